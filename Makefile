@@ -58,7 +58,7 @@ mutation: .venv/.installed ## mutation score of a sample; MUTATION='--share 0.2 
 
 # What the kernels of other processors do: those of MKL that it has for them, torch's own without vectors, and products
 # that round by the place of a record in its block.
-KERNEL_TESTS := tests/gate tests/features tests/contracts tests/models tests/methods tests/test_estimators.py tests/cli/test_explain.py
+KERNEL_TESTS := tests/gate tests/features tests/contracts tests/models tests/methods packages/noisegate-papers/tests/test_estimators.py packages/noisegate-papers/tests/cli/test_explain.py
 # $(call with_kernels,environment,options of pytest)
 define with_kernels
 	$(call check,tests with kernels of $(1)$(2),env $(1) $(BIN)/pytest -n $(WORKERS) -m "not slow" $(2) $(KERNEL_TESTS),see the first failure above)
@@ -130,7 +130,7 @@ $(UV_READY):
 	{ rm -rf $(TOOLS); echo 'uv could not be installed: is a package index reachable (pip config list)?' >&2; exit 1; }
 	@touch $@
 
-.venv/.installed: uv.lock pyproject.toml $(UV_READY)
+.venv/.installed: uv.lock pyproject.toml $(wildcard packages/*/pyproject.toml) $(UV_READY)
 	@echo 'Installing noisegate and its tools into .venv (some minutes the first time).'
 	@$(UV) sync --frozen --quiet --python $(TOOLS)/bin/python || \
 	{ echo 'Installation failed. To try again: make environment' >&2; \

@@ -27,8 +27,8 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from noisegate import Gate, PrivateSetGeneration, Synthesizer
-from noisegate.evaluation import LabelledRows, NetworkOptions, Training, networks, utility_scores
 from noisegate.schema.pixels import ImageShape, pixel_schema
+from noisegate_evaluate import LabelledRows, NetworkOptions, Training, networks, utility_scores
 
 STAGES = ((5, 6), (1, 2), (0, 8), (9, 3), (4, 7))
 """The digits of each party, in the order of the authors' program."""

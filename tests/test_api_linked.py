@@ -6,9 +6,9 @@ import pytest
 
 import noisegate
 from noisegate.errors import DataError, OptionError
-from noisegate.models.linked import LinkedModel
+from noisegate.linked.model import LinkedModel
+from noisegate.linked.schema import LinkedSchema, LinkedTable
 from noisegate.schema import Boolean, Categorical, Integer, Schema
-from noisegate.schema.linked import LinkedSchema, LinkedTable
 
 SCHEMA = LinkedSchema(
     [
@@ -62,7 +62,7 @@ def test_a_schema_file_and_files_in_a_folder_do_too(tmp_path):
 
 
 def test_an_interrupted_fit_goes_on_without_records(tmp_path, monkeypatch):
-    from noisegate.training import linked_fit
+    from noisegate.linked import fit as linked_fit
 
     def stop(*_arguments, **_options):
         raise KeyboardInterrupt

@@ -44,7 +44,7 @@ EXTENSION_POINTS = {
     "noisegate.gate.per_example.losses": "module_loss",
     "noisegate.methods.embedding": "MeanEmbeddingMethod Embedding",
     "noisegate.methods.gradient": "GradientMethod",
-    "noisegate.methods.matched": "MatchedMethod",
+    "noisegate_images.methods.matched": "MatchedMethod",
     "noisegate.methods.method": "Method",
     "noisegate.methods.registry": "make_for",
     "noisegate.privacy.accounting": "epsilon mu_for",

@@ -49,7 +49,7 @@ def test_the_wheel_holds_what_the_program_reads(built):
     assert "Provides-Extra: torch" in told
     with tarfile.open(source) as archive:
         inside = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"LICENSE", "README.md", "CHANGELOG.md", "tests/conftest.py", "docs/index.md"} <= inside
+    assert {"LICENSE", "README.md", "CHANGELOG.md", "conftest.py", "docs/index.md"} <= inside
 
 
 @pytest.mark.slow

@@ -12,11 +12,12 @@ import pytest
 from rich.console import Console
 
 import noisegate
-from noisegate import Ledger, Pairwise, Schema, fit, observer
+from noisegate import Ledger, Pairwise, Schema, fit
 from noisegate import progress as shown
 from noisegate.errors import FitWarning, installed
 from noisegate.methods.pairwise import Pairwise as Method
-from noisegate.observer import ShownProgress
+from noisegate.runs import observer
+from noisegate.runs.observer import ShownProgress
 from noisegate.schema import Boolean, Integer
 
 SCHEMA = Schema((Integer(name="age", lower=0, upper=99), Boolean(name="ill")), label="ill")

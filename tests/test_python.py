@@ -11,10 +11,10 @@ import pytest
 import noisegate
 from noisegate import Ledger, LocallyLinearMaps, Pairwise, Schema, Synthesizer, synthesize
 from noisegate.errors import BudgetRefusedError, ModelError, OptionError, SchemaError
-from noisegate.methods.merf import DPMERF
 from noisegate.methods.registry import make_for
+from noisegate.privacy.schema_certificate import SchemaVerification
 from noisegate.schema import Boolean, Integer, pixel_schema
-from noisegate.schema_certificate import SchemaVerification
+from noisegate_papers.methods.merf import DPMERF
 
 SCHEMA = Schema((Integer(name="age", lower=0, upper=99), Boolean(name="ill")), label="ill")
 TABLE = pa.table({"age": [31, 58, 44, 67] * 50, "ill": [False, True, False, True] * 50})
@@ -132,7 +132,7 @@ def test_a_draft_takes_the_type_of_all_cells_of_an_object_column():
 
 def test_evaluate_measures_what_the_command_line_measures(tmp_path):
     from noisegate.data.frames import read_table
-    from noisegate.evaluation import evaluate_tables
+    from noisegate_evaluate import evaluate_tables
 
     model = SMALL.fit(TABLE, **RUN)
     made, test = model.sample(100, seed=1), TABLE.slice(0, 120)

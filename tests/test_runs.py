@@ -11,10 +11,10 @@ from noisegate.errors import ModelError, OptionError
 from noisegate.gate.queries.gradients import GradientSession
 from noisegate.gate.sums import LocalEngine
 from noisegate.ledger.ledger import Ledger
-from noisegate.observer import Observer
-from noisegate.run_folder import RunFolder
+from noisegate.runs.folder import RunFolder
+from noisegate.runs.observer import Observer
 from noisegate.schema import Categorical, Integer, Schema
-from noisegate.training.moment_matching import MomentMatching
+from noisegate_images.training.moment_matching import MomentMatching
 
 SCHEMA = Schema((Integer(name="age", lower=0, upper=90), Categorical(name="job", levels=("a", "b"))), label="job")
 TINY = {"method": "dp-merf", "frequencies": 10, "hidden": [8], "fit_options": {"steps": 6, "batch": 8}}

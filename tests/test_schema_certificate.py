@@ -17,8 +17,15 @@ from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.certificate_page import render
 from noisegate.privacy.events import Adjacency, SampledGaussianEvent, Sampler
+from noisegate.privacy.schema_certificate import (
+    KEY,
+    certificate_path,
+    certificate_text,
+    check_stated,
+    discovery_beside,
+    stated,
+)
 from noisegate.schema import Boolean, Schema
-from noisegate.schema_certificate import KEY, certificate_path, certificate_text, check_stated, discovery_beside, stated
 
 KINDS = {"age": "integer", "ill": "boolean"}
 

@@ -9,10 +9,7 @@ import pytest
 import torch
 
 import noisegate as ng
-from noisegate.contrib.pretraining.decoder import DecoderTraining
-from noisegate.contrib.pretraining.encoder import EncoderTraining
 from noisegate.errors import OptionError
-from noisegate.evaluation import evaluate_tables, kernel_distance
 from noisegate.ledger.ledger import Ledger
 from noisegate.methods.registry import METHODS
 from noisegate.schema import Boolean, Schema
@@ -25,6 +22,9 @@ from noisegate.seeds import (
     uniform,
     uniform32,
 )
+from noisegate_evaluate import evaluate_tables, kernel_distance
+from noisegate_papers.contrib.pretraining.decoder import DecoderTraining
+from noisegate_papers.contrib.pretraining.encoder import EncoderTraining
 
 OF_IMAGES = ("dp-feta", "dp-gan-ft", "dp-gan-mi", "dp-mepf", "dp-mepf-trained", "dp-mge", "dpdm", "joint", "mepf")
 UNUSABLE = [2**70, MOST_SEED + 1, -1, True, 1.5, "x", None]

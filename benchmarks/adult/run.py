@@ -25,8 +25,8 @@ from rich.table import Table
 
 from noisegate import Gate, Schema, UserError
 from noisegate.data.frames import read_table
-from noisegate.evaluation import CAVEAT, Report, evaluate_tables
 from noisegate.methods.registry import make_method
+from noisegate_evaluate import CAVEAT, Report, evaluate_tables
 
 HERE = Path(__file__).parent
 ROWS = 32_561

@@ -27,12 +27,12 @@ from unittest.mock import patch
 
 import numpy as np
 
-from noisegate.auditing.measure import Seen
-from noisegate.data import linked
 from noisegate.gate.queries.sums import SumSession
+from noisegate.linked import source as linked
 from noisegate.privacy import accounting, noise
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import Adjacency, ZeroConcentratedEvent
+from noisegate_evaluate.auditing.measure import Seen
 
 Bug = Callable[[], AbstractContextManager[None]]
 

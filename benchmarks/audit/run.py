@@ -33,9 +33,9 @@ SLOW = {"aim": 8, "mst": 4}
 def rows(epsilons: list[float], runs: int | None) -> dict[str, Callable[[], Any]]:
     """Returns what can be audited, by the name of its row."""
     import planted
-    from noisegate.auditing.measure import measured
-    from noisegate.auditing.run import audit
     from noisegate.methods.registry import METHODS
+    from noisegate_evaluate.auditing.measure import measured
+    from noisegate_evaluate.auditing.run import audit
 
     def plain(name: str, epsilon: float) -> Callable[[], Any]:
         return lambda: audit(name, epsilon=epsilon, runs=SLOW.get(name, runs))

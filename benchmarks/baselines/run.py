@@ -35,12 +35,12 @@ from noisegate import Gate, Schema, UserError
 from noisegate.atomic import new_file
 from noisegate.data.frames import read_table
 from noisegate.data.tables.tables import TableSource
-from noisegate.evaluation import LabelledRows, evaluate_tables, read_classifiers, utility_scores
-from noisegate.evaluation.utility.scores import score
 from noisegate.methods.registry import make_for
-from noisegate.models.locally_linear import LocallyLinear
-from noisegate.models.network_classifier import NetworkClassifier
 from noisegate.records import Rows
+from noisegate_evaluate import LabelledRows, evaluate_tables, read_classifiers, utility_scores
+from noisegate_evaluate.utility.scores import score
+from noisegate_papers.models.locally_linear import LocallyLinear
+from noisegate_papers.models.network_classifier import NetworkClassifier
 
 HERE = Path(__file__).parent
 TABLES = ("adult",)

@@ -23,8 +23,8 @@ from rich.table import Table
 
 from noisegate import DPHP, Gate, Schema, UserError
 from noisegate.data.frames import read_table
-from noisegate.evaluation import CAVEAT
 from noisegate.schema import Integer
+from noisegate_evaluate import CAVEAT
 
 ALPHAS = (3, 4)
 

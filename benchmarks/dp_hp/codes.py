@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from noisegate import Schema
 from noisegate.errors import DataError
-from noisegate.evaluation import MarginalReport, marginal_distances
 from noisegate.schema import Ordinal
+from noisegate_evaluate import MarginalReport, marginal_distances
 
 
 def code_distances(

@@ -35,8 +35,8 @@ import pyarrow as pa
 
 from noisegate import Schema
 from noisegate.errors import DataError, OptionError
-from noisegate.evaluation.reading import read_levels
 from noisegate.schema import CodedColumn, Integer
+from noisegate_evaluate.reading import read_levels
 
 SCHEMA = Path(__file__).with_name("adult_discretised.toml")
 

@@ -31,10 +31,10 @@ from rich.progress import Progress
 from rich.table import Table
 
 from noisegate import Gate, Synthesizer, UserError
-from noisegate.evaluation import LabelledRows, twelve, utility_scores
 from noisegate.methods.registry import method_named
-from noisegate.models.image_network import ImageNetwork
 from noisegate.schema.pixels import ImageShape
+from noisegate_evaluate import LabelledRows, twelve, utility_scores
+from noisegate_images.models.image_network import ImageNetwork
 
 HERE = Path(__file__).parent
 SHAPE = (28, 28, 1)

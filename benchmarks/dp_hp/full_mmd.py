@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from noisegate.devices import one_thread
-from noisegate.models.image import ImageGenerator, build_image_generator
-from noisegate.models.image_network import ImageNetwork
-from noisegate.training.adam import Adam, one_cycle
+from noisegate_images.models.image import ImageGenerator, build_image_generator
+from noisegate_images.models.image_network import ImageNetwork
+from noisegate_images.training.adam import Adam, one_cycle
 
 STEPS, BATCH, LEARNING_RATE = 3000, 200, 5e-3
 LENGTH_SCALE = 5.0

@@ -33,8 +33,8 @@ from rich.table import Table
 
 from noisegate import Gate, Schema
 from noisegate.data.frames import read_table
-from noisegate.evaluation import CAVEAT, marginal_distances
 from noisegate.methods.registry import make_method
+from noisegate_evaluate import CAVEAT, marginal_distances
 
 HERE = Path(__file__).parent
 ALPHAS = (3, 4)

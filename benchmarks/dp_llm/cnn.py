@@ -16,10 +16,10 @@ from torch.nn.functional import cross_entropy
 
 from noisegate import Gate
 from noisegate.devices import seeded
-from noisegate.methods.dp_sgd import DPSGD
-from noisegate.models.network_classifier import NetworkClassifier
-from noisegate.networks.classifiers import RowsToImages
-from noisegate.training.adam import Adam
+from noisegate_images.networks.classifiers import RowsToImages
+from noisegate_images.training.adam import Adam
+from noisegate_papers.methods.dp_sgd import DPSGD
+from noisegate_papers.models.network_classifier import NetworkClassifier
 
 CLASSES = 10
 _BATCH, _LEARNING_RATE = 64, 1e-3

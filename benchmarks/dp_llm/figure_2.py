@@ -4,9 +4,9 @@
 
 Two test images. Of each, the three strongest maps of three classifiers with the authors' settings (ε = 2 with 300
 dimensions, ε = 2 without a projection, ε = 5.2 without), and Integrated Gradients and SmoothGrad of two networks
-trained by DP-SGD at ε = 2 and 5.4 (`noisegate.methods.dp_sgd`; the paper does not say what its private CNN is). Fewer
-epochs or steps are a reduced schedule, and the picture says so. It goes to OUT/figure_2.png, with one blurred by a
-pixel beside it; what is trained is kept in OUT.
+trained by DP-SGD at ε = 2 and 5.4 (`noisegate_papers.methods.dp_sgd`; the paper does not say what its private CNN is).
+Fewer epochs or steps are a reduced schedule, and the picture says so. It goes to OUT/figure_2.png, with one blurred by
+a pixel beside it; what is trained is kept in OUT.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from noisegate import UserError
-from noisegate.reporting.filters import MapRow, maps_picture
+from noisegate_evaluate.reporting.filters import MapRow, maps_picture
 
 MAPS = ((2.0, 300), (2.0, None), (5.2, None))
 NETWORKS = (2.0, 5.4)

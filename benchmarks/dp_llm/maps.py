@@ -27,10 +27,10 @@ from papers.published import Loaded
 from without_privacy import train_without_privacy
 
 from noisegate import Gate
-from noisegate.methods.llm import DPLLM
-from noisegate.models.locally_linear import LocallyLinear, locally_linear_scores
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
+from noisegate_papers.methods.llm import DPLLM
+from noisegate_papers.models.locally_linear import LocallyLinear, locally_linear_scores
 
 PAGE = tomllib.loads((Path(__file__).parent / "expected.toml").read_text(encoding="utf-8"))
 # What the documentation of MNIST says about its training images: a public number, rounded as it happens.

@@ -25,10 +25,10 @@ from rich.console import Console
 from rich.table import Table
 
 from noisegate import UserError
-from noisegate.estimators import LocallyLinearMaps
-from noisegate.reporting.filters import MapRow, maps_picture
 from noisegate.schema import pixel_schema
 from noisegate.schema.pixels import ImageShape
+from noisegate_evaluate.reporting.filters import MapRow, maps_picture
+from noisegate_papers.estimators import LocallyLinearMaps
 
 HERE = Path(__file__).parent
 SIDE, DIGITS = 28, tuple(range(10))

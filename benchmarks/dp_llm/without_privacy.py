@@ -9,9 +9,9 @@ import numpy.typing as npt
 import torch
 from torch.nn.functional import cross_entropy
 
-from noisegate.methods.llm import DPLLM
-from noisegate.models.locally_linear import draw_projection, locally_linear_scores
-from noisegate.training.adam import Adam
+from noisegate_images.training.adam import Adam
+from noisegate_papers.methods.llm import DPLLM
+from noisegate_papers.models.locally_linear import draw_projection, locally_linear_scores
 
 Array = npt.NDArray[np.float32]
 

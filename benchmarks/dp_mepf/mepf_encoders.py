@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.table import Table
 
 from noisegate.errors import UserError
-from noisegate.evaluation import named_features
-from noisegate.networks.named import feature_convolutions
+from noisegate_evaluate import named_features
+from noisegate_images.networks.named import feature_convolutions
 
 QUERIES = 2.02
 """Budget shares of both moments and of their embeddings for stopping, which the encoder's share stands beside."""

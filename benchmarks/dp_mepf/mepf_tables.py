@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from noisegate.errors import OptionError, UserError
-from noisegate.evaluation import named_features
+from noisegate_evaluate import named_features
 
 PUBLISHED: dict[str, Any] = tomllib.loads(Path(__file__).with_name("expected.toml").read_text("utf-8"))
 SHAPES = {"mnist": (28, 28, 1), "fashion-mnist": (28, 28, 1), "celeba32": (32, 32, 3), "celeba64": (64, 64, 3)}
@@ -195,7 +195,7 @@ def _title(number: int, options: argparse.Namespace) -> str:
 
 def settings_page(number: int) -> int:
     """Prints Table 7 (learning rates) or 8 (what is fixed) as the presets have it."""
-    from noisegate.methods.mepf import FIT
+    from noisegate_papers.methods.mepf import FIT
 
     page = Table(title=f"DP-MEPF, Table {number}")
     if number == 7:

@@ -23,7 +23,7 @@ from mepf_rows import STOPPING, Book, Row, accuracies, draw, fitted, frechet
 from rich.console import Console
 
 from noisegate import UserError
-from noisegate.evaluation import named_features
+from noisegate_evaluate import named_features
 
 
 def main() -> int:
@@ -107,7 +107,7 @@ def _options() -> argparse.Namespace:
     add("--weights", default=None, help="file of its weights")
     add("--sha256", default=None, help="digest of that file")
     add("--images", type=int, default=60_000, help="synthetic images to train on; 5,000 of them for the distance")
-    add("--classifiers", default="mlp,logistic", help="see noisegate.evaluation.read_classifiers")
+    add("--classifiers", default="mlp,logistic", help="see noisegate_evaluate.read_classifiers")
     add("--features", default="encoder", help='of the distance; "inception-v3" needs weights, "none" leaves it out')
     add("--features-weights", type=Path, default=None, help="file of Inception's weights")
     add("--seed", type=int, default=0)

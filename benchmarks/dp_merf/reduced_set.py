@@ -15,7 +15,7 @@ import torch
 from sklearn.linear_model import Lasso
 
 from noisegate.devices import one_thread
-from noisegate.training.adam import Adam
+from noisegate_images.training.adam import Adam
 
 Numbers = npt.NDArray[np.float64]
 Features = Callable[[torch.Tensor], torch.Tensor]

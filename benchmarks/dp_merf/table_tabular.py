@@ -32,8 +32,8 @@ from papers.published import Loaded
 from tabular_page import Asked, Runs, content, papers_rate, print_page
 
 from noisegate import Adjacency, Gate, UserError
-from noisegate.evaluation import UtilityReport, downstream_scores, twelve
 from noisegate.methods.registry import make_method, method_named
+from noisegate_evaluate import UtilityReport, downstream_scores, twelve
 
 PRESETS = Path(__file__).with_name("paper_settings.toml")
 

@@ -12,7 +12,7 @@ from paper_budget import paper_cost, paper_split
 from rich.console import Console
 from rich.table import Table
 
-from noisegate.evaluation import CAVEAT, PrintedScores, Scores, UtilityReport
+from noisegate_evaluate import CAVEAT, PrintedScores, Scores, UtilityReport
 
 EXPECTED = Path(__file__).with_name("expected.toml")
 TITLES = {"roc_auc": "ROC-AUC", "average_precision": "average precision", "f1": "F1", "accuracy": "accuracy"}

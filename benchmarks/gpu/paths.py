@@ -17,10 +17,10 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from noisegate.auditing.examples import example
 from noisegate.errors import MissingExtraError
 from noisegate.methods.registry import METHODS
 from noisegate.testing import FakeGate
+from noisegate_evaluate.auditing.examples import example
 
 RECORDS = 60
 SHORT: dict[str, dict[str, Any]] = {

@@ -26,9 +26,9 @@ from rich.table import Table
 from simulated_digits import simulated_digits
 
 from noisegate import Gate
-from noisegate.evaluation import LabelledRows, read_classifiers, utility_scores
 from noisegate.methods.registry import make_method
 from noisegate.schema import pixel_schema
+from noisegate_evaluate import LabelledRows, read_classifiers, utility_scores
 
 SCHEMA = pixel_schema(28, 28, labels=range(10))
 TRAIN_SEED, TEST_SEED = 0, 1

@@ -38,10 +38,10 @@ from simulated_digits import simulated_digits
 from sklearn.datasets import load_digits
 
 from noisegate import Gate
-from noisegate.data.images.images import ImageSource
-from noisegate.evaluation import LabelledRows, read_classifiers, utility_scores
 from noisegate.methods.registry import make_for
 from noisegate.schema import Schema, pixel_schema
+from noisegate_evaluate import LabelledRows, read_classifiers, utility_scores
+from noisegate_images.data.images import ImageSource
 
 HERE = Path(__file__).parent
 ROWS, PAGE = HERE / "grid.json", HERE / "grid.md"

@@ -30,9 +30,9 @@ from rich.progress import Progress
 from rich.table import Table
 
 from noisegate import Gate, Synthesizer
-from noisegate.evaluation import LabelledRows, read_classifiers, utility_scores
 from noisegate.methods.registry import make_method
 from noisegate.models.output.grid import SampleGrid
+from noisegate_evaluate import LabelledRows, read_classifiers, utility_scores
 
 HERE = Path(__file__).parent
 GENERATED = 60_000

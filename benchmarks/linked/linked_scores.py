@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from noisegate.errors import UserError
-from noisegate.evaluation.families import LinkedTables, beside, bring_together
-from noisegate.evaluation.metrics.links import LinkDistances, link_distances
-from noisegate.evaluation.metrics.marginals import marginal_distances
-from noisegate.evaluation.report import BINS
-from noisegate.evaluation.tables import downstream_scores
-from noisegate.schema.linked import LinkedSchema
+from noisegate.linked.schema import LinkedSchema
+from noisegate_evaluate.families import LinkedTables, beside, bring_together
+from noisegate_evaluate.metrics.links import LinkDistances, link_distances
+from noisegate_evaluate.metrics.marginals import marginal_distances
+from noisegate_evaluate.report import BINS
+from noisegate_evaluate.tables import downstream_scores
 
 MEANS = ("child_counts", "parent_child", "transitions", "distinct_values")
 FLAWS = ("orphans", "repeated_keys", "backwards")

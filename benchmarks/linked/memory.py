@@ -35,7 +35,7 @@ def main() -> int:
 
 def _fit(options: argparse.Namespace) -> int:
     from noisegate import Gate
-    from noisegate.methods.linked import Linked
+    from noisegate.linked.method import Linked
 
     folder, names = options.out / f"twenty-{options.patients}", options.tables.split(",")
     schema = schema_of("twenty")

@@ -22,9 +22,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from noisegate.data.images.images import ImageSource
 from noisegate.errors import DataError
 from noisegate.schema import Schema, pixel_schema
+from noisegate_images.data.images import ImageSource
 from papers.published import Loaded, Published
 
 Pixels = npt.NDArray[np.uint8]

@@ -11,10 +11,10 @@ import pyarrow as pa
 from psg.sets import IMAGE, Bench
 
 from noisegate.data.tables.tables import TableSource
-from noisegate.methods.dp_sgd import DPSGD
-from noisegate.models.released_classifier import ReleasedClassifier, load_classifier
 from noisegate.records import Rows
 from noisegate.schema import Schema
+from noisegate_papers.methods.dp_sgd import DPSGD
+from noisegate_papers.models.released_classifier import ReleasedClassifier, load_classifier
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "paper": {"width": 128, "steps": 2400, "sampling_probability": 512 / 60_000},

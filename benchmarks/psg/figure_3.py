@@ -34,10 +34,10 @@ from psg.sets import DELTA, RECORDS, SHAPE, Bench, bench_of, method_of, parser_o
 from rich.console import Console
 
 from noisegate import Gate, Synthesizer, UserError
-from noisegate.evaluation import LabelledRows, Training
-from noisegate.evaluation.utility.suites import Network
 from noisegate.methods.registry import make_for
 from noisegate.schema import Schema, pixel_schema
+from noisegate_evaluate import LabelledRows, Training
+from noisegate_evaluate.utility.suites import Network
 
 ORDER = (5, 6, 1, 2, 0, 8, 9, 3, 4, 7)
 """Classes in the order of the authors' program, two a party."""

@@ -29,10 +29,10 @@ from rich.table import Table
 from noisegate import Gate, PrivateSetGeneration, Release, UserError
 from noisegate.atomic import new_file
 from noisegate.devices import choose_device
-from noisegate.evaluation import LabelledRows, NetworkOptions, Training, networks, utility_scores
-from noisegate.methods.dp_sgd import DPSGD
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
+from noisegate_evaluate import LabelledRows, NetworkOptions, Training, networks, utility_scores
+from noisegate_papers.methods.dp_sgd import DPSGD
 
 HERE = Path(__file__).parent
 SHAPE = ImageShape(height=28, width=28)

@@ -19,7 +19,7 @@ import numpy as np
 from psg.descent import classifier_of, descent_of, right
 from psg.sets import Bench, Cell, method_of, parser_of, published, rows_of, run_cells
 
-from noisegate.evaluation import LabelledRows
+from noisegate_evaluate import LabelledRows
 
 ROWS = ("psg", "dp-sgd", "real")
 SETS = {1.0: (20,), 10.0: (10, 20)}

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from psg.sets import Cell, method_of, parser_of, published, run_cells
 
-from noisegate.evaluation.utility.networks import NETWORKS, read_networks
+from noisegate_evaluate.utility.networks import NETWORKS, read_networks
 
 EPSILON = 10.0
 

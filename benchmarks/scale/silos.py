@@ -22,9 +22,9 @@ import pyarrow as pa
 
 from noisegate import Gate, Schema, merge, release
 from noisegate.data.frames import read_table
-from noisegate.evaluation import evaluate_tables
 from noisegate.methods.registry import make_for
 from noisegate.silos.keys import write_key
+from noisegate_evaluate import evaluate_tables
 
 HERE = Path(__file__).parent
 COLLUDING = 1

@@ -12,9 +12,9 @@ from processes import Watched
 from scale_table import PART_ROWS, SCHEMA, linked_folder
 
 from noisegate import Gate, Schema
-from noisegate.gate.engines.ray import RayEngine
+from noisegate.engines.ray import RayEngine
 from noisegate.gate.sums import Engine, LocalEngine
-from noisegate.methods.dp_sgd import DPSGD
+from noisegate_papers.methods.dp_sgd import DPSGD
 
 SAMPLE = 4096
 """Records of a step, about."""

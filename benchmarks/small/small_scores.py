@@ -12,8 +12,8 @@ from sklearn.metrics import roc_auc_score
 
 from noisegate import Schema
 from noisegate.data.tables.tables import TableSource
-from noisegate.evaluation import marginal_distances
 from noisegate.schema import EncodedTable
+from noisegate_evaluate import marginal_distances
 
 
 def score(synthetic: pa.Table, train: pa.Table, test: pa.Table, schema: Schema) -> dict[str, float]:

@@ -27,9 +27,9 @@ from table import COLUMNS, SCHEMA, records
 from threadpoolctl import threadpool_limits
 
 from noisegate.features.feature_map import FeatureMap
-from noisegate.features.fourier import RandomFourier, draw
-from noisegate.features.hermite import Series, column_tables
-from noisegate.features.products import Products
+from noisegate_images.features.fourier import RandomFourier, draw
+from noisegate_papers.features.hermite import Series, column_tables
+from noisegate_papers.features.products import Products
 
 COORDINATES = 1000
 LENGTH_SCALE = 0.1

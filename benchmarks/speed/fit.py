@@ -30,7 +30,7 @@ from threadpoolctl import threadpool_limits
 
 from noisegate import Gate
 from noisegate.methods.registry import make_method
-from noisegate.training.checkpoint import FitState
+from noisegate.models.checkpoint import FitState
 
 CONTESTANTS: dict[str, dict[str, Any]] = {
     "dp-merf, table": {"method": "dp-merf", "generator": "table"},

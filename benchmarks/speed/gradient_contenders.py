@@ -82,7 +82,7 @@ def _ours(model: str) -> Step:
 
 def _factored() -> object:
     from noisegate.gate.per_example.losses import FactoredLoss
-    from noisegate.models.locally_linear import locally_linear_scores
+    from noisegate_papers.models.locally_linear import locally_linear_scores
 
     def inputs(image: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
         return torch.cat([image, image.new_ones(1)])[None]

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from noisegate.models.locally_linear import locally_linear_scores
-from noisegate.networks.classifiers import build_convnet
 from noisegate.schema.pixels import ImageShape
+from noisegate_images.networks.classifiers import build_convnet
+from noisegate_papers.models.locally_linear import locally_linear_scores
 
 PIXELS, CLASSES, MAPS, TEMPERATURE = 784, 10, 10, 10.0
 RECORDS, RATE, BATCH = 2560, 0.1, 256

@@ -50,10 +50,10 @@ def _race(network: str, rounds: int) -> dict[str, Any]:
 
     from noisegate.gate.execution import block_rows
     from noisegate.gate.sums import SumTask, sum_records
-    from noisegate.methods.mepf import DPMEPF
     from noisegate.privacy.grid import Grid
     from noisegate.schema import EncodedTable, pixel_schema
     from noisegate.schema.pixels import ImageShape
+    from noisegate_papers.methods.mepf import DPMEPF
 
     torch.set_num_threads(1)
     shape, schema = ImageShape(height=32, width=32, channels=3), pixel_schema(32, 32, 3, labels=range(10))
@@ -91,9 +91,9 @@ def _race(network: str, rounds: int) -> dict[str, Any]:
 
 def _maps(network: str, method: Any, schema: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
     """Returns feature maps and the network that they run, as far as its last chosen layer."""
-    from noisegate.features.perceptual import Activations, Perceptual
-    from noisegate.networks.layers import ChosenLayers
-    from noisegate.networks.named import load_network
+    from noisegate_images.features.perceptual import Activations, Perceptual
+    from noisegate_images.networks.layers import ChosenLayers
+    from noisegate_images.networks.named import load_network
 
     shape = schema.images.shape
     if network == "vgg19":
@@ -118,10 +118,10 @@ def _measure(options: argparse.Namespace) -> int:
 
     from noisegate import Gate
     from noisegate.gate.sums import LocalEngine
-    from noisegate.methods.joint import JointEmbedding
     from noisegate.models.output.formats import image_writer
     from noisegate.models.output.image_batch import ImageBatch
     from noisegate.schema import pixel_schema
+    from noisegate_images.methods.joint import JointEmbedding
 
     schema = pixel_schema(28, 28, labels=range(10))
     with tempfile.TemporaryDirectory(prefix="noisegate-images-") as folder:

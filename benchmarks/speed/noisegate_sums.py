@@ -10,11 +10,11 @@ import numpy.typing as npt
 from table import COLUMNS, SCHEMA
 
 from noisegate import Budget, Gate
-from noisegate.features.fourier import RandomFourier, draw
 from noisegate.gate.sums import LocalEngine, SumTask
 from noisegate.privacy.grid import Grid
 from noisegate.privacy.plan import Plan, Query
 from noisegate.schema import EncodedTable
+from noisegate_images.features.fourier import RandomFourier, draw
 
 FREQUENCIES = 500
 LABELS = 2

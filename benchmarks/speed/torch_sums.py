@@ -17,8 +17,8 @@ import torch
 from noisegate_sums import FREQUENCIES, LABELS, Sums, features
 from table import COLUMNS
 
-from noisegate.features.fourier import TURN
 from noisegate.schema import EncodedTable
+from noisegate_images.features.fourier import TURN
 
 Batch = tuple[torch.Tensor, torch.Tensor]
 

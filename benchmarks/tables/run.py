@@ -25,8 +25,8 @@ from runs import Run, fit, read, score, write
 from scoring import Judge
 from tables import TABLES, prepare
 
-from noisegate.evaluation import CAVEAT
 from noisegate.methods.registry import METHODS
+from noisegate_evaluate import CAVEAT
 
 EPSILONS = (0.1, 1.0, 10.0)
 OURS = ("pairwise", "mst", "aim", "dp-merf")  # asked without --methods; any other may be named

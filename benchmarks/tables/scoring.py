@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from noisegate import Schema
 from noisegate.data.frames import read_table
-from noisegate.evaluation import downstream_scores, marginal_distances
-from noisegate.evaluation.reading import read_numbers
 from noisegate.schema import NumericColumn
+from noisegate_evaluate import downstream_scores, marginal_distances
+from noisegate_evaluate.reading import read_numbers
 
 TRAIN_ROWS, TEST_ROWS = 50_000, 20_000
 FIGURES = ("roc_auc", "average_precision", "f1", "distance_1", "distance_2", "distance_3", "wasserstein")

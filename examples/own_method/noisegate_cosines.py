@@ -15,12 +15,12 @@ import numpy.typing as npt
 
 from noisegate.features.feature_map import Levels, RowForm
 from noisegate.methods.embedding import Embedding
-from noisegate.methods.matched import MatchedMethod
 from noisegate.methods.registry import register
 from noisegate.records import Rows
 from noisegate.schema import Layout, Schema
 from noisegate.schema.layout import numeric_cells
 from noisegate.settings import Count, Share, settings
+from noisegate_images.methods.matched import MatchedMethod
 
 if TYPE_CHECKING:
     from torch import Tensor

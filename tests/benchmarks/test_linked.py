@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 
-from noisegate.data.linked import LinkedSource
+from noisegate.linked.source import LinkedSource
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks" / "linked"))
 

@@ -14,7 +14,7 @@ import pytest
 from scipy.special import eval_hermite, gammaln
 from scipy.stats import norm
 
-from noisegate.features.error_bounds import noise_error
+from noisegate_papers.features.error_bounds import noise_error
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.csv
 from PIL import Image
 
-from noisegate.auditing.examples import IMAGES, OF_IMAGES, SMALL, example
 from noisegate.gate.queries import marginals
+from noisegate.linked.schema import LinkedSchema, LinkedTable
 from noisegate.privacy import noise
 from noisegate.privacy.marginal_plan import marginal_name
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
-from noisegate.schema.linked import LinkedSchema, LinkedTable
+from noisegate_evaluate.auditing.examples import IMAGES, OF_IMAGES, SMALL, example
 
 COLUMNS = (
     Continuous(name="dose", lower=-1.0, upper=3.0, missing=True),

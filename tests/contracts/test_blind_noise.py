@@ -2,7 +2,7 @@
 
 Whatever then differs came out past the noise: a number of records in a log, a shape, a divisor, a warning. OpenDP draws
 the noise of AIM and MST itself, and chooses by it what it counts: both are stood in for, and what OpenDP chooses is
-compared on neighbours in tests/gate/test_marginals_neighbours.py.
+compared on neighbours in packages/noisegate/tests/gate/test_marginals_neighbours.py.
 """
 
 import contextlib
@@ -28,11 +28,11 @@ from tests.contracts.blind_noise import (
 )
 
 import noisegate
-from noisegate.auditing.examples import IMAGES, SMALL
 from noisegate.cli.main import run as command_line
 from noisegate.methods.registry import METHODS
+from noisegate.models import checkpoint
 from noisegate.silos.keys import write_key
-from noisegate.training import checkpoint
+from noisegate_evaluate.auditing.examples import IMAGES, SMALL
 
 
 def fitted(name, data, schema, settings, **options):
@@ -107,7 +107,9 @@ def test_nothing_is_known_to_a_run_that_stopped_or_to_what_goes_on(name, stop, t
             try:
                 with monkeypatch.context() as patch:
                     if name == "pairwise":
-                        patch.setattr("noisegate.runs._Work._stepped", lambda *_: (_ for _ in ()).throw(StoppedError))
+                        patch.setattr(
+                            "noisegate.runs.work._Work._stepped", lambda *_: (_ for _ in ()).throw(StoppedError)
+                        )
                     fitted(name, data, TABLE, settings, **options)(place)
             finally:
                 shutil.copytree(place, kept)

@@ -18,22 +18,22 @@ from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.features.contingency import Contingency
 from noisegate.features.feature_map import CellMap, Counts, Levels, PointMap, RowForm
-from noisegate.features.fourier import draw, draw_points
-from noisegate.features.hermite import Series, column_tables, numeric_table
-from noisegate.features.hermite_products import PooledProducts
-from noisegate.features.orientation import Orientations, OrientedFourier
-from noisegate.features.perceptual import Activations, Perceptual
-from noisegate.features.products import Products
-from noisegate.features.tangent import draw_network
-from noisegate.features.tangent_pairs import draw_pairs
-from noisegate.features.thumbnails import Thumbnails
-from noisegate.features.transforms import Compression, OuterProducts, Squares, random_axes, whitened
-from noisegate.features.wavelets import WaveletFourier, Wavelets
 from noisegate.gate.sums import REVIEWED, is_reviewed
-from noisegate.networks.layers import ChosenLayers
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Layout, Schema, pixel_schema
 from noisegate.schema.pixels import ImageShape
 from noisegate.testing import check_feature_map, made_up
+from noisegate_images.features.fourier import draw, draw_points
+from noisegate_images.features.orientation import Orientations, OrientedFourier
+from noisegate_images.features.perceptual import Activations, Perceptual
+from noisegate_images.features.wavelets import WaveletFourier, Wavelets
+from noisegate_images.networks.layers import ChosenLayers
+from noisegate_papers.features.hermite import Series, column_tables, numeric_table
+from noisegate_papers.features.hermite_products import PooledProducts
+from noisegate_papers.features.products import Products
+from noisegate_papers.features.tangent import draw_network
+from noisegate_papers.features.tangent_pairs import draw_pairs
+from noisegate_papers.features.thumbnails import Thumbnails
+from noisegate_papers.features.transforms import Compression, OuterProducts, Squares, random_axes, whitened
 
 TABLE = Schema(
     (

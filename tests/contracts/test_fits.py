@@ -7,10 +7,10 @@ from tests.contracts.blind_noise import Blind, of_method, pictures, use
 import noisegate
 from noisegate import Budget, Gate, Release
 from noisegate.methods.gradient import STATE_FILE, GradientMethod
-from noisegate.methods.matched import MatchedMethod
 from noisegate.methods.registry import METHODS, make_for, method_of
 from noisegate.models.folder import verify_model
 from noisegate.testing import made_up
+from noisegate_images.methods.matched import MatchedMethod
 
 OF_STEPS = [name for name in METHODS if issubclass(METHODS[name], GradientMethod)]
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from noisegate.auditing.examples import SMALL, example
 from noisegate.features.feature_map import Counts
 from noisegate.methods.embedding import Embedding, MeanEmbeddingMethod
 from noisegate.methods.registry import METHODS
@@ -12,6 +11,7 @@ from noisegate.privacy.plan import Budget
 from noisegate.schema import Boolean, Schema
 from noisegate.settings import settings
 from noisegate.testing import FakeGate, check_method
+from noisegate_evaluate.auditing.examples import SMALL, example
 
 BRIEF = {"dp-merf": {"fit_options": {"steps": 5}}, "dp-hp": {"fit_options": {"steps": 5}}}
 SAMPLED = {"dp-merf", "dp-hp", "pairwise", "dp-gan", "psg", "privbayes", "tab-pe", "pe"}
@@ -21,7 +21,7 @@ SAMPLED = {"dp-merf", "dp-hp", "pairwise", "dp-gan", "psg", "privbayes", "tab-pe
 # MST and AIM compile for a minute.
 @pytest.mark.parametrize(
     "name",
-    # A contract is about one table; tests/methods/test_linked.py is about several.
+    # A contract is about one table; packages/noisegate/tests/methods/test_linked.py is about several.
     [pytest.param(name, marks=[pytest.mark.slow] * (name in ("aim", "mst"))) for name in METHODS if name != "linked"],
 )
 def test_a_method_keeps_its_contract(name, tmp_path):

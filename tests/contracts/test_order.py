@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from tests.golden.names import without_noise
 
-from noisegate.auditing.examples import example
 from noisegate.gate.execution import made_up_records
 from noisegate.gate.gate import Gate
 from noisegate.methods.gradient import GradientMethod
@@ -18,6 +17,7 @@ from noisegate.methods.registry import METHODS
 from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.schema import EncodedTable
 from noisegate.schema.decode import decode
+from noisegate_evaluate.auditing.examples import example
 
 STEPS = 2
 RECORDS = 70

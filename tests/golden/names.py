@@ -29,7 +29,7 @@ __all__ = ["Certificate", "Ledger", "Schema", "Synthesizer", "settings_for", "se
 
 LATER = frozenset({"dp-sinkhorn", "linked"})
 """Methods without golden files: a transport's gradient has kinks that other processors round to another side, and
-linked tables are not one table (tests/methods/test_linked.py)."""
+linked tables are not one table (packages/noisegate/tests/methods/test_linked.py)."""
 
 METHOD_NAMES = tuple(name for name in METHODS if name not in LATER)
 

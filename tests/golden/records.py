@@ -16,7 +16,7 @@ LABELS: dict[str, tuple[Any, ...]] = {"grey": ("across", "down"), "bare": (), "c
 
 def write_records(folder: Path) -> None:
     """Writes private and public records of every schema, and a decoder with random weights."""
-    from tests.methods.feature_space import write_decoder
+    from tests.shared.feature_space import write_decoder
 
     write_decoder(folder / "decoder.safetensors")
     draw = np.random.default_rng(20)

@@ -66,7 +66,9 @@ def tried(names: list[str], processes: int) -> dict[str, str]:
     # Tests that start Python get the mutant too.
     environment = {**os.environ, "PYTHONPATH": f"{MUTANTS / 'src'}{os.pathsep}{MUTANTS}", "MUTANT_UNDER_TEST": ""}
     options = [f"--mutants={asked}", f"--verdicts={verdicts}", f"--processes={processes}", "-m", "not slow"]
-    options += ["--ignore=tests/gate/engines/test_ray.py"]  # a cluster does not survive a fork
+    options += [
+        "--ignore=packages/noisegate-papers/tests/gate/engines/test_ray.py"
+    ]  # a cluster does not survive a fork
     command = [sys.executable, "-m", "pytest", "-q", *PLUGINS, *options, *TESTS]
     subprocess.run(command, cwd=MUTANTS, env=environment, check=True, stdout=subprocess.DEVNULL)
     return {name: verdict for verdict, name in map(str.split, verdicts.read_text("utf-8").splitlines())}

@@ -78,9 +78,9 @@ def test_a_wrapped_function_is_wrong_wherever_it_was_imported_before():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("harmless", "MISSED tests/privacy/test_bounded.py"),
-        ("found-by-half", "MISSED tests/privacy/test_gaussian.py"),
-        ("broken", "BROKEN tests/privacy/test_bounded.py.* AttributeError"),
+        ("harmless", "MISSED packages/noisegate/tests/privacy/test_bounded.py"),
+        ("found-by-half", "MISSED packages/noisegate/tests/privacy/test_gaussian.py"),
+        ("broken", "BROKEN packages/noisegate/tests/privacy/test_bounded.py.* AttributeError"),
         ("gone", "cannot be planted: grid.NoSuchClass"),
     ],
 )

@@ -1,6 +1,6 @@
 """What plays a page: the program in this process, and a PostgreSQL server."""
 
-from tests.cli.conftest import cli
-from tests.ledger.conftest import postgres
+from tests.shared.cli_room import cli
+from tests.shared.ledger_room import postgres
 
 __all__ = ["cli", "postgres"]

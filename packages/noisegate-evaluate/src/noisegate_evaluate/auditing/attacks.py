@@ -1,0 +1,331 @@
+"""Attackers: one sees all that is released, one the same of a single run, and two synthetic records alone.
+
+`projected` projects the release onto the difference of two neighbouring sets of records, over many runs. `one_run` puts
+many canaries in or out by fair coins and guesses them from one release; the bound of Steinke, Nasr and Jagielski
+(NeurIPS 2023), https://arxiv.org/abs/2305.08846, assumes nothing of how it was made. `from_samples` and `of_attribute`
+see no more than synthetic records: one tells whether a record was there, the other one column of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from noisegate.data.tables.tables import TableSource
+from noisegate.errors import OptionError
+from noisegate.linked.schema import LinkedSchema
+from noisegate.methods.method import Method
+from noisegate.privacy import accounting
+from noisegate.privacy.certificate import Certificate
+from noisegate.privacy.events import Adjacency, Event
+from noisegate.privacy.gradient_plan import CalibratedStepPlan
+from noisegate.privacy.plan import Budget
+from noisegate.privacy.release import Release
+from noisegate.privacy.shard_plan import ShardPlan
+from noisegate.schema import EncodedTable, Schema
+from noisegate.schema.decode import decode
+from noisegate_evaluate.auditing.bounds import one_run_epsilon, right_guesses, scaled, sensitivity_factor
+from noisegate_evaluate.auditing.examples import UNIT, FamilyWorlds, Worlds, candidates, made_up_families
+from noisegate_evaluate.auditing.measure import Seen, SeenSteps, SeenSums, by_threshold, measured, orthonormal
+from noisegate_evaluate.auditing.report import AuditReport
+from noisegate_evaluate.auditing.watched import Vector, Vectors, Watch, WatchedGate
+
+Progress = Callable[[int, int], None]
+"""Called with the runs that were done and how many there will be."""
+
+CHANCE = 1e-4
+"""That anything in a report is wrong."""
+PROJECTION, ONE_RUN, SAMPLES, ATTRIBUTE = "projection", "one-run", "samples", "attribute"
+# Answers along the difference of the worlds that are looked at, over all runs, where nobody says how many runs: enough
+# to tell the noise within a fifth. Of steps those of half of the runs can be looked at.
+ANSWERS, _FEWEST = 200, 40
+_CANDIDATES, _FEW = 32, 12  # few of what takes long: families, and records whose teachers are trained
+_CANARIES, _GUESSED = 400, 0.25
+# In one run a smaller one drowns in what the theorem adds for δ, twice the number of canaries times δ = 1e-5.
+_ONE_RUN_CHANCE = 0.01
+# Of two attackers, one takes the noise to be as loud as is stated (4 is one over the variance of a coin), one as quiet.
+_PRIORS = (4.0, 1e-4)
+_RUNS, _ROWS, _NEAR = 60, 200, 0.1
+# Values of a column that is guessed, at most.
+_VALUES = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Auditor:
+    """Runs a method on made-up records, and writes down what an attacker sees.
+
+    Attributes:
+        method: With its settings.
+        schema: Of the records.
+        budget: What is claimed.
+    """
+
+    method: Method
+    schema: Schema | LinkedSchema
+    budget: Budget
+
+    def query(self, table: Any, watch: Watch, records: int) -> Release:
+        """Returns the release of made-up records, whose number is public, hence the same in both worlds."""
+        budget = self.budget
+        units = {"unit_column": UNIT, "contributions": budget.contributions} if budget.contributions else {}
+        claim = {"epsilon": budget.epsilon, "delta": budget.delta, "adjacency": budget.adjacency}
+        return self.method.query(WatchedGate(table, watch=watch, schema=self.schema, records=records, **claim, **units))
+
+    def query_world(self, worlds: Worlds | FamilyWorlds, world: int, watch: Watch) -> Release:
+        """Returns the release of a run in a world."""
+        return self.query(worlds.table(world), watch, worlds.units)
+
+    def worst_worlds(self) -> Worlds | FamilyWorlds:
+        """Returns the neighbouring sets that are the farthest apart, of a few made-up records."""
+        made_up, adjacency, steps = self._made_up(), self.budget.adjacency, list[Vector]()
+
+        def keep(plan: CalibratedStepPlan, noisy: Vector, vectors: Vectors) -> None:
+            """Writes down what each record by itself does to the first step."""
+            if not steps:
+                steps.append(_moves(vectors, len(made_up)))
+
+        def keep_sums(plan: CalibratedStepPlan, noisy: Vector, sums: Vector) -> None:
+            """Writes down the sums over shards of the last step, which have learnt the most."""
+            steps[:] = [sums]
+
+        start = self._worlds(made_up, (0, 1))
+        linked = isinstance(start, FamilyWorlds)
+        watch = Watch(
+            parts=made_up if linked else _singles(made_up),
+            singles=start.singles if linked else made_up,
+            on_step=keep,
+            on_sum=keep_sums,
+        )
+        release = self.query_world(start, 0, watch)
+        queries = [sums.reshape(len(made_up), -1) / release.noise_std[name] for name, sums in watch.sums.items()]
+        vectors = np.concatenate([np.zeros((len(made_up), 1)), *queries, *steps], axis=1)
+        chosen = _farthest(vectors, adjacency, sampled=bool(steps))
+        return self._worlds(made_up, chosen)
+
+    def _made_up(self) -> Any:
+        """Returns some records, or families, from which the worst ones are chosen."""
+        if isinstance(self.schema, LinkedSchema):
+            return made_up_families(self.schema, _FEW)
+        plan = self.method.plan(self.schema, self.budget)
+        trained = isinstance(plan, CalibratedStepPlan) and isinstance(plan.plan, ShardPlan)
+        return candidates(self.schema, _FEW if trained else _CANDIDATES)
+
+    def _worlds(self, made_up: Any, chosen: tuple[int, int]) -> Worlds | FamilyWorlds:
+        if isinstance(self.schema, LinkedSchema):
+            return FamilyWorlds(schema=self.schema, others=made_up[chosen[0]], new=made_up[chosen[1]])
+        return Worlds.of(self.schema, made_up, chosen, self.budget)
+
+    def run(self, worlds: Worlds | FamilyWorlds, world: int) -> tuple[Seen, Certificate]:
+        """Returns what is seen of a run in a world, and its certificate."""
+        seen = Seen(world=world)
+        watch = Watch(
+            parts=[worlds.records(0), worlds.records(1)],
+            singles=worlds.singles,
+            on_step=SeenSteps(seen, self.budget.adjacency),
+            on_sum=SeenSums(seen),
+        )
+        release = self.query_world(worlds, world, watch)
+        seen.released(release, watch.sums)
+        return seen, release.certificate
+
+    def report(self, kind: str, found: float, runs: int, chance: float, **told: Any) -> AuditReport:
+        """Returns the report of an attack that guesses, and says nothing of the noise."""
+        return AuditReport(
+            method=self.method.name,
+            kind=kind,
+            claim=self.budget.epsilon,
+            delta=self.budget.delta,
+            adjacency=self.budget.adjacency.value,
+            lower_bound=found,
+            from_guesses=found,
+            runs=runs,
+            confidence=1 - chance,
+            **told,
+        )
+
+    def bound(self, events: tuple[Event, ...], hits: Any, alarms: Any, chance: float) -> float:
+        """Returns the ε that guesses refute: `hits` in runs with the record, and `alarms` in those without."""
+        factor = sensitivity_factor(events, self.budget.adjacency, hits, alarms, chance)
+        larger = [scaled(event, factor) for event in events] if factor else []
+        return accounting.epsilon(larger, self.budget.delta, self.budget.adjacency)
+
+    def synthetic(self, release: Release, schema: Schema) -> EncodedTable:
+        """Returns records that a model of a release makes."""
+        table = self.method.fit_release(release, device="cpu").sample(_ROWS)
+        return EncodedTable.concatenate(list(TableSource(table, schema).batches()))
+
+
+def projected(
+    auditor: Auditor, *, runs: int | None = None, chance: float = CHANCE, progress: Progress = lambda *_: None
+) -> AuditReport:
+    """Returns what everything that is released tells; `runs` are those in both worlds together."""
+    worlds = auditor.worst_worlds()
+    first, certificate = auditor.run(worlds, 0)
+    answers = max((len(values) for values in first.residuals.values()), default=1)
+    total = runs or max(_FEWEST, ANSWERS if answers == 1 else 4 * ANSWERS // answers)
+    total += total % 2
+    seen = [first]
+    while len(seen) < total:
+        progress(len(seen), total)
+        seen.append(auditor.run(worlds, len(seen) % 2)[0])
+    progress(total, total)
+    return measured(seen, certificate, kind=PROJECTION, chance=chance)
+
+
+def _farthest(vectors: Vector, adjacency: Adjacency, *, sampled: bool) -> tuple[int, int]:
+    """Returns which two records make the worst neighbours: the one that is there anyway, or is replaced, first."""
+    best, chosen = -1.0, (0, 1)
+    for first, one in enumerate(vectors):
+        basis = orthonormal(one[None])
+        for second, other in enumerate(vectors):
+            apart = other - one if adjacency is Adjacency.REPLACE_ONE else other
+            if sampled and adjacency is Adjacency.ADD_REMOVE:
+                apart = other - basis.T @ (basis @ other)
+            length = float(np.linalg.norm(apart))
+            if first != second and length > best * (1 + 1e-9):
+                best, chosen = length, (first, second)
+    return chosen
+
+
+def one_run(
+    auditor: Auditor, *, runs: int | None = None, chance: float = _ONE_RUN_CHANCE, progress: Progress = lambda *_: None
+) -> AuditReport:
+    """Returns what one run tells of many canaries; `runs` says how many. The attacker is the best linear one."""
+    budget = auditor.budget
+    if budget.adjacency is Adjacency.REPLACE_ONE or budget.contributions is not None:
+        raise OptionError("an audit in one run leaves out canaries: it needs add-remove, and a record a unit.")
+    canaries = candidates(_of_one_table(auditor, ONE_RUN), runs or _CANARIES)
+    coins = np.random.default_rng().uniform(size=len(canaries)) < 0.5
+    coins[0] = True  # a table needs a record; it is not guessed
+    guesses = 2 * max(1, round(_GUESSED * len(canaries) / 2))
+    rights = [right_guesses(coins[1:], scores[1:], guesses) for scores in _canary_scores(auditor, canaries, coins)]
+    others, part = len(canaries) - 1, chance / len(_PRIORS)
+    found = max(one_run_epsilon(right, guesses, others, delta=budget.delta, chance=part) for right in rights)
+    progress(1, 1)
+    return auditor.report(ONE_RUN, found, 1, chance)
+
+
+def _canary_scores(auditor: Auditor, canaries: EncodedTable, coins: Any) -> list[Vector]:
+    """Returns for each canary how much speaks for its being in, to each attacker."""
+    steps: list[tuple[Vector, Vector]] = []
+
+    def keep(plan: CalibratedStepPlan, noisy: Vector, vectors: Vectors) -> None:
+        """Writes down what a step handed out, and what each canary moves it by on average."""
+        rate = plan.plan.sampling_probability / getattr(plan.plan, "shards", 1)
+        steps.append((noisy - vectors(()), rate * _moves(vectors, len(canaries))))
+
+    watch = Watch(parts=_singles(canaries), singles=canaries, on_step=keep)
+    release = auditor.query(decode(canaries.rows(coins), _of_one_table(auditor, ONE_RUN)), watch, len(canaries) // 2)
+    for name, sums in watch.sums.items():
+        std = release.noise_std[name]
+        steps.append((release.values[name].reshape(-1) / std, sums.reshape(len(canaries), -1) / std))
+    return [sum((_posterior(*step, prior) for step in steps), np.zeros(len(canaries))) for prior in _PRIORS]
+
+
+def _posterior(noisy: Vector, vectors: Vector, prior: float) -> Vector:
+    """Returns the coins that are to be expected given an answer, were they normal; no two alike count twice."""
+    left = vectors @ (noisy - vectors.sum(axis=0) / 2)
+    found: Vector = np.linalg.solve(vectors @ vectors.T + prior * np.eye(len(vectors)), left)
+    return found
+
+
+def from_samples(
+    auditor: Auditor, *, runs: int | None = None, chance: float = CHANCE, progress: Progress = lambda *_: None
+) -> AuditReport:
+    """Returns what synthetic records alone tell, of which each run in both worlds draws some.
+
+    Half of the runs teach the attacker where to draw the line: how much more the synthetic records agree with the
+    record that makes the difference than with the others.
+    """
+    schema, total = _of_records(auditor, SAMPLES), runs or _RUNS
+    worlds: Any = auditor.worst_worlds()
+    scores: list[float] = []
+    events: tuple[Event, ...] = ()
+    for done in range(total):
+        release = auditor.query_world(worlds, done % 2, Watch(parts=[worlds.new], singles=worlds.new))
+        events = release.certificate.events
+        made = auditor.synthetic(release, schema)
+        rest = worlds.others if worlds.old is None else worlds.old
+        scores.append(_agreement(made, worlds.new) - _agreement(made, rest))
+        progress(done + 1, total)
+    world, learnt = np.arange(total) % 2, np.arange(total) < total // 2
+    said, used = by_threshold(np.array(scores), world, learnt), ~learnt
+    found = auditor.bound(events, said[used & (world == 1)], said[used & (world == 0)], chance)
+    return auditor.report(SAMPLES, found, total, chance)
+
+
+def of_attribute(
+    auditor: Auditor, *, runs: int | None = None, chance: float = CHANCE, progress: Progress = lambda *_: None
+) -> AuditReport:
+    """Returns how well one column of a record is guessed from synthetic records, in runs with that record and without.
+
+    The attacker knows all else of it, and takes the value with which it agrees best with the synthetic records. The
+    other records differ from it in that column alone, in which each has a value of its own: none is likelier than
+    another but for the record itself, whose value is drawn anew in each run.
+    """
+    schema, total, random = _of_records(auditor, ATTRIBUTE), runs or _RUNS, np.random.default_rng()
+    values, rights, events = _in_one_column(schema), [], tuple[Event, ...]()
+    replaced = auditor.budget.adjacency is Adjacency.REPLACE_ONE
+    for done in range(total):
+        secret, other = random.integers(len(values), size=2).tolist()
+        held = [secret] if done % 2 else [other] if replaced else []
+        table = decode(values.rows(np.array([*range(len(values)), *held])), schema)
+        if auditor.budget.contributions:
+            table = table.append_column(UNIT, [list(range(len(table)))])
+        release = auditor.query(table, Watch(parts=[values], singles=values), len(values) + 1)
+        events, made = release.certificate.events, auditor.synthetic(release, schema)
+        likely = [_agreement(made, values.rows(slice(place, place + 1))) for place in range(len(values))]
+        rights.append(int(np.argmax(likely)) == secret)
+        progress(done + 1, total)
+    hits, alarms = np.array(rights[1::2]), np.array(rights[::2])
+    guessed = float(hits.mean()), float(alarms.mean())
+    found = auditor.bound(events, hits, alarms, chance)
+    return auditor.report(ATTRIBUTE, found, total, chance, guessed=guessed)
+
+
+def _in_one_column(schema: Schema) -> EncodedTable:
+    """Returns a made-up record with each value of a column, or some: of the one that has most."""
+    sizes, one = [min(column.size, _VALUES) for column in schema.layout.coded], candidates(schema, 1)
+    if sizes:
+        count = max(sizes)
+        place = sizes.index(count)
+        found = one.rows(np.zeros(count, dtype=np.intp))
+        found.codes[:, place] = range(count)
+    else:
+        found = one.rows(np.zeros(2, dtype=np.intp))
+        found.numeric[:, 0] = (0.0, 1.0)
+    found = found.rows(~schema.broken(found)) if schema.constraints else found
+    if len(found) < 2:
+        raise OptionError("the constraints of the schema leave one value to guess; audit it without them.")
+    return found
+
+
+def _agreement(made: EncodedTable, one: EncodedTable) -> float:
+    """Returns the mean share of columns in which records agree with one."""
+    alike = [made.codes == one.codes, np.nan_to_num(np.abs(made.numeric - one.numeric), nan=1.0) < _NEAR]
+    return float(np.square(np.concatenate(alike, axis=1).mean(axis=1)).mean())
+
+
+def _of_records(auditor: Auditor, by: str) -> Schema:
+    schema = _of_one_table(auditor, by)
+    if auditor.method.makes != "records":
+        raise OptionError(f"{auditor.method.name} makes no records; audit it by projection.")
+    return schema
+
+
+def _of_one_table(auditor: Auditor, by: str) -> Schema:
+    if isinstance(auditor.schema, LinkedSchema):
+        raise OptionError(f"by={by!r}: linked tables are audited by {PROJECTION} alone.")
+    return auditor.schema
+
+
+def _singles(records: EncodedTable) -> list[EncodedTable]:
+    return [records.rows(slice(place, place + 1)) for place in range(len(records))]
+
+
+def _moves(vectors: Vectors, records: int) -> Vector:
+    """Returns what each record by itself does to the vector of a sample without any, (records, numbers)."""
+    return np.stack([vectors((place,)) for place in range(records)]) - vectors(())

@@ -1,0 +1,312 @@
+"""What is audited: a method, columns and a budget where nobody says otherwise, and two neighbouring sets of records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from noisegate.data.tables.tables import TableSource
+from noisegate.errors import ModelError, OptionError, choices
+from noisegate.gate.execution import made_up_records
+from noisegate.linked.links import Link
+from noisegate.linked.model import with_keys
+from noisegate.linked.schema import LinkedSchema, LinkedTable, read_schema
+from noisegate.methods.registry import METHODS, make_for, method_of
+from noisegate.privacy.events import Adjacency
+from noisegate.privacy.plan import Budget
+from noisegate.records import Rows
+from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Integer, Schema, pixel_schema
+from noisegate.schema.decode import decode
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from noisegate.methods.method import Method
+
+AnySchema: TypeAlias = Schema | LinkedSchema
+Family: TypeAlias = "Mapping[str, pa.Table]"
+"""One record of the first table and all that hangs on it, as tables by name."""
+UNIT = "noisegate audited unit"
+_TRIES = 200
+TABLE = Schema(
+    (
+        Integer(name="age", lower=0, upper=100),
+        Continuous(name="dose", lower=0.0, upper=1.0, missing=True),
+        Categorical(name="ward", levels=("north", "south", "east", "west")),
+        Boolean(name="ill"),
+    ),
+    label="ill",
+)
+LINKED = LinkedSchema(
+    (
+        LinkedTable(name="patients", key="id", schema=Schema((Integer(name="age", lower=0, upper=100),))),
+        LinkedTable(
+            name="visits",
+            key="visit",
+            schema=Schema((Integer(name="day", lower=0, upper=9999), Boolean(name="urgent"))),
+            parent="patients",
+            parent_key="id",
+            order="day",
+            most=5,
+        ),
+        LinkedTable(
+            name="diagnoses",
+            schema=Schema((Categorical(name="code", levels=("heart", "lung", "other")),)),
+            parent="visits",
+            parent_key="visit",
+            most=3,
+        ),
+    )
+)
+IMAGES = pixel_schema(8, 8, labels=("across", "down"))
+OF_IMAGES = ("joint", "mepf", "dp-mepf", "dp-mepf-trained", "dp-mge", "dp-gan-ft", "dp-gan-mi", "dpdm", "dp-feta", "pe")
+_DECODED = ("dp-mge", "dp-gan-ft", "dp-gan-mi")
+_STEPS: dict[str, Any] = {"steps": 20, "sampling_probability": 0.2}
+_SMALL_GAN: dict[str, Any] = {**_STEPS, "hidden": (8,), "discriminator_hidden": (8,), "latent": 4, "batch": 16}
+_DIFFUSION: dict[str, Any] = {**_STEPS, "steps": 8, "clip_norm": 0.01, "channels": (4,), "sampling_steps": 2}
+_SMALL_TEACHERS: dict[str, Any] = {
+    **{"steps": 10, "teachers": 6, "teacher_hidden": (8,), "teacher_records": 4},
+    **{"hidden": (8,), "latent": 4, "batch": 8, "teacher_learning_rate": 1.0},
+}
+_PICTURES: dict[str, Any] = {"latent": 4, "hidden": (8,), "channels": (4, 2)}
+SMALL: dict[str, dict[str, Any]] = {
+    "aim": {"bins": 16, "iterations": 20, "degree": 2, "rounds": 6},
+    "mst": {"bins": 16, "iterations": 20},
+    "tab-pe": {"rounds": 2, "candidates": 50},
+    "pe": {"rounds": 2, "candidates": 50, "images": 100},
+    "dp-merf": {"frequencies": 50},
+    "dp-ntk": {"width": 4, "cells": 8},
+    "dp-llm": {**_STEPS, "maps": 2},
+    "dp-sgd": {**_STEPS, "hidden": (8,), "clip_norm": 0.01},
+    "psg": {**_STEPS, "hidden": (16,), "samples_per_class": 2, "batches": 1, "outer": 1, "epochs": 1},
+    "dp-dre": {**_STEPS, "hidden": (4,), "references": 200, "dimensions": 8, "batch": 32},
+    "dp-gan": {**_SMALL_GAN, "discriminator_steps": 2},
+    "dp-cgan": {**_SMALL_GAN, "discriminator_steps": 2},
+    "dp-sinkhorn": {**_STEPS, "hidden": (8,), "latent": 4, "batch": 16, "iterations": 10},
+    "datalens": {**_SMALL_TEACHERS, "largest": 2},
+    "pate-gan": {**_SMALL_TEACHERS, "teacher_learning_rate": 5.0},
+    "g-pate": {**_SMALL_TEACHERS, "coordinates": 2, "bins": 4},
+    "gs-wgan": {
+        **_SMALL_TEACHERS,
+        "sampling_probability": 0.5,
+        "teacher_learning_rate": 0.1,
+        "learning": 2,
+        "warm_up": 1,
+    },
+    "joint": {"pixels": 50, "orientations": 50, "wavelets": 50, "strokes": 50},
+    "mepf": _PICTURES,
+    "dp-mepf": _PICTURES,
+    "dp-mepf-trained": {
+        **_PICTURES,
+        **{"encoder_width": 4, "encoder_depth": 2, "encoder_steps": 20, "encoder_sampling_probability": 0.2},
+    },
+    "dp-gan-ft": {**_SMALL_GAN, "pretraining_steps": 2, "public_records": 40},
+    "dp-gan-mi": _SMALL_GAN,
+    "dpdm": _DIFFUSION,
+    "dp-feta": {**_DIFFUSION, "means_steps": 3},
+}
+
+
+def example(
+    target: Any, *, schema: AnySchema | str | Path | None, settings: dict[str, Any], folder: Path
+) -> tuple[Method, AnySchema, Budget]:
+    """Returns what `noisegate.audit` is asked for; made-up public records and networks are written into `folder`."""
+    named = isinstance(target, str) and target in METHODS
+    if not named and isinstance(target, str | Path):
+        if not Path(target).is_dir():
+            known = choices(target, METHODS)
+            raise OptionError(f"{target}: neither the folder of a model nor a method; methods are {known}.")
+        return _of_model(Path(target), schema, settings)
+    if not named:
+        raise OptionError(f"target={target!r} must be the name of a method, or the folder of a saved model.")
+    if isinstance(schema, str | Path):
+        schema = read_schema(schema)
+    if schema is None:
+        schema = LINKED if target == "linked" else IMAGES if target in OF_IMAGES else TABLE
+        settings = {**SMALL.get(target, {}), **_made_up(target, schema, folder), **settings}
+    return make_for(target, schema, settings), schema, Budget(epsilon=1.0)
+
+
+def _of_model(folder: Path, schema: object, settings: dict[str, Any]) -> tuple[Method, AnySchema, Budget]:
+    from noisegate.models.folder import verify_model
+
+    if schema is not None or settings:
+        raise OptionError(
+            f"{folder} is a model, which has its own schema and settings; leave out those that were given."
+        )
+    certificate = verify_model(folder).certificate
+    if "schema" not in certificate.public:
+        raise ModelError(f"{folder}: the certificate names no schema, so that no records can be made up for it.")
+    budget = Budget(
+        **{name: getattr(certificate, name) for name in ("epsilon", "delta", "adjacency", "unit", "contributions")}
+    )
+    stated = certificate.public["schema"]
+    kind: type[AnySchema] = LinkedSchema if "tables" in stated else Schema
+    return method_of(certificate), kind.from_json(stated), budget
+
+
+def _made_up(name: str, schema: AnySchema, folder: Path) -> dict[str, Any]:
+    """Returns settings that point to public records and a decoder, made up and written into `folder`."""
+    found: dict[str, Any] = {}
+    if name in ("dp-dre", "dp-gan-ft") and isinstance(schema, Schema):
+        import pyarrow.parquet as pq
+
+        path = folder / "public.parquet"
+        pq.write_table(decode(candidates(schema, 200, seed=1), schema), path)
+        found["public"] = str(path)
+    if name in _DECODED:
+        found["decoder"] = str(_write_decoder(folder / "decoder.safetensors"))
+    return found
+
+
+def _write_decoder(path: Path) -> Path:
+    from noisegate_images.networks.decoder import DecoderDesign, build_decoder, decoder_bytes
+    from noisegate_images.networks.encoder import SHIPPED_SHA256
+
+    assert IMAGES.images is not None
+    design = DecoderDesign(
+        shape=IMAGES.images.shape, features=144, latent=2, channels=(4, 2), encoder=SHIPPED_SHA256, layer="last"
+    )
+    path.write_bytes(decoder_bytes(build_decoder(design, seed=0)))
+    return path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Worlds:
+    """World 0 holds some records and maybe an old one; world 1 holds a new one in its place, or beside them.
+
+    Attributes:
+        schema: Of the records.
+        others: The record of both worlds, one row.
+        old: The record of world 0 alone, one row; None under add-remove.
+        new: The record of world 1 alone, one row.
+        contributions: How often the old and the new one occur: they are whole units.
+    """
+
+    schema: Schema
+    others: EncodedTable
+    old: EncodedTable | None
+    new: EncodedTable
+    contributions: int | None
+
+    @classmethod
+    def of(cls, schema: Schema, made_up: EncodedTable, chosen: tuple[int, int], budget: Budget) -> Worlds:
+        """Returns those of two chosen records: under add-remove the first one is in both, else in world 0 alone."""
+        first, second = (made_up.rows(slice(place, place + 1)) for place in chosen)
+        third = next(place for place in range(len(made_up)) if place not in chosen)
+        replaced = budget.adjacency is Adjacency.REPLACE_ONE
+        return cls(
+            schema=schema,
+            others=made_up.rows(slice(third, third + 1)) if replaced else first,
+            old=first if replaced else None,
+            new=second,
+            contributions=budget.contributions,
+        )
+
+    @property
+    def units(self) -> int:
+        """How many records there are in world 1."""
+        return len(self.records(1))
+
+    @property
+    def singles(self) -> EncodedTable:
+        """The record of both worlds, the old one if any, and the new one."""
+        return EncodedTable.concatenate([part for part in (self.others, self.old, self.new) if part is not None])
+
+    def records(self, world: int) -> EncodedTable:
+        """Returns the records of a world, the own ones last."""
+        own = self.new if world else self.old
+        return EncodedTable.concatenate([self.others, *([] if own is None else [own] * (self.contributions or 1))])
+
+    def table(self, world: int) -> pa.Table:
+        """Returns the records of a world as a private table, with a column of units if there are any."""
+        import pyarrow as pa
+
+        records = self.records(world)
+        table = decode(records, self.schema)
+        if self.contributions is None:
+            return table
+        units = np.minimum(np.arange(len(records)), len(self.others))
+        return table.append_column(UNIT, pa.array(units))
+
+
+def candidates(schema: Schema, count: int, seed: int = 0) -> EncodedTable:
+    """Returns `count` made-up records that the schema allows, from which the worst ones are chosen."""
+    random = np.random.default_rng(seed)
+    kept: list[EncodedTable] = []
+    for _ in range(_TRIES):
+        # Written and read, so that positions are those that values have.
+        drawn = next(iter(TableSource(decode(made_up_records(schema.layout, count, random), schema), schema).batches()))
+        kept.append(drawn.rows(~schema.broken(drawn)) if schema.constraints else drawn)
+        if sum(map(len, kept)) >= count:
+            return EncodedTable.concatenate(kept).rows(slice(0, count))
+    raise OptionError("the constraints of the schema leave hardly any made-up record; audit it without them.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FamilyWorlds:
+    """World 0 holds one family; world 1 holds another one beside it.
+
+    Attributes:
+        schema: Of the tables.
+        others: The family of both worlds.
+        new: The family of world 1 alone.
+    """
+
+    schema: LinkedSchema
+    others: Family
+    new: Family
+    units: ClassVar[int] = 2
+
+    @property
+    def singles(self) -> EncodedTable:
+        """None: there are no steps that sample records."""
+        return EncodedTable(np.zeros((0, 0)), np.zeros((0, 0), dtype=np.int32))
+
+    def records(self, world: int) -> Family:
+        """Returns the tables of a world."""
+        import pyarrow as pa
+
+        if not world:
+            return self.others
+        return {name: pa.concat_tables([self.others[name], self.new[name]]) for name in self.schema.names}
+
+    table = records
+
+
+def made_up_families(schema: LinkedSchema, count: int) -> list[Family]:
+    """Returns made-up families with keys of their own, that keep to the rules of the schema."""
+    return [_family(schema, place) for place in range(count)]
+
+
+def _family(schema: LinkedSchema, place: int) -> Family:
+    root = schema.root
+    rows: dict[str, Rows] = {root.name: candidates(root.schema, 1, seed=place)}
+    keys = {root.name: np.array([f"{place}"])}
+    made = {root.name: with_keys(root, decode(rows[root.name], root.schema), keys[root.name], None)}
+    for link in schema.links:
+        child, parents = link.child, rows[link.parent.name]
+        numbers = (1, 0, 2, child.most or 1, 3 * (child.most or 1))
+        of = np.repeat(np.arange(len(parents)), numbers[place % len(numbers)])
+        drawn = _drawn(child.schema, len(of), place)
+        kept = ~_broken(link, parents.rows(of), drawn)
+        of, rows[child.name] = of[kept], drawn.rows(kept)
+        keys[child.name] = np.array([f"{place}.{number}" for number in range(len(of))], dtype=str)
+        above = keys[link.parent.name][of]
+        made[child.name] = with_keys(child, decode(rows[child.name], child.schema), keys[child.name], above)
+    return made
+
+
+def _drawn(schema: Schema, count: int, seed: int) -> Rows:
+    return candidates(schema, max(count, 1), seed=seed).rows(slice(0, count))
+
+
+def _broken(link: Link, parents: Rows, children: Rows) -> np.ndarray:
+    """Returns which children break a rule beside their parents, (children,)."""
+    numeric = np.concatenate([parents.numeric, children.numeric], axis=1)
+    beside = Rows(numeric, np.concatenate([parents.codes, children.codes], axis=1))
+    return link.records.broken(beside) if link.records.constraints else np.zeros(len(children), dtype=np.bool_)

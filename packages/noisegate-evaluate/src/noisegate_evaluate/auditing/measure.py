@@ -1,0 +1,269 @@
+"""What an attacker sees of runs in both worlds, who knows all records, and what that says of ε: lower bounds."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import logsumexp
+
+from noisegate.privacy import accounting
+from noisegate.privacy.certificate import Certificate, canonical_json
+from noisegate.privacy.events import Adjacency, Event, GaussianEvent, SampledGaussianEvent, Sampler
+from noisegate.privacy.gradient_plan import CalibratedStepPlan
+from noisegate.privacy.release import Release
+from noisegate_evaluate.auditing.bounds import scaled, sensitivity_factor, spread_limits
+from noisegate_evaluate.auditing.report import AuditReport
+from noisegate_evaluate.auditing.watched import Vector, Vectors
+
+# A part of a record's vector that is shorter than this, over the noise, is no direction.
+_NOTHING = 1e-9
+
+
+@dataclass
+class Seen:
+    """One run.
+
+    Attributes:
+        world: Which world it was.
+        form: Digest of everything that was released but the noisy numbers.
+        residuals: For each query, what is left when the exact sums are subtracted, along the difference of the worlds:
+            standard normal numbers, one for each answer.
+        reach: For each query, the difference of the worlds over the stated noise; of steps, its root mean square.
+        squares: Sum of the squares of what is left in all directions, and how many there are.
+        score: Logarithm of how much likelier world 1 is than world 0, as the noise is stated.
+    """
+
+    world: int
+    form: str = ""
+    residuals: dict[str, list[float]] = field(default_factory=dict)
+    reach: dict[str, float] = field(default_factory=dict)
+    squares: tuple[float, int] = (0.0, 0)
+    score: float = 0.0
+
+    def answer(self, name: str, noisy: Vector, worlds: Vector) -> None:
+        """Adds an answer, and the exact sums of both worlds, (2, …): all over the standard deviation of its noise."""
+        if noisy.shape != worlds[0].shape:
+            return  # its form tells already
+        left, apart = noisy - worlds[self.world], worlds[1] - worlds[0]
+        length = float(np.linalg.norm(apart))
+        self.reach[name] = math.hypot(self.reach.get(name, 0.0), length)
+        self.leave(left, left.size)
+        if length > _NOTHING:
+            self.residuals.setdefault(name, []).append(float(np.vdot(left, apart)) / length)
+            self.score += float(np.vdot(noisy - worlds.mean(axis=0), apart))
+
+    def released(self, release: Release, sums: Mapping[str, Vector]) -> None:
+        """Adds a release, with the exact sums of both worlds for the queries that are known."""
+        for name, worlds in sums.items():
+            if name in release.values:
+                std = release.noise_std[name]
+                # Tables that were chosen on the way are one query, called after their event.
+                self.answer(name.partition("/")[0], release.values[name] / std, worlds / std)
+        shapes = {name: list(values.shape) for name, values in release.values.items()}
+        self.form = form_of(release.certificate, shapes=shapes, noise_std=dict(release.noise_std))
+
+    def leave(self, left: npt.NDArray[np.float64], degrees: int) -> None:
+        """Adds what is left when all that is known is subtracted: noise in so many directions."""
+        total, count = self.squares
+        self.squares = total + float(np.square(left).sum()), count + degrees
+
+
+class SeenSteps:
+    """The steps of a run, added to a `Seen`.
+
+    What the records add that are there is known but for whether they were sampled, so what is looked at is orthogonal
+    to the vectors of all samples of them.
+
+    Args:
+        seen: Where to add.
+        adjacency: Under replace-one world 0 has an old record, which stands before the new one.
+    """
+
+    def __init__(self, seen: Seen, adjacency: Adjacency) -> None:
+        self._seen, self._replaced = seen, adjacency is Adjacency.REPLACE_ONE
+        self._squares, self._steps = 0.0, 0
+
+    def __call__(self, plan: CalibratedStepPlan, noisy: Vector, vectors: Vectors) -> None:
+        """Adds a step; `vectors` is of samples of the record of both worlds, of the old one if any, of the new one."""
+        seen, name = self._seen, plan.plan.name
+        # Of samples with what only a world has, which may be nothing, without and with the record of both.
+        shared = [vectors(()), vectors((0,))]
+        new = 2 if self._replaced else 1
+        own = [[vectors((1,)), vectors((0, 1))] if self._replaced else shared, [vectors((new,)), vectors((0, new))]]
+        known = orthonormal(np.stack([*shared, *own[seen.world]]))
+        seen.leave(noisy - known.T @ (known @ noisy), len(noisy) - len(known))
+        absent = own[1 - seen.world][0]
+        away = absent - known.T @ (known @ absent)
+        if np.linalg.norm(away) > _NOTHING:
+            seen.residuals.setdefault(name, []).append(float(away @ noisy / np.linalg.norm(away)))
+        rate = plan.plan.sampling_probability / getattr(plan.plan, "shards", 1)
+        basis = orthonormal(np.stack(shared))
+        means = [(1 - rate) * alone + rate * both for alone, both in own]
+        apart = means[1] - means[0] - basis.T @ (basis @ (means[1] - means[0]))
+        length, self._steps = float(np.linalg.norm(apart)), self._steps + 1
+        if length > _NOTHING:
+            along = apart / length
+            places = [np.array([along @ vector for vector in one]) for one in own]
+            # The least that the record moves, whether or not the one of both worlds is in the sample.
+            reach = float(places[1].min() - places[0].max()) / (2 if self._replaced else 1)
+            self._squares += max(0.0, reach) ** 2
+            found = float(along @ noisy)
+            seen.score += _sampled(found, places[1], rate) - _sampled(found, places[0], rate)
+        seen.reach[name] = math.sqrt(self._squares / self._steps)
+
+
+class SeenSums:
+    """The sums over shards of a run, added to a `Seen`: what the records add is known, and in which shards they are.
+
+    Where shards may be left out, an attacker who knows which were asked sees the noise as it is, but is not told by how
+    much the worlds differ on the whole: nothing is added to the score.
+    """
+
+    def __init__(self, seen: Seen) -> None:
+        self._seen, self._squares, self._steps = seen, 0.0, 0
+
+    def __call__(self, plan: CalibratedStepPlan, noisy: Vector, worlds: Vector) -> None:
+        """Adds a step, and the exact sums of both worlds, (2, numbers)."""
+        seen, name, before = self._seen, plan.plan.name, self._seen.score
+        seen.answer(name, noisy, worlds)
+        square = float(np.square(worlds[1] - worlds[0]).sum())
+        if plan.plan.sampling_probability < 1:
+            seen.score = before
+        if plan.plan.sampling_probability == 1 or square > 0:
+            self._squares, self._steps = self._squares + square, self._steps + 1
+        seen.reach[name] = math.sqrt(self._squares / max(self._steps, 1))
+
+
+def form_of(certificate: Certificate, **told: Any) -> str:
+    """Returns a digest of a certificate without what follows from noise, and of what else is told."""
+    content = {name: value for name, value in certificate.to_json().items() if name not in ("hashes", "ledger")}
+    return hashlib.sha256(canonical_json({"certificate": content, **told})).hexdigest()
+
+
+def orthonormal(rows: Vector) -> Vector:
+    """Returns an orthonormal basis of what rows span, (rank, numbers)."""
+    if not len(rows):
+        return rows
+    _, values, right = np.linalg.svd(rows, full_matrices=False)
+    basis: Vector = right[values > max(_NOTHING, 1e-9 * float(values.max(initial=0)))]
+    return basis
+
+
+def _sampled(found: float, places: Vector, rate: float) -> float:
+    """Returns ln of the density of `found` with a record that is sampled, alone or with another, over that without."""
+    chances = [1 - rate, rate * (1 - rate), rate * rate]
+    return float(logsumexp([0.0, *(places * found - places**2 / 2)], b=chances))
+
+
+# Grid units of a measured question: so many that no sampler's slack matters.
+_UNITS = 2.0**20
+# Noise that is quieter than this part of what was stated counts as so loud: bounds on ε grow no further, and PLDs end.
+_QUIETEST, _QUIETEST_SAMPLED = 1e-3, 0.2
+_ATTACKERS = 3
+
+
+def measured(seen: Sequence[Seen], certificate: Certificate, *, kind: str, chance: float) -> AuditReport:
+    """Returns what runs in both worlds say of the certificate of one of them; `chance` is that any of it is wrong.
+
+    A quarter of `chance` goes to the noise of each query along the difference, one to the noise in all directions, and
+    one to guesses. How loud the noise is may be told by either of the first two: by itself, which finds noise that is
+    missing along a direction; or as in all directions, of which there are thousands, unless it is surely louder along
+    the difference. The statistic is one in either case, the sum over all queries, each over its noise.
+    """
+    events, delta, adjacency = certificate.events, certificate.delta, certificate.adjacency
+    names = sorted({name for one in seen for name in one.residuals})
+    left = {name: np.concatenate([one.residuals.get(name, []) for one in seen]) for name in names}
+    limits = {name: spread_limits(left[name], chance / 4 / len(names)) for name in names}
+    squares = math.fsum(one.squares[0] for one in seen)
+    everywhere = spread_limits(math.sqrt(squares), chance / 4, degrees=sum(one.squares[1] for one in seen))
+    loudest = [{name: high for name, (_, high) in limits.items()}]
+    loudest += [{name: high if low > everywhere[1] else everywhere[1] for name, (low, high) in limits.items()}]
+    from_noise = max(accounting.epsilon(_as_measured(seen, events, one), delta, adjacency) for one in loudest)
+    factor = guessed_factor(seen, events, adjacency, chance / 4)
+    from_guesses = accounting.epsilon([scaled(event, factor) for event in events], delta, adjacency) if factor else 0.0
+    return AuditReport(
+        method=certificate.method,
+        kind=kind,
+        claim=certificate.epsilon,
+        delta=delta,
+        adjacency=adjacency.value,
+        lower_bound=max(from_noise, from_guesses),
+        from_noise=from_noise,
+        from_guesses=from_guesses,
+        noise=everywhere,
+        along=(max((low for low, _ in limits.values()), default=0.0), min(loudest[0].values(), default=math.inf)),
+        runs=len(seen),
+        confidence=1 - chance,
+    )
+
+
+def _as_measured(seen: Sequence[Seen], events: Sequence[Event], loudest: dict[str, float]) -> list[Event]:
+    """Returns the events with the differences that were reached, and with the loudest noise that is possible."""
+    sampled = {event.name: event for event in events if isinstance(event, SampledGaussianEvent)}
+    plain = [name for name in loudest if name not in sampled]
+    square = min(
+        math.fsum((one.reach[name] / max(loudest[name], _QUIETEST)) ** 2 for name in plain if name in one.reach)
+        for one in seen
+    )
+    found: list[Event] = []
+    if square > 0:
+        reached = {"sensitivity": _UNITS * math.sqrt(square), "noise_std": _UNITS, "coordinates": 1}
+        found.append(GaussianEvent(name="measured", sampler=Sampler.DISCRETE_GAUSSIAN, **reached))  # type: ignore[arg-type]
+    for name, event in sampled.items():
+        reach = math.sqrt(np.mean([one.reach.get(name, 0.0) ** 2 for one in seen]))
+        if reach > 0 and name in loudest:
+            sensitivity = event.noise_std * reach / max(loudest[name], _QUIETEST_SAMPLED)
+            found.append(replace(event, sensitivity=sensitivity))
+    return found
+
+
+def guessed_factor(seen: Sequence[Seen], events: Sequence[Event], adjacency: Adjacency, chance: float) -> float:
+    """Returns how much more sensitive than stated the questions must be for the worlds to be told apart as often.
+
+    Three attackers guess: by the likelihoods of both worlds as the noise is stated, by how far the answers are from
+    those of world 0, and by the form of the release. The last two learn from half of the runs.
+    """
+    worlds = np.array([one.world for one in seen])
+    scores = [np.array([one.score for one in seen]) > 0]
+    learnt = np.zeros(len(seen), dtype=bool)
+    # Both worlds are in both halves.
+    for world in (0, 1):
+        places = np.flatnonzero(worlds == world)
+        learnt[places[: len(places) // 2]] = True
+    far = np.array([one.squares[0] / max(one.squares[1], 1) for one in seen])
+    attackers = [(scores[0], np.ones(len(seen), dtype=bool))]
+    attackers += [(by_threshold(far, worlds, learnt), ~learnt), (_by_form(seen, learnt), ~learnt)]
+    part = chance / _ATTACKERS
+    return max(
+        sensitivity_factor(events, adjacency, said[used & (worlds == 1)], said[used & (worlds == 0)], part)
+        for said, used in attackers
+    )
+
+
+def by_threshold(
+    scores: npt.NDArray[np.float64], worlds: npt.NDArray[np.int_], learnt: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
+    """Returns which runs lie on the side of the best threshold, of those learnt from, where world 1 is."""
+    known, truth = scores[learnt], worlds[learnt] == 1
+    order = np.argsort(known)
+    ones, zeros = np.cumsum(truth[order]) / max(truth.sum(), 1), np.cumsum(~truth[order]) / max((~truth).sum(), 1)
+    gap = zeros - ones
+    place = int(np.argmax(np.abs(gap)))
+    threshold = known[order][place : place + 2].mean()
+    above: npt.NDArray[np.bool_] = scores > threshold
+    return above if gap[place] > 0 else ~above
+
+
+def _by_form(seen: Sequence[Seen], learnt: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    counts = [
+        Counter(one.form for one, known in zip(seen, learnt, strict=True) if known and one.world == world)
+        for world in (0, 1)
+    ]
+    return np.array([counts[1][one.form] > counts[0][one.form] for one in seen])

@@ -1,0 +1,95 @@
+"""`noisegate.audit`: runs a method on made-up records, and tries to tell whose they are from what it releases."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from noisegate.errors import OptionError, said
+from noisegate.linked.schema import LinkedSchema
+from noisegate.privacy.events import Adjacency
+from noisegate.privacy.plan import Budget
+from noisegate.schema import Schema
+from noisegate_evaluate.auditing.attacks import (
+    ANSWERS,
+    ATTRIBUTE,
+    CHANCE,
+    ONE_RUN,
+    PROJECTION,
+    SAMPLES,
+    Auditor,
+    Progress,
+    from_samples,
+    of_attribute,
+    one_run,
+    projected,
+)
+from noisegate_evaluate.auditing.discovery import DISCOVERY, audit_discovery
+from noisegate_evaluate.auditing.examples import example
+from noisegate_evaluate.auditing.report import AuditReport
+
+_ATTACKS = {PROJECTION: projected, ONE_RUN: one_run, SAMPLES: from_samples, ATTRIBUTE: of_attribute}
+
+
+def audit(
+    target: Any,
+    *,
+    schema: Schema | LinkedSchema | str | Path | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    adjacency: Adjacency | str | None = None,
+    runs: int | None = None,
+    by: str = PROJECTION,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> AuditReport:
+    """Returns a lower bound on the ε of what a method releases, beside the ε that it claims.
+
+    No private records are read: the method runs on made-up ones, on a worst case of two neighbouring sets. That the
+    bound stays below the claim proves nothing; that it is above refutes it.
+
+    Args:
+        target: Name of a method, or the folder of a saved model, whose schema, settings and budget are taken.
+        schema: Columns, or their TOML file; None for those of the model, or built-in ones.
+        epsilon: ε to claim; None for that of the model, or 1.
+        delta: δ of it; None for that of the model, or 1e-5.
+        adjacency: The neighbouring relation; None for that of the model, or "add-remove".
+        runs: Runs in both worlds together; None for as many as show the noise within about a tenth.
+        by: What the attacker sees: "projection", everything that is released; "one-run", the same, of one run with many
+            canaries, of which no assumption is made (`runs` says how many); "samples", synthetic records alone;
+            "attribute", the same and all of a record but one column, which is guessed.
+        progress: Called with the runs that were done and how many there will be.
+        settings: Settings of the method; without any, and without a schema, small ones that are made for this.
+
+    Raises:
+        UserError: if anything given is unusable.
+
+    Examples:
+        >>> from noisegate import audit
+        >>> report = audit("dp-merf", epsilon=1.0, runs=4, frequencies=5)
+        >>> report.claim, 0 <= report.lower_bound
+        (1.0, True)
+    """
+    if runs is not None and (isinstance(runs, bool) or not isinstance(runs, int) or runs < 4):
+        raise OptionError(f"{said('runs', runs)} must be a whole number, 4 or more: two in each of two data sets.")
+    if by not in _ATTACKS:
+        raise OptionError(f"{said('by', by)} is not known; choose one of {', '.join(_ATTACKS)}.")
+    told: dict[str, Any] = {"runs": runs, "progress": progress or (lambda *_: None)}
+    claim: dict[str, Any] = {
+        name: value for name, value in (("epsilon", epsilon), ("delta", delta)) if value is not None
+    }
+    if adjacency is not None:
+        claim["adjacency"] = Adjacency.parse(adjacency)
+    if target == DISCOVERY:
+        if by != PROJECTION:
+            raise OptionError(f"by={by!r}: {DISCOVERY} releases no records and can be audited by {PROJECTION} alone.")
+        if schema is not None or settings:
+            raise OptionError(
+                f"{DISCOVERY} has no settings, and finds a schema by itself; leave out those that were given."
+            )
+        return audit_discovery(Budget(**{"epsilon": 1.0, **claim}), chance=CHANCE, **told | {"runs": runs or ANSWERS})
+    with tempfile.TemporaryDirectory() as folder:
+        method, known, budget = example(target, schema=schema, settings=settings, folder=Path(folder))
+        return _ATTACKS[by](Auditor(method=method, schema=known, budget=replace(budget, **claim)), **told)

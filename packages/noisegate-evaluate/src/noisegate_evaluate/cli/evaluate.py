@@ -1,0 +1,245 @@
+"""`noisegate evaluate`: how useful are the synthetic records?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from noisegate.atomic import new_file
+from noisegate.cli.console import ERR, OUT, print_json, say_files, steps
+from noisegate.cli.options import Json, SchemaOption, one_by_one, require_schema
+from noisegate.errors import OptionError, SchemaError
+from noisegate.progress import spinner
+from noisegate.seeds import MOST_EVALUATION_SEED
+
+if TYPE_CHECKING:
+    from noisegate.linked.schema import LinkedSchema
+    from noisegate.records import Images
+    from noisegate.schema import Schema
+    from noisegate_evaluate import NetworkOptions, Suite
+
+_OF_NETWORKS = "image", "repeats", "epochs", "augment", "device"
+_NOT_FOR_IMAGES = "jobs", "image", "augment", "page"
+_FOR_IMAGES = "features", "weights", "most", "nearest", "on_error"
+_Records = TypeVar("_Records")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateOptions:
+    """What was said on the command line; None is what was not."""
+
+    synthetic: Annotated[
+        Path, typer.Option(help="Synthetic records, CSV or Parquet; images; or a folder of linked tables.")
+    ]
+    test: Annotated[Path, typer.Option(help="Real records that the fit did not use.")]
+    schema: SchemaOption = None
+    train: Annotated[
+        Path | None, typer.Option(help="Real records that the fit used: gives the ceiling to compare with.")
+    ] = None
+    seed: Annotated[
+        int, typer.Option(min=0, max=MOST_EVALUATION_SEED, help="Of the classifiers and of the choice of triples.")
+    ] = 0
+    images: Annotated[
+        bool,
+        typer.Option(
+            "--images",
+            help="Measure images: classifiers chosen by synthetic images alone, Fréchet and kernel distance, precision "
+            "and recall, different bins. The schema is one of images.",
+        ),
+    ] = False
+    classifiers: Annotated[
+        str | None,
+        typer.Option(
+            help="three (default); twelve: those of the papers, slower; for pixel columns networks, or some of them: "
+            "convnet, lenet, alexnet, vgg11, resnet18, mlp. With --images: some of cnn (default), resnet, "
+            "resnet9, wrn, logistic, mlp, twelve."
+        ),
+    ] = None
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Of twelve or networks: how many run side by side. Default: every core.")
+    ] = None
+    image: Annotated[
+        str | None,
+        typer.Option(metavar="H,W,C", help="With networks: shape of the images, where column names do not tell it."),
+    ] = None
+    repeats: Annotated[
+        int | None, typer.Option(help="With networks: fresh starts of each. Default: 3; with --images 1.")
+    ] = None
+    epochs: Annotated[
+        int | None, typer.Option(help="With networks. Default: 300, or 1000 with --augment; with --images 6.")
+    ] = None
+    augment: Annotated[
+        bool | None, typer.Option("--augment", help="With networks: train on shifted, scaled and turned images.")
+    ] = None
+    device: Annotated[str | None, typer.Option(help="With networks: auto (default), cpu, cuda or mps.")] = None
+    features: Annotated[
+        str | None,
+        typer.Option(help="With --images, what distances are measured in: encoder (default), inception-v3 or pixels."),
+    ] = None
+    weights: Annotated[Path | None, typer.Option(help="With inception-v3: the file. Default: the cache of torch.")] = (
+        None
+    )
+    most: Annotated[
+        int | None, typer.Option(min=2, help="With --images: images of each set for distances. Default: 10,000.")
+    ] = None
+    nearest: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --images and --train: draw synthetic images beside the nearest PRIVATE ones into this PNG, "
+            "whose name starts with private-."
+        ),
+    ] = None
+    on_error: Annotated[
+        str | None, typer.Option(help="With --images, for pictures that cannot be used: refuse or skip.")
+    ] = None
+    page: Annotated[
+        Path | None, typer.Option(help="Write the figures and charts of every column to this HTML file. PRIVATE.")
+    ] = None
+    show_values: Annotated[bool, typer.Option("--show-values", help="Let errors quote private values.")] = False
+
+    def given(self, *names: str) -> dict[str, Any]:
+        """Returns those of the options that were given, by name."""
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+    def check(self) -> None:
+        """Refuses options of the other kind of evaluation."""
+        for name in self.given(*(_NOT_FOR_IMAGES if self.images else _FOR_IMAGES)):
+            cure = "leave it out" if self.images else "add --images, or leave it out"
+            option = f"--{name.replace('_', '-')}"
+            raise OptionError(f"{option} is {'not ' if self.images else ''}for --images; {cure}")
+
+    def read(self, read: Callable[[Path], _Records]) -> tuple[_Records, _Records, _Records | None]:
+        """Reads the synthetic, the test and the training records."""
+        with ERR.status("Reading", spinner=spinner(ERR)):
+            return read(self.synthetic), read(self.test), None if self.train is None else read(self.train)
+
+    def measure(self, doing: str, suite: Suite, evaluate: Callable[..., Any], *records: Any, **more: Any) -> Any:
+        """Returns the report, made under a line of progress."""
+        with steps(doing, suite.count * (1 if self.train is None else 2)) as update:
+            progress: Any = lambda name, done, _: update(done, name)  # noqa: E731
+            return evaluate(*records, classifiers=suite, seed=self.seed, progress=progress, **more)
+
+
+@one_by_one
+def evaluate_command(options: EvaluateOptions, as_json: Json = False) -> None:
+    """Train on synthetic, test on real, and compare marginals.
+
+    The figures are computed on real data and are not covered by the guarantee: keep them private.
+
+    Example: `noisegate evaluate --synthetic synthetic.csv --test real_test.csv --schema schema.toml`
+
+    Images: `noisegate evaluate --images --synthetic out.parquet --test TEST_FOLDER --schema images.toml`
+
+    Linked tables: `noisegate evaluate --synthetic FOLDER --test TEST_FOLDER --schema clinic.toml`
+    """
+    from noisegate.linked.schema import read_schema
+    from noisegate.schema import Schema
+
+    if options.images:
+        images = Schema.from_toml(require_schema(options.schema))
+        options.check()
+        report = _images(options, images)
+    else:
+        options.check()
+        suite, networks = _suite(options)
+        schema = read_schema(require_schema(options.schema))
+        report = _tables(options, schema, suite, networks)
+    if as_json:
+        print_json(report.to_json())
+    else:
+        OUT.print(report.render())
+
+
+def _tables(options: EvaluateOptions, schema: Schema | LinkedSchema, suite: Suite, networks: NetworkOptions) -> Any:
+    """Reads tables, of which several may be linked, and measures them."""
+    from noisegate.data.frames import read_linked, read_table
+    from noisegate.linked.schema import LinkedSchema
+    from noisegate_evaluate import evaluate_linked, evaluate_tables
+    from noisegate_evaluate.images import find_pixels
+    from noisegate_evaluate.reporting.measuring import compared, compared_linked
+    from noisegate_evaluate.reporting.private import private_page
+
+    read: Any
+    measure: Any
+    look: Any
+    more = options.given("jobs")
+    if isinstance(schema, LinkedSchema):
+        if suite.name == "networks":
+            raise OptionError("--classifiers networks is for images; choose three or twelve for linked tables")
+        read, measure, look = partial(read_linked, schema=schema), evaluate_linked, compared_linked
+        doing = "Training classifiers and measuring links"
+    else:
+        if suite.name == "networks":
+            find_pixels(schema, networks.image)
+        for path in filter(None, (options.synthetic, options.test, options.train) if schema.images is None else ()):
+            say_files(path)
+        read, measure, look = (
+            partial(read_table, schema=schema, show_values=options.show_values),
+            evaluate_tables,
+            compared,
+        )
+        doing, more = "Training classifiers and counting marginals", more | {"networks": networks}
+    with new_file(options.page, "page") if options.page else nullcontext() as page:
+        made, test, used = options.read(read)
+        report = options.measure(doing, suite, measure, made, test, schema, used, **more)
+        if page:
+            page.write_text(private_page(look(report, made, test, used, schema, seed=options.seed)), encoding="utf-8")
+    return report
+
+
+def _suite(options: EvaluateOptions) -> tuple[Suite, NetworkOptions]:
+    """Returns what is trained, and what was said about networks; an error where no network is trained."""
+    from noisegate_evaluate.images import read_image
+    from noisegate_evaluate.utility.networks import REPEATS, NetworkOptions, Training
+    from noisegate_evaluate.utility.suites import read_suite
+
+    classifiers = options.classifiers or "three"
+    suite = read_suite(classifiers)
+    if suite.name != "networks":
+        for name in options.given(*_OF_NETWORKS):
+            raise OptionError(f"--{name} is for networks; add --classifiers networks, or leave it out")
+        return suite, NetworkOptions()
+    networks = NetworkOptions(
+        image=None if options.image is None else read_image(options.image),
+        repeats=REPEATS if options.repeats is None else options.repeats,
+        training=Training(**options.given("epochs", "augment", "device")),
+    )
+    suite = read_suite(classifiers, networks)
+    _ = suite.recipes[0].device  # an error where it is not there, before anything is read
+    return suite, networks
+
+
+def _images(options: EvaluateOptions, schema: Schema) -> Any:
+    """Reads the images and measures them."""
+    from noisegate_evaluate import SelectionRecipe, named_features, read_classifiers
+    from noisegate_evaluate import evaluate_images as evaluate
+    from noisegate_evaluate.images import IMAGES
+    from noisegate_evaluate.reporting.nearest import PREFIX, nearest_picture
+
+    if schema.images is None:
+        raise SchemaError("--images: the schema describes a table; describe images under [images]")
+    recipe = SelectionRecipe(**options.given("epochs", "device"))
+    suite = read_classifiers(options.classifiers or "cnn", selection=recipe, **options.given("repeats"))
+    features = named_features(options.features or "encoder", options.weights)
+    picture = options.nearest
+    if picture and (options.train is None or not picture.name.startswith(PREFIX)):
+        raise OptionError(f"--nearest shows private records: give --train, and a file whose name starts with {PREFIX}")
+    made, held_out, used = options.read(lambda path: _read(path, schema, options))
+    if picture and used is not None:
+        nearest_picture(made, used, picture, seed=options.seed)
+    doing, most = "Training classifiers and measuring distances", options.most or IMAGES
+    return options.measure(doing, suite, evaluate, made, held_out, schema, used, features=features, images=most)
+
+
+def _read(path: Path, schema: Schema, options: EvaluateOptions) -> Images:
+    from noisegate.data.sources import open_source
+    from noisegate_evaluate import images_of
+
+    on_error = options.on_error or "refuse"
+    return images_of(open_source(path, schema, show_values=options.show_values, on_error=on_error).batches(), schema)

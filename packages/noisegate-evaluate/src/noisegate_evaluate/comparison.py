@@ -1,0 +1,396 @@
+"""What an evaluation found: figures of tables or images, as JSON values, as a page and as a verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from noisegate.cards import ResultCard, Sheet, Shown
+from noisegate.verdict import Verdict, in_hundred, word_of_kept, word_of_misplaced
+from noisegate_evaluate.images import ImageDistances
+from noisegate_evaluate.metrics.links import LinkDistances
+from noisegate_evaluate.metrics.marginals import MarginalReport, OrderDistance
+from noisegate_evaluate.metrics.result import CAVEAT, MetricResult
+from noisegate_evaluate.regression import RegressionReport
+from noisegate_evaluate.utility.runner import UtilityReport
+from noisegate_evaluate.utility.suites import TWELVE_VERSION
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+# Scores differ by as much from one draw of a few thousand records to the next.
+_ALLOWANCE = 0.02
+# Real records whose own models do hardly better than guessing say nothing about synthetic ones.
+_LEAST_SKILL = 0.05
+_MARGINAL_CURE = "more records, a larger epsilon or fewer columns, as `noisegate plan` says for each"
+_MODEL_CURE = "a larger epsilon or more records, for what models learn"
+
+_STYLES = {"mean of the models": "bold", "± over its starts": "dim"}
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class EvaluationReport(Shown):
+    """What synthetic records are worth, measured on real ones.
+
+    Attributes:
+        compared_with: the real records that the distances are to, "train" or "test".
+        downstream: scores on the test records after training on the synthetic ones; None when there is no usable label.
+        ceiling: the same after training on the real training records; None without ``train`` or a usable label.
+        notes: what was unusual, in words.
+    """
+
+    compared_with: str
+    downstream: UtilityReport | None
+    ceiling: UtilityReport | None
+    notes: tuple[str, ...]
+
+    def _judged(self) -> Iterator[Verdict | None]:
+        """What each kind of figure comes to, in words."""
+        raise NotImplementedError
+
+    def _distances(self) -> Iterator[Sheet]:
+        """The distances as tables; headings that start with ">" are of figures."""
+        raise NotImplementedError
+
+    def scores(self) -> Sheet | None:
+        """Returns what models reach on the test records; None where none was scored."""
+        raise NotImplementedError
+
+    def _more(self) -> Iterator[Sheet]:
+        """Tables of other figures."""
+        yield from ()
+
+    def _json(self, **figures: Any) -> dict[str, object]:
+        """The figures as JSON values, with the sentence that they are outside the guarantee."""
+        return {
+            "caveat": CAVEAT,
+            "compared_with": self.compared_with,
+            **figures,
+            "verdict": self.verdict.to_json() if self.verdict else None,
+            "notes": list(self.notes),
+        }
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """What the figures come to, in words; as little covered by the guarantee as they are."""
+        return Verdict.together([part for part in self._judged() if part])
+
+    def _sheets(self) -> Iterator[Sheet]:
+        yield from self._distances()
+        if (scores := self.scores()) is not None:
+            yield scores
+        yield from self._more()
+
+    def card(self) -> ResultCard:
+        """The figures as a card for a terminal, which has the verdict, or a notebook, which has all."""
+        facts = {} if self.verdict is None else {"verdict": self.verdict.headline}
+        facts |= {} if self.verdict is None else dict(zip(("because", "and"), self.verdict.reasons, strict=False))
+        sheets = [
+            Sheet(
+                title=sheet.title,
+                headings=[heading.removeprefix(">") for heading in sheet.headings],
+                rows=[row for row in sheet.rows if row],
+            )
+            for sheet in self._sheets()
+        ]
+        title = f"{type(self).__name__}: synthetic records against real {self.compared_with} records"
+        return ResultCard(title=title, facts=facts, sheets=sheets, notes=[CAVEAT])
+
+    def render(self) -> RenderableType:
+        """The figures as a page for ``rich.console.Console.print``, with the sentence about the guarantee."""
+        from rich.console import Group
+        from rich.panel import Panel
+        from rich.text import Text
+
+        parts: list[RenderableType] = list(map(_table, self._sheets()))
+        parts += [Text(f"Note: {note}.") for note in self.notes]
+        if self.verdict is not None:
+            parts.append(self.verdict.render())
+        parts.append(Panel(Text(CAVEAT, style="bold"), border_style="yellow", title="Not private"))
+        return Group(*parts)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Report(EvaluationReport):
+    """What a synthetic table is worth, measured on real data.
+
+    Attributes:
+        marginals: distances from the synthetic table to that which it is compared with.
+        floor: distances between the real training and test table: what sampling alone does. None without ``train``.
+        metrics: results of other metrics of tables, by name; those of installed packages.
+        metrics_floor: the same between the real tables; empty without ``train``.
+        regression: of a numeric label, scores on the test records after training on the synthetic ones; else None.
+        regression_ceiling: the same after training on the real training records; None without ``train``.
+    """
+
+    marginals: MarginalReport
+    floor: MarginalReport | None
+    metrics: Mapping[str, MetricResult | None] = field(default_factory=dict)
+    metrics_floor: Mapping[str, MetricResult | None] = field(default_factory=dict)
+    regression: RegressionReport | None = None
+    regression_ceiling: RegressionReport | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """Returns the figures as JSON values, with the sentence that they are outside the guarantee."""
+        told = self._json(
+            marginals=self.marginals.to_json(),
+            marginals_floor=_json(self.floor),
+            downstream=_json(self.downstream),
+            downstream_ceiling=_json(self.ceiling),
+        )
+        told |= {"regression": _json(self.regression), "regression_ceiling": _json(self.regression_ceiling)}
+        several = {"metrics": self.metrics, "metrics_floor": self.metrics_floor} if self.metrics else {}
+        return told | {key: {name: _json(one) for name, one in each.items()} for key, each in several.items()}
+
+    def _judged(self) -> Iterator[Verdict | None]:
+        yield _of_marginals(self.marginals)
+        yield from self._judged_models()
+
+    def _judged_models(self) -> Iterator[Verdict | None]:
+        yield _of_models("ROC-AUC", "roc_auc", 0.5, self.downstream, self.ceiling)
+        yield _of_models("R²", "r2", 0.0, self.regression, self.regression_ceiling)
+
+    def _distances(self) -> Iterator[Sheet]:
+        headings = ["order", ">marginals", f">synthetic vs {self.compared_with}"]
+        headings += [">train vs test"] if self.floor else []
+        rows = []
+        for entry in self.marginals.orders:
+            floor = [] if self.floor is None else [f"{self.floor.order(entry.order).mean:.4f}"]
+            used = str(entry.used) if entry.used == entry.total else f"{entry.used} of {entry.total}"
+            largest = f"{entry.largest:.4f}  {' × '.join(entry.largest_columns)}"
+            rows.append([f"{entry.order}-way", used, f"{entry.mean:.4f}", *floor, largest])
+        title = "Marginals: mean total variation distance (0 = the same)"
+        yield Sheet(title=title, headings=[*headings, "largest"], rows=rows)
+        if self.metrics:
+            shown = [printed(each) for each in (self.metrics, self.metrics_floor)]
+            yield _compared("Other figures", self.compared_with, *shown, floored=bool(self.metrics_floor))
+
+    def scores(self) -> Sheet | None:
+        """Returns what classifiers, or regressors, reach on the test table; None where none was scored."""
+        if self.regression is not None:
+            title = f"Regressors that predict {self.regression.label!r} on the test table"
+            figures = {"R²": ("r2", 3), "absolute error / range": ("absolute_error", 4)}
+            return _score_sheet(title, figures, self.regression, self.regression_ceiling)
+        if self.downstream is None:
+            return None
+        suite = self.downstream.suite
+        title = f"Models that predict {self.downstream.label!r} on the test table; {self.downstream.averaging}"
+        figures = {"ROC-AUC": ("roc_auc", 3), "avg. prec.": ("average_precision", 3), "F1": ("f1", 3)}
+        figures["accuracy"] = ("accuracy", 3)
+        title += f"; list {suite.name!r}, version {suite.version}"
+        return _score_sheet(title, figures, self.downstream, self.ceiling, spread=True)
+
+    def _more(self) -> Iterator[Sheet]:
+        if self.downstream is not None and self.downstream.printed:
+            means = [
+                (what, scored.printed_mean)
+                for what, scored in (("synthetic", self.downstream), ("real train (ceiling)", self.ceiling))
+                if scored is not None
+            ]
+            yield Sheet(
+                title="As DP-MERF and DP-HP print them: areas under curves of hard predictions, F1 weighted by class",
+                headings=("trained on", "model", ">ROC-AUC", ">avg. prec.", ">weighted F1"),
+                rows=[
+                    [what, "mean of the models"]
+                    + ["" if one is None else f"{one:.3f}" for one in (mean.roc_auc, mean.average_precision)]
+                    + [f"{mean.weighted_f1:.3f}"]
+                    for what, mean in means
+                    if mean is not None
+                ],
+            )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LinkedReport(Report):
+    """What synthetic linked tables are worth, measured on real ones.
+
+    As a `Report` it is of the parents, each beside what its children come to: distances between these tables, and
+    scores of models that predict the label of the first table from all of this.
+
+    Attributes:
+        tables: distances of each table by itself, by name; none of a table that has no rows on one side.
+        links: distances of each link, by the name of the children's table.
+        links_floor: the same between the real training and test tables: what sampling alone does. None without
+            ``train``.
+    """
+
+    tables: Mapping[str, MarginalReport]
+    links: Mapping[str, LinkDistances]
+    links_floor: Mapping[str, LinkDistances] | None
+
+    def to_json(self) -> dict[str, object]:
+        """Returns the figures as JSON values, with the sentence that they are outside the guarantee."""
+        several = {"tables": self.tables, "links": self.links, "links_floor": self.links_floor}
+        return super().to_json() | {
+            key: None if found is None else {name: one.to_json() for name, one in found.items()}
+            for key, found in several.items()
+        }
+
+    def _judged(self) -> Iterator[Verdict | None]:
+        """Tables, links and what models learn; the sums over children are what these learn from."""
+        for name, marginals in self.tables.items():
+            yield _of_marginals(marginals, name)
+        for name, link in self.links.items():
+            pairs = {f"parents and {name}": link.parent_child, f"successive {name}": link.transitions}
+            for what, distance in pairs.items():
+                if distance is not None:
+                    yield _of_distance(distance, f"a pair of columns of {what}")
+        yield from self._judged_models()
+
+    def _more(self) -> Iterator[Sheet]:
+        for name, link in self.links.items():
+            floor = dict(self.links_floor[name].lines()) if self.links_floor else {}
+            sheet = _compared(
+                f"{name} and their parents (0 = the same)",
+                self.compared_with,
+                {what: figure for what, (figure, _) in link.lines()},
+                {what: figure for what, (figure, _) in floor.items()},
+                floored=bool(floor),
+            )
+            rows = [[*row, largest] for row, (_, (_, largest)) in zip(sheet.rows, link.lines(), strict=True)]
+            yield replace(sheet, headings=[*sheet.headings, "largest"], rows=rows)
+        yield from super()._more()
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ImageReport(EvaluationReport):
+    """What synthetic images are worth, measured on real ones.
+
+    Attributes:
+        distances: between the synthetic images and those which they are compared with.
+        floor: between the real training and test images: what sampling alone does. None without ``train``.
+    """
+
+    distances: ImageDistances
+    floor: ImageDistances | None
+
+    def to_json(self) -> dict[str, object]:
+        """Returns the figures as JSON values, with the sentence that they are outside the guarantee."""
+        both = {"downstream": self.downstream, "downstream_ceiling": self.ceiling}
+        scores = {
+            name: None if one is None else one.to_image_json() | {"twelve_version": TWELVE_VERSION}
+            for name, one in both.items()
+        }
+        return self._json(distances=self.distances.to_json(), distances_floor=_json(self.floor), **scores)
+
+    def _judged(self) -> Iterator[Verdict | None]:
+        yield _of_models("accuracy", "accuracy", 0.0, self.downstream, self.ceiling)
+
+    def _distances(self) -> Iterator[Sheet]:
+        title, floor = "Images in features of both, and bins of pixels", self.floor
+        shown = self.distances.page(), floor.page() if floor else {}
+        yield _compared(title, self.compared_with, *shown, floored=floor is not None)
+
+    def scores(self) -> Sheet | None:
+        """Returns what classifiers reach on the test images; None where none was scored."""
+        if self.downstream is None:
+            return None
+        title = "Classifiers tested on the test images; networks chosen by held-out images of their own source"
+        figures = {"accuracy": ("accuracy", 4), "F1": ("f1", 4), "ROC-AUC": ("roc_auc", 4)}
+        return _score_sheet(title, figures, self.downstream, self.ceiling)
+
+
+def printed(results: Mapping[str, MetricResult | None]) -> dict[str, str]:
+    """Returns the figures of several metrics as they are printed, by what each is called."""
+    return {what: told for name, one in results.items() if one for what, told in one.page(name).items()}
+
+
+def _of_marginals(marginals: MarginalReport, table: str = "") -> Verdict:
+    """Returns what distances of pairs say, or of single columns where there is but one, beyond what sampling does."""
+    entry = marginals.orders[min(len(marginals.orders), 2) - 1]
+    what = "a pair of columns" if entry.order == 2 else "a single column"
+    return _of_distance(entry, f"{what} of {table}" if table else what)
+
+
+def _of_distance(entry: OrderDistance, what: str) -> Verdict:
+    """Returns what the distance of ``what`` says, beyond what sampling does."""
+    share = entry.beyond_sampling
+    word = word_of_misplaced(share)
+    reason = f"{in_hundred(share)} out of place in {what}, beyond what sampling alone does"
+    if word != "good":
+        reason += f"; most in {' × '.join(entry.largest_columns)}"
+    return Verdict(
+        word=word,
+        source="evaluate",
+        reasons=(reason,),
+        cures=() if word == "good" else (_MARGINAL_CURE,),
+        figures={f"out_of_place_in_{'pairs' if entry.order == 2 else 'singles'}": share},
+    )
+
+
+def _of_models(score: str, name: str, chance: float, made: Any, ceiling: Any) -> Verdict | None:
+    """Returns the word for the part of a mean score above chance that models of synthetic records keep.
+
+    None where only synthetic records trained some, and no word where there is little to keep.
+    """
+    if made is None or ceiling is None:
+        return None
+    synthetic, real = getattr(made.mean, name), getattr(ceiling.mean, name)
+    figures = {"score": score, "score_of_synthetic": synthetic, "score_of_real": real}
+    compared = f"models reach {score} {synthetic:.3f} where those of real records reach {real:.3f}"
+    if not math.isfinite(real) or real - chance < _LEAST_SKILL:
+        reason = f"{compared}, hardly better than guessing: nothing follows from it"
+        return Verdict(word=None, source="evaluate", reasons=(reason,), figures=figures)
+    # What is said is the part itself; the word forgives what may be chance.
+    plain = max((synthetic - chance) / (real - chance), 0.0)
+    kept = 1 - max(real - synthetic - _ALLOWANCE, 0.0) / (real - chance)
+    word, reason = word_of_kept(kept), f"{compared}: {plain:.0%} of what there is to learn"
+    cures = () if word == "good" else (_MODEL_CURE,)
+    return Verdict(word=word, source="evaluate", reasons=(reason,), cures=cures, figures=figures | {"kept": kept})
+
+
+def _json(value: Any) -> Any:
+    return None if value is None else value.to_json()
+
+
+def _compared(title: str, real: str, ours: Mapping[str, str], floor: Mapping[str, str], *, floored: bool) -> Sheet:
+    """Returns figures of the synthetic records, beside those of two sets of real ones where there are any."""
+    headings = ["figure", f">synthetic vs {real}", *([">train vs test"] if floored else [])]
+    rows = [[name, told, *([floor.get(name, "")] if floored else [])] for name, told in ours.items()]
+    return Sheet(title=title, headings=headings, rows=rows)
+
+
+def _score_sheet(
+    title: str, figures: Mapping[str, tuple[str, int]], made: Any, real: Any, *, spread: bool = False
+) -> Sheet:
+    """Returns the scores of models trained on both; ``figures`` has the attribute and the digits of each column."""
+    rows: list[list[str]] = []
+
+    def add(what: str, model: str, scores: Any) -> None:
+        rows.append([what, model, *(f"{getattr(scores, name):.{digits}f}" for name, digits in figures.values())])
+
+    for what, scored in (("synthetic", made), ("real train (ceiling)", real)):
+        for model, scores in scored.models.items() if scored is not None else ():
+            add(what, model, scores)
+            if spread and model in scored.spread:
+                add(what, "± over its starts", scored.spread[model])
+        if spread and scored is not None and scored.deviation is not None:
+            add(what, "mean of the models", scored.mean)
+            add(what, "± over the models", scored.deviation)
+        rows.append([])
+    return Sheet(title=title, headings=("trained on", "model", *(f">{name}" for name in figures)), rows=rows)
+
+
+def _table(sheet: Sheet) -> Table:
+    """Returns a sheet for a terminal; an empty row is a gap."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    page = Table(title=Text(sheet.title, style="italic"), title_justify="left", box=box.SIMPLE_HEAD)
+    page.show_edge, page.padding = False, (0, 1, 0, 0)  # six columns fit into 80 letters
+    for heading in sheet.headings:
+        page.add_column(
+            heading.removeprefix(">"),
+            justify="right" if heading.startswith(">") else "left",
+            no_wrap=heading in ("trained on", "model"),
+        )
+    for row in sheet.rows:
+        if not row:
+            page.add_section()
+        else:
+            page.add_row(*map(Text, row), style=_STYLES.get(row[1]))
+    return page

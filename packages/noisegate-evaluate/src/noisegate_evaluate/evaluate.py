@@ -1,0 +1,107 @@
+"""How synthetic records of any kind compare with real ones, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from noisegate.errors import OptionError
+from noisegate.linked.schema import LinkedSchema, read_schema
+from noisegate.progress import shown
+from noisegate.schema import EncodedTable, Schema, decode
+
+if TYPE_CHECKING:
+    from noisegate_evaluate import ImageReport, LinkedReport, Report
+
+
+def evaluate(
+    synthetic: Any,
+    test: Any,
+    *,
+    schema: Schema | LinkedSchema | str | Path | None = None,
+    train: Any = None,
+    seed: int = 0,
+    show_values: bool = False,
+    progress: bool = False,
+    **options: Any,
+) -> Report | ImageReport:
+    """Returns how synthetic records compare with real ones; the figures are not covered by the guarantee.
+
+    What `noisegate evaluate` measures: scores of models that are trained on synthetic and tested on real records, and
+    distances of marginals; with a schema of images those of `noisegate_evaluate.evaluate_images`, with one of linked
+    tables those of `noisegate_evaluate.evaluate_linked`.
+
+    Args:
+        synthetic: Synthetic records of any kind that `fit` takes; or the model, to draw as many as there are real ones.
+        test: Real records that the fit did not use.
+        schema: Of the records, or the path of its TOML file; None for that of the model.
+        train: Real records that the fit used: gives the ceiling to compare with.
+        seed: Of classifiers and draws; public.
+        show_values: Whether errors may quote private values.
+        progress: Show how far it is, as in `fit`.
+        options: Of `noisegate_evaluate.evaluate_tables`, or of the others.
+
+    Raises:
+        UserError: if there is no schema, or records that do not fit it.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> from noisegate import Schema, evaluate, synthesize
+        >>> from noisegate.schema import Boolean, Integer
+        >>> schema = Schema((Integer(name="age", lower=0, upper=99), Boolean(name="ill")), label="ill")
+        >>> table = pa.table({"age": [31, 58, 44, 67] * 50, "ill": [False, True, False, True] * 50})
+        >>> report = evaluate(synthesize(table, schema=schema, epsilon=1.0), table)
+        >>> report.compared_with, report.verdict.word in ("good", "usable", "rough", "noise")
+        ('test', True)
+    """
+    from noisegate.data.frames import read_table
+    from noisegate.data.sources import open_source
+    from noisegate.models.synthesizer import Synthesizer
+    from noisegate_evaluate import evaluate_images, evaluate_tables, images_of
+
+    made = synthetic if isinstance(synthetic, Synthesizer) else None
+    if isinstance(schema, str | Path):
+        schema = read_schema(schema)
+    schema = schema or (None if made is None else made.schema)
+    if isinstance(schema, LinkedSchema):
+        with _told(progress) as progressing:
+            return _evaluate_linked(synthetic, test, schema, train, seed=seed, progress=progressing, **options)
+    if not isinstance(schema, Schema):
+        raise OptionError("schema=None: give the schema of the records, or the model that made them as synthetic=.")
+    known = schema
+
+    def read(records: Any) -> Any:
+        """Returns records as the schema has them: a table, or images."""
+        if known.images is None:
+            return read_table(records, known, show_values=show_values)
+        return images_of(open_source(records, known, show_values=show_values).batches(), known)
+
+    real, used = read(test), None if train is None else read(train)
+    if made is not None:
+        records = made.records(len(real if used is None else used), seed=seed)
+        drawn = images_of(records, known) if known.images else decode(EncodedTable.concatenate(list(records)), known)
+    else:
+        drawn = read(synthetic)
+    measure: Any = evaluate_tables if schema.images is None else evaluate_images
+    with _told(progress) as told:
+        return cast("Report | ImageReport", measure(drawn, real, schema, used, seed=seed, progress=told, **options))
+
+
+def _evaluate_linked(synthetic: Any, test: Any, schema: LinkedSchema, train: Any, **options: Any) -> LinkedReport:
+    """Returns how linked tables compare, folders or mappings; a model draws as many families as there are real ones."""
+    from noisegate.data.frames import read_linked
+    from noisegate_evaluate import evaluate_linked
+
+    real, used = read_linked(test, schema), None if train is None else read_linked(train, schema)
+    if hasattr(synthetic, "sample"):
+        synthetic = synthetic.sample(len((used or real)[schema.root.name]), seed=options["seed"])
+    return evaluate_linked(read_linked(synthetic, schema), real, schema, used, **options)
+
+
+@contextmanager
+def _told(progress: bool) -> Iterator[Callable[[str, int, int], None] | None]:
+    """Gives what is told of each step of an evaluation; None where nobody watches."""
+    with shown("Evaluating", None) if progress else nullcontext() as tell:
+        yield (lambda name, done, total: tell(done, f"{done} of {total}: {name}")) if tell else None

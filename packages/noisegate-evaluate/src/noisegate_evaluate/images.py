@@ -1,0 +1,244 @@
+"""Images that are compared: drawn, checked, taken from records, arrays or tables of pixels, and how far they are apart.
+
+Files of images are decoded in one place of the library, by the rules of the schema. What they are decoded to is
+public knowledge (:class:`~noisegate.records.Images`), so the evaluation takes that, or plain arrays, and never reaches
+for the reader itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from noisegate.errors import DataError, OptionError, SchemaError, said
+from noisegate.records import Images, Rows
+from noisegate.schema import Continuous, Decimal, ImageForm, Integer, Schema
+from noisegate.schema.decode import as_images
+from noisegate.schema.pixels import ImageShape
+from noisegate_evaluate.features import ImageFeatures, Pixels, check_pixels
+from noisegate_evaluate.metrics.result import metrics_of
+from noisegate_evaluate.reading import read_numbers
+
+IMAGES = 10_000
+"""Of either set, unless more are asked for."""
+
+
+def images_of(batches: Iterable[Rows], schema: Schema) -> Images:
+    """Returns encoded images, as the sources of the library and its generators give them.
+
+    Args:
+        batches: images; or intensities in [0, 1], and the label as the one coded column if there is one.
+        schema: of images.
+
+    Raises:
+        SchemaError: the schema is not one of images.
+        DataError: there are no images.
+    """
+    form = image_form(schema)
+    found = [as_images(batch, form) for batch in batches]
+    if not sum(map(len, found)):
+        raise DataError("there are no images; expected at least one")
+    images = Rows.concatenate(found)
+    assert isinstance(images, Images)  # as all of them are
+    return images
+
+
+def images_of_arrays(pixels: np.ndarray, labels: Sequence[str | int] | np.ndarray | None, form: ImageForm) -> Images:
+    """Returns images of arrays, such as the ``images`` and ``labels`` of an ``.npz`` file.
+
+    Args:
+        pixels: uint8, (rows, height, width, channels), or (rows, height, width) with one channel.
+        labels: one of the labels of the form for each image; None without labels.
+        form: what images there may be.
+
+    Raises:
+        DataError: the arrays are no images of the form, or a label is none of its labels.
+    """
+    if pixels.ndim == 3:
+        pixels = pixels[..., None]
+    codes = None
+    if labels is not None:
+        places = {label: place for place, label in enumerate(form.labels)}
+        values = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+        unknown = sum(value not in places for value in values)
+        if unknown:
+            raise DataError(
+                f"{unknown} of {len(values)} images have a label that is none of the {len(places)} labels of the "
+                "schema; correct one of them"
+            )
+        codes = np.array([places[value] for value in values], dtype=np.int32)
+        if len(codes) != len(pixels):
+            raise DataError(f"the given images have {len(codes)} labels; expected one for each of {len(pixels)}")
+    check_pixels(pixels)
+    images = Images(pixels, codes)
+    check_images(images, "given", form)
+    return images
+
+
+def image_form(schema: Schema) -> ImageForm:
+    """Returns what the schema says of images; a SchemaError where it describes a table."""
+    if schema.images is None:
+        raise SchemaError("the schema describes a table; describe images with noisegate.schema.pixel_schema(...)")
+    return schema.images
+
+
+def check_images(images: Images, what: str, form: ImageForm) -> None:
+    """Checks that these are images of a form, at least one; ``what`` names them in a DataError."""
+    shape = form.shape
+    if images.pixels.shape[1:] != shape.axes:
+        raise DataError(
+            f"the {what} images have the shape {images.pixels.shape} and the type uint8; expected uint8 of shape "
+            f"(rows, {shape.height}, {shape.width}, {shape.channels})"
+        )
+    if not len(images):
+        raise DataError(f"there are no {what} images; expected at least one")
+    if (images.labels is None) != (form.label is None):
+        raise DataError(f"the {what} images and the schema do not agree about labels; give both or neither")
+
+
+def drawn(images: Images, count: int, *, seed: int) -> np.ndarray:
+    """Returns the pixels of at most ``count`` images, drawn without replacement by a public seed if there are more."""
+    if len(images) <= count:
+        return images.pixels
+    picked: np.ndarray = images.pixels[np.random.default_rng(seed).choice(len(images), count, replace=False)]
+    return picked
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageDistances:
+    """Figures between two sets of images.
+
+    Attributes:
+        features: name of the features.
+        synthetic: how many synthetic images were measured.
+        real: how many real ones.
+        results: of each metric, by its name with its features, ``kid(inception-v3)``; None with too few images for it.
+    """
+
+    features: str
+    synthetic: int
+    real: int
+    results: Mapping[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        """Returns the result of a metric, by its name without features: ``kid``."""
+        return {full.partition("(")[0]: result for full, result in self.results.items()}[name]
+
+    def to_json(self) -> dict[str, object]:
+        """Returns the figures as JSON values."""
+        told = {"features": self.features, "synthetic_images": self.synthetic, "real_images": self.real}
+        return told | {name: result.to_json() if result else None for name, result in self.results.items()}
+
+    def page(self) -> dict[str, str]:
+        """Returns the figures as they are printed, by name."""
+        found: dict[str, str] = {}
+        for name, result in self.results.items():
+            found |= result.page(name) if result else {}
+        return {**found, "images": f"{self.synthetic:,} vs {self.real:,}"}
+
+
+def image_distances(
+    synthetic: Images, real: Images, features: ImageFeatures, *, images: int = IMAGES, seed: int = 0
+) -> ImageDistances:
+    """Returns the figures of all metrics on at most so many images of either set.
+
+    Args:
+        synthetic: at least two images.
+        real: at least two.
+        features: what the distances are measured in.
+        images: the most of either set that are used; more take time with their square.
+        seed: of the draw of images and of the subsets; public.
+    """
+    some = [drawn(several, images, seed=seed) for several in (synthetic, real)]
+    seen = {"features": list(map(features, some)), "pixels": list(map(Pixels(), some))}
+    names = {"features": features.name, "pixels": Pixels.name}
+    results = {
+        each.named(names[each.KIND]): each.measured(*seen[each.KIND], seed=seed)
+        for each in metrics_of("features", "pixels")
+    }
+    return ImageDistances(features=features.name, synthetic=len(some[0]), real=len(some[1]), results=results)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PixelColumns:
+    """The columns of a table that are the intensities of an image.
+
+    Attributes:
+        shape: of the images.
+        columns: row by row from the top left, with the channels of a pixel side by side.
+    """
+
+    shape: ImageShape
+    columns: tuple[Continuous | Decimal | Integer, ...]
+
+    def read(self, table: pa.Table, schema: Schema, what: str) -> np.ndarray:
+        """Returns intensities, float32 in [0, 1], (rows, height, width, channels): 0 the lower bound of a column."""
+        images = np.empty((table.num_rows, len(self.columns)), dtype=np.float32)
+        for place, column in enumerate(self.columns):
+            images[:, place] = read_numbers(table, column, schema).unit
+            if gaps := int(np.isnan(images[:, place]).sum()):
+                raise DataError(
+                    f"column {column.name!r} of the {what} table is missing or no number in {gaps} row(s); networks "
+                    "need every pixel: fill them, or leave these rows out"
+                )
+        return images.reshape(-1, *self.shape.axes)
+
+
+def find_pixels(schema: Schema, image: ImageShape | None = None) -> PixelColumns:
+    """Returns the pixels among the columns of a schema: all columns but the label.
+
+    Names as :func:`noisegate.schema.pixel_schema` gives them say where each pixel stands, in whatever order the columns
+    are. With other names, the columns stand row by row from the top left, with the channels of a pixel side by side.
+
+    Args:
+        schema: of the table.
+        image: the shape; None to take it from the names.
+    """
+    label = None if schema.label_column is None else schema.label_column.name
+    columns: dict[str, Continuous | Decimal | Integer] = {}
+    for column in schema.columns:
+        if column.name == label:
+            continue
+        if not isinstance(column, Continuous | Decimal | Integer):
+            raise OptionError(f"column {column.name!r} is {column.kind}, no intensity of a pixel; networks need images")
+        columns[column.name] = column
+    named = _named_shape(columns)
+    if image is not None and image.size != len(columns):
+        raise OptionError(
+            f"image {image} has {image.size} intensities, the schema {len(columns)} columns besides the label; correct "
+            "one of them"
+        )
+    if named is not None:
+        if image not in (None, named):
+            raise OptionError(f"image {image} does not fit the names of the columns, which are those of {named}")
+        return PixelColumns(shape=named, columns=tuple(columns[named.pixel_name(place)] for place in range(named.size)))
+    if image is None:
+        raise OptionError(
+            f"the names of the {len(columns)} columns do not tell the shape of an image; give it as "
+            f"{said('image')}, which has a height, a width and channels, or describe the images with "
+            "noisegate.schema.pixel_schema"
+        )
+    return PixelColumns(shape=image, columns=tuple(columns.values()))
+
+
+def read_image(text: str) -> ImageShape:
+    """Returns a shape of height, width and channels, which may be left out, for instance of "28,28,1"."""
+    parts = text.split(",")
+    if len(parts) not in (2, 3) or not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
+        raise OptionError(f"image is {text!r}; expected HEIGHT,WIDTH,CHANNELS in pixels, for instance 28,28,1")
+    return ImageShape(**dict(zip(("height", "width", "channels"), map(int, parts), strict=False)))
+
+
+def _named_shape(names: Collection[str]) -> ImageShape | None:
+    """The shape of the image whose pixels the names are; None unless they are all of them."""
+    last = max(([int(part) for part in name.split("_")[1:] if part.isdecimal()] for name in names), default=[])
+    if len(last) not in (2, 3):
+        return None
+    shape = ImageShape(**dict(zip(("height", "width", "channels"), (place + 1 for place in last), strict=False)))
+    if shape.size != len(names) or set(map(shape.pixel_name, range(shape.size))) != set(names):
+        return None
+    return shape

@@ -1,0 +1,137 @@
+"""Whether synthetic records are copies: are they nearer to the records that the fit used than to others of the kind?
+
+A generator that has learnt what records have in common is as near to those that it has seen as to held-out ones. Of
+equally many of both, then, half of the synthetic records have their nearest one among the first. A share far above one
+half says that records were memorised. It is no proof of privacy, which the guarantee is, but a look at one failure.
+
+Source: the distance to the closest record against a holdout, Platzer and Reutterer (Frontiers in Big Data 2021),
+https://doi.org/10.3389/fdata.2021.679939, section 3.2.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from noisegate.schema import NumericColumn, Schema
+from noisegate_evaluate.reading import read_levels, read_numbers
+
+MOST = 2000
+"""Records of each set that are compared; they are drawn by a public seed where there are more."""
+_AT_ONCE = 250
+
+
+@dataclass(frozen=True, kw_only=True)
+class NearestRecords:
+    """How near synthetic records are to those that the fit used, and to equally many that it did not.
+
+    Attributes:
+        synthetic: How many synthetic records were looked at.
+        real: How many real ones of either set.
+        nearer: The share of them whose nearest record is one that the fit used; ties count half. One half is chance.
+        chance: Twice the standard deviation of that share where nothing was copied, were synthetic records
+            independent.
+        same: The share that equals a record that the fit used, in every column.
+        same_held_out: The share that equals a held-out one: what coincidence does.
+        distance: Median distance to the nearest record that the fit used.
+        distance_held_out: The same for held-out ones.
+    """
+
+    synthetic: int
+    real: int
+    nearer: float
+    chance: float
+    same: float
+    same_held_out: float
+    distance: float
+    distance_held_out: float
+
+    @classmethod
+    def of(cls, used: np.ndarray, held_out: np.ndarray, real: int) -> NearestRecords:
+        """Returns the figures of the distances of synthetic records to the nearest one of either set."""
+        return cls(
+            synthetic=len(used),
+            real=real,
+            nearer=float(np.mean(np.where(used == held_out, 0.5, used < held_out))),
+            chance=1 / math.sqrt(len(used)),
+            same=float(np.mean(used == 0)),
+            same_held_out=float(np.mean(held_out == 0)),
+            distance=float(np.median(used)),
+            distance_held_out=float(np.median(held_out)),
+        )
+
+    def to_json(self) -> dict[str, float]:
+        """Returns the figures as JSON values."""
+        return asdict(self)
+
+
+def nearest_records(
+    synthetic: pa.Table, train: pa.Table, test: pa.Table, schema: Schema, *, seed: int = 0
+) -> NearestRecords:
+    """Returns how near records are, by the mean over columns: the difference over the range, or whether levels differ.
+
+    A missing value differs from every other one.
+    """
+    many = min(train.num_rows, test.num_rows, MOST)
+    draw = np.random.default_rng(seed)
+    made, used, held_out = (
+        _coordinates(_some(table, count, draw), schema)
+        for table, count in ((synthetic, MOST), (train, many), (test, many))
+    )
+    return NearestRecords.of(_nearest(made, used), _nearest(made, held_out), many)
+
+
+def nearest_images(synthetic: np.ndarray, train: np.ndarray, test: np.ndarray, *, seed: int = 0) -> NearestRecords:
+    """Returns how near images, uint8, (images, height, width, channels), are by the root mean square of pixels."""
+    many = min(len(train), len(test), MOST)
+    draw = np.random.default_rng(seed)
+    made, used, held_out = (
+        pixels[np.sort(draw.permutation(len(pixels))[:count])].reshape(min(count, len(pixels)), -1) / np.float32(255)
+        for pixels, count in ((synthetic, MOST), (train, many), (test, many))
+    )
+    return NearestRecords.of(_nearest_pixels(made, used), _nearest_pixels(made, held_out), many)
+
+
+def _some(table: pa.Table, most: int, draw: np.random.Generator) -> pa.Table:
+    return table if table.num_rows <= most else table.take(np.sort(draw.permutation(table.num_rows)[:most]))
+
+
+def _coordinates(table: pa.Table, schema: Schema) -> tuple[np.ndarray, np.ndarray]:
+    """The columns of numbers, in [0, 1] and NaN where missing, and those of codes: (numbers, rows), (codes, rows)."""
+    numbers = [
+        read_numbers(table, column, schema).unit for column in schema.columns if isinstance(column, NumericColumn)
+    ]
+    codes = [
+        read_levels(table, column, schema).codes for column in schema.columns if not isinstance(column, NumericColumn)
+    ]
+    rows = table.num_rows
+    return np.array(numbers, np.float32).reshape(-1, rows), np.array(codes, np.int32).reshape(-1, rows)
+
+
+def _nearest(ours: tuple[np.ndarray, np.ndarray], theirs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """The distance of each of ours to the nearest of theirs, (rows,)."""
+    rows, columns = ours[0].shape[1], len(ours[0]) + len(ours[1])
+    found = np.empty(rows, dtype=np.float32)
+    for start in range(0, rows, _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        apart = np.zeros((found[part].size, theirs[0].shape[1]), dtype=np.float32)
+        for one, others in zip(ours[0], theirs[0], strict=True):
+            # One of two missing gives NaN, both the same.
+            gap = np.abs(one[part, None] - others)
+            both = np.isnan(one[part, None]) & np.isnan(others)
+            apart += np.where(both, 0, np.where(np.isnan(gap), 1, gap))
+        for one, others in zip(ours[1], theirs[1], strict=True):
+            apart += one[part, None] != others
+        found[part] = apart.min(axis=1)
+    return found / max(columns, 1)
+
+
+def _nearest_pixels(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
+    # In float64, and by squares that cancel to no less than zero.
+    ours, theirs = ours.astype(np.float64), theirs.astype(np.float64)
+    squares = (ours**2).sum(axis=1)[:, None] + (theirs**2).sum(axis=1) - 2 * ours @ theirs.T
+    nearest = squares.argmin(axis=1)
+    return np.asarray(np.sqrt(((ours - theirs[nearest]) ** 2).mean(axis=1)))

@@ -1,0 +1,265 @@
+"""How far two pairs of linked tables are apart: the figures of one link, from parents to children."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from noisegate.linked.schema import Link
+from noisegate.records import Rows
+from noisegate_evaluate.families import LinkedPair, LinkedTables
+from noisegate_evaluate.metrics.marginals import Counts, OrderDistance, cell_counts, order_distance
+from noisegate_evaluate.reading import ColumnLevels, columns_in_cells, read_levels, read_numbers
+
+_MOST_DIFFERENT = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class GapDistance:
+    """Distances between consecutive children in two tables, in time or in whatever number orders them.
+
+    Attributes:
+        largest: the largest difference between the cumulative shares of gaps (Kolmogorov and Smirnov), in [0, 1].
+        synthetic_median: of the synthetic gaps, as a share of the range between the bounds.
+        real_median: of the real ones.
+    """
+
+    largest: float
+    synthetic_median: float
+    real_median: float
+
+    def to_json(self) -> dict[str, float]:
+        """Returns the figures as JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkDistances:
+    """Distances between a synthetic and a real link. What no parent is there for, or no children, is None.
+
+    Attributes:
+        child_counts: of the numbers of children.
+        parent_child: of pairs of a column of the parent and one of the child.
+        transitions: of pairs of a column of a child and one of the next child of the same parent, the same or another.
+        distinct_values: of how many different values of a column a parent's children have.
+        gaps: of consecutive children in the column that orders them.
+        orphans: synthetic children without a parent.
+        repeated_keys: synthetic parents with the key of another.
+        backwards: synthetic children that come after one of the same parent that their order puts behind them.
+        broken: synthetic children that break a rule of their table, or one between it and their parents'.
+    """
+
+    child_counts: OrderDistance
+    parent_child: OrderDistance | None
+    transitions: OrderDistance | None
+    distinct_values: OrderDistance | None
+    gaps: GapDistance | None
+    orphans: int
+    repeated_keys: int
+    backwards: int
+    broken: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the figures as JSON values."""
+        told = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {
+            name: value.to_json() if isinstance(value, OrderDistance | GapDistance) else value
+            for name, value in told.items()
+        }
+
+    def lines(self) -> Iterator[tuple[str, tuple[str, str]]]:
+        """Yields what each figure is of, the figure, and where it is largest, as they are printed."""
+        several = {
+            "number of children": self.child_counts,
+            "parent × child": self.parent_child,
+            "child × next child": self.transitions,
+            "different values": self.distinct_values,
+        }
+        for name, distance in several.items():
+            largest = "" if distance is None else f"{distance.largest:.4f}  {' × '.join(distance.largest_columns)}"
+            yield name, ("–", "") if distance is None else (f"{distance.mean:.4f}", largest)
+        yield "gaps", ("–" if self.gaps is None else f"{self.gaps.largest:.4f}", "")
+        flaws = {"orphans": self.orphans, "repeated keys": self.repeated_keys, "going back": self.backwards}
+        flaws["breaking a rule"] = self.broken
+        yield from ((name, (f"{number:,}", "")) for name, number in flaws.items())
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Side:
+    """One link of one set of tables: whose children they are, and all columns in cells, children in their order."""
+
+    families: LinkedPair
+    parents: Mapping[str, ColumnLevels]
+    children: Mapping[str, ColumnLevels]
+    order: str | None
+
+    @classmethod
+    def of(cls, linked: LinkedTables, link: Link, bins: int) -> _Side:
+        families = linked.families[link.name]
+        parents, children = (
+            columns_in_cells(linked.tables[table.name], table.schema, bins=bins) for table in (link.parent, link.child)
+        )
+        children = {name: column.at(families.rows) for name, column in children.items()}
+        return cls(families=families, parents=parents, children=children, order=link.child.order)
+
+    @property
+    def parent_child(self) -> Crossed:
+        """The columns of each child's parent, and its own."""
+        return Crossed({name: column.at(self.families.parent) for name, column in self.parents.items()}, self.children)
+
+    @property
+    def transitions(self) -> Crossed:
+        """The columns of each child that has a next one, and of that one; but for the column that orders them."""
+        before, after = self.families.consecutive
+        columns = {name: column for name, column in self.children.items() if name != self.order}
+        return Crossed(
+            {name: column.at(before) for name, column in columns.items()},
+            {f"next {name}": column.at(after) for name, column in columns.items()},
+        )
+
+    @property
+    def gaps(self) -> np.ndarray:
+        """From each child to the next one, as a share of the range of the column that orders them."""
+        before, after = self.families.consecutive
+        position = self.families.position
+        return np.zeros(0) if position is None else position[after] - position[before]
+
+
+def link_distances(synthetic: LinkedTables, real: LinkedTables, link: Link, *, bins: int) -> LinkDistances:
+    """Returns how far a link of synthetic tables is from that of real ones; numbers and dates in ``bins``."""
+    ours, theirs = (_Side.of(linked, link, bins) for linked in (synthetic, real))
+    families = ours.families
+    return LinkDistances(
+        child_counts=count_distance(families.counts, theirs.families.counts, most=link.child.most or 1),
+        parent_child=crossed_distances(ours.parent_child, theirs.parent_child),
+        transitions=crossed_distances(ours.transitions, theirs.transitions),
+        distinct_values=distinct_distance(
+            ours.children, theirs.children, parents=(families.parent, theirs.families.parent)
+        ),
+        gaps=gap_distance(ours.gaps, theirs.gaps),
+        orphans=families.orphans,
+        repeated_keys=families.repeated,
+        backwards=families.backwards,
+        broken=broken_rules(synthetic, link),
+    )
+
+
+class Crossed(NamedTuple):
+    """Columns of records and, row for row, of others that belong to them: of parents and children, or of neighbours."""
+
+    left: Mapping[str, ColumnLevels]
+    right: Mapping[str, ColumnLevels]
+
+
+def crossed_distances(synthetic: Crossed, real: Crossed) -> OrderDistance | None:
+    """Returns the total variation distance of each pair of a left and a right column; None where a side has no rows.
+
+    What chance alone does is told as if rows were independent; those of one parent are not, so it is a little more.
+
+    Examples:
+        >>> import numpy as np
+        >>> from noisegate_evaluate.reading import ColumnLevels
+        >>> from noisegate_evaluate.metrics.links import Crossed
+        >>> same, other = (ColumnLevels(np.array(codes), 2) for codes in ([0, 0, 1, 1], [0, 1, 0, 1]))
+        >>> crossed_distances(Crossed({"a": same}, {"b": same}), Crossed({"a": same}, {"b": other})).mean
+        0.5
+    """
+
+    def both(ours: ColumnLevels, theirs: ColumnLevels) -> tuple[np.ndarray, int]:
+        return np.concatenate([ours.codes, theirs.codes]), theirs.size
+
+    return _of_all(
+        {
+            (left, right): cell_counts(
+                [both(synthetic.left[left], real.left[left]), both(synthetic.right[right], real.right[right])],
+                len(synthetic.left[left].codes),
+            )
+            for left in real.left
+            for right in real.right
+        }
+    )
+
+
+def count_distance(synthetic: np.ndarray, real: np.ndarray, *, most: int) -> OrderDistance:
+    """Returns how far numbers of children of two tables are apart, each number a cell, ``most`` and more the last one.
+
+    Examples:
+        >>> import numpy as np
+        >>> count_distance(np.array([0, 1, 1, 2]), np.array([0, 1, 2, 7]), most=2).mean
+        0.25
+    """
+    ours, theirs = (np.bincount(np.minimum(counts, most), minlength=most + 1) for counts in (synthetic, real))
+    return order_distance({("number of children",): (ours, theirs)})
+
+
+def distinct_distance(
+    synthetic: Mapping[str, ColumnLevels], real: Mapping[str, ColumnLevels], *, parents: tuple[np.ndarray, np.ndarray]
+) -> OrderDistance | None:
+    """Returns how far apart numbers of different cells among the children of a parent are, 10 and more as one number.
+
+    Parents with fewer than two children say nothing of it and are left aside. Where children are drawn one by one their
+    sequences change too often, and where one is copied too seldom.
+
+    `parents` are those of the synthetic and of the real children, int64. None where no parent has two children.
+
+    Examples:
+        >>> import numpy as np
+        >>> from noisegate_evaluate.reading import ColumnLevels
+        >>> steady, changing = ColumnLevels(np.array([0, 0, 1, 1]), 2), ColumnLevels(np.array([0, 1, 0, 1]), 2)
+        >>> parent = np.array([0, 0, 1, 1])
+        >>> distinct_distance({"a": steady}, {"a": changing}, parents=(parent, parent)).mean
+        1.0
+    """
+
+    def numbers(column: ColumnLevels, parent: np.ndarray) -> np.ndarray:
+        """How many parents of two children or more have each number of different values, (11,)."""
+        values = np.unique(parent * column.size + column.codes) // column.size
+        several = np.bincount(parent) > 1
+        different = np.bincount(values, minlength=len(several))[several]
+        return np.bincount(np.minimum(different, _MOST_DIFFERENT), minlength=_MOST_DIFFERENT + 1)
+
+    return _of_all({(name,): (numbers(synthetic[name], parents[0]), numbers(real[name], parents[1])) for name in real})
+
+
+def gap_distance(synthetic: np.ndarray, real: np.ndarray) -> GapDistance | None:
+    """Returns how far two samples of gaps on the same scale are apart; None where one of them is empty.
+
+    Examples:
+        >>> import numpy as np
+        >>> gap_distance(np.array([0.1, 0.1, 0.3]), np.array([0.1, 0.3, 0.3])).largest
+        0.3333333333333333
+    """
+    # Differences of positions that are equal as numbers of days must be equal here.
+    ours, theirs = (np.sort(gaps[np.isfinite(gaps)].round(9)) for gaps in (synthetic, real))
+    if not len(ours) or not len(theirs):
+        return None
+    at = np.concatenate([ours, theirs])
+    shares = (np.searchsorted(gaps, at, side="right") / len(gaps) for gaps in (ours, theirs))
+    return GapDistance(
+        largest=float(np.abs(np.subtract(*shares)).max()),
+        synthetic_median=float(np.median(ours)),
+        real_median=float(np.median(theirs)),
+    )
+
+
+def broken_rules(linked: LinkedTables, link: Link) -> int:
+    """Returns how many children break a rule of their table, or one that binds them to their parent."""
+    if not link.records.constraints:
+        return 0
+    families = linked.families[link.name]
+    numeric, codes = [], []
+    for table, rows in ((link.parent, families.parent), (link.child, families.rows)):
+        records, schema = linked.tables[table.name], table.schema
+        numeric += [read_numbers(records, column, schema).unit[rows] for column in schema.layout.numeric]
+        codes += [read_levels(records, column, schema).codes[rows] for column in schema.layout.coded]
+    count = len(families.rows)
+    beside = Rows(np.array(numeric, np.float64).reshape(-1, count).T, np.array(codes, np.int32).reshape(-1, count).T)
+    return int(link.records.broken(beside).sum())
+
+
+def _of_all(counted: Mapping[tuple[str, ...], Counts]) -> OrderDistance | None:
+    rows = [counts.sum() for sides in counted.values() for counts in sides]
+    return order_distance(counted) if rows and all(rows) else None

@@ -1,0 +1,239 @@
+"""How far two tables are apart, marginal by marginal.
+
+The distance of one marginal is the total variation between the two tables of relative frequencies, half the sum of the
+absolute differences: 0 when they agree, 1 when they share no cell. Two samples of one table are apart as well, the more
+the fewer records there are for a cell; `expected_distance` says how far.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from noisegate.errors import DataError, OptionError
+from noisegate.schema import Column, Schema
+from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
+from noisegate_evaluate.metrics.result import CAVEAT
+from noisegate_evaluate.reading import cells
+
+Counts: TypeAlias = tuple[np.ndarray, np.ndarray]
+"""Records in each cell of a marginal, of two tables."""
+
+# Above this many cells the ones that occur are renumbered first, so that memory follows the rows and not the cells.
+_DENSE_CELLS = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrderDistance:
+    """Distances over the marginals of one order.
+
+    Attributes:
+        order: number of columns in each marginal.
+        mean: mean total variation distance, in [0, 1].
+        largest: the largest one.
+        largest_columns: the columns of that marginal.
+        sampling: what ``mean`` would be were both tables samples of one: what chance alone does.
+        used: marginals measured.
+        total: marginals there are.
+    """
+
+    order: int
+    mean: float
+    largest: float
+    largest_columns: tuple[str, ...]
+    sampling: float
+    used: int
+    total: int
+
+    @property
+    def beyond_sampling(self) -> float:
+        """What of the mean distance chance does not explain: errors that are independent add up in squares."""
+        return math.sqrt(max(self.mean**2 - self.sampling**2, 0.0))
+
+    def to_json(self) -> dict[str, object]:
+        """Returns the figures as JSON values."""
+        return {
+            "order": self.order,
+            "mean_total_variation": self.mean,
+            "sampling_total_variation": self.sampling,
+            "largest_total_variation": self.largest,
+            "largest_columns": list(self.largest_columns),
+            "marginals_used": self.used,
+            "marginals_total": self.total,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarginalReport:
+    """Distances between the marginals of two tables.
+
+    Attributes:
+        orders: one entry per order; an order above the number of columns has none.
+        bins: equal-width bins per numeric column.
+        seed: chose the subset of an order with too many marginals.
+    """
+
+    orders: tuple[OrderDistance, ...]
+    bins: int
+    seed: int
+
+    def order(self, order: int) -> OrderDistance:
+        """The entry of one order; a KeyError where it was not measured."""
+        return {entry.order: entry for entry in self.orders}[order]
+
+    def to_json(self) -> dict[str, object]:
+        """Returns the figures as JSON values, with the sentence that they are outside the guarantee."""
+        orders = [entry.to_json() for entry in self.orders]
+        return {"caveat": CAVEAT, "bins": self.bins, "seed": self.seed, "orders": orders}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnShares:
+    """The share of rows in each cell of one column, whose last two are missing and outside, in two tables.
+
+    Attributes:
+        column: The column.
+        real: Shares of the real table.
+        synthetic: Shares of the synthetic one.
+        distance: Total variation distance between the two.
+    """
+
+    column: Column
+    real: np.ndarray
+    synthetic: np.ndarray
+    distance: float
+
+
+def column_shares(synthetic: pa.Table, real: pa.Table, column: Column, schema: Schema, *, bins: int) -> ColumnShares:
+    """Returns one column of two tables that are not empty; numbers and dates in equal-width bins of the bounds."""
+    both = (cells(table, column, schema, bins=bins) for table in (synthetic, real))
+    ours, theirs = (np.bincount(found.codes, minlength=found.size) for found in both)
+    shares, real_shares = ours / ours.sum(), theirs / theirs.sum()
+    return ColumnShares(column=column, real=real_shares, synthetic=shares, distance=total_variation(ours, theirs))
+
+
+def marginal_distances(
+    synthetic: pa.Table,
+    real: pa.Table,
+    schema: Schema,
+    *,
+    orders: Sequence[int] = (1, 2, 3),
+    bins: int = 20,
+    max_subsets: int | None = 120,
+    seed: int = 0,
+) -> MarginalReport:
+    """Returns the mean total variation distance over all marginals of each order.
+
+    Numeric and date columns are cut into equal-width bins of the schema bounds, so the cells do not depend on either
+    table. Missing is a cell of its own, and so is a value that the schema cannot place.
+
+    Args:
+        synthetic: the synthetic table.
+        real: the real table.
+        schema: the columns to compare; other columns are left aside.
+        orders: how many columns per marginal; orders 1 and 2 are always measured in full.
+        bins: equal-width bins per numeric or date column.
+        max_subsets: above order 2, at most this many marginals, drawn with ``seed``; None for all.
+        seed: of that draw.
+
+    Raises:
+        OptionError: an order, ``bins`` or ``max_subsets`` below 1.
+        DataError: a table has no rows or lacks a column.
+    """
+    check_seed(seed, most=MOST_EVALUATION_SEED)
+    if max_subsets is not None and max_subsets < 1:
+        raise OptionError(f"max_subsets is {max_subsets}; expected at least 1")
+    if wrong := [order for order in orders if order < 1]:
+        raise OptionError(f"orders has {wrong[0]}; expected numbers of columns, at least 1")
+    tables = {"synthetic": synthetic, "real": real}
+    for what, table in tables.items():
+        if table.num_rows == 0:
+            raise DataError(f"the {what} table has no rows; distances need at least one row in each table")
+    read = [[cells(table, column, schema, bins=bins) for table in tables.values()] for column in schema.columns]
+    columns = [(np.concatenate([ours.codes, theirs.codes]), ours.size) for ours, theirs in read]
+    entries = []
+    for order in sorted(set(orders)):
+        if subsets := _subsets(len(columns), order, max_subsets, seed):
+            counted = {
+                tuple(schema.names[i] for i in subset): cell_counts([columns[i] for i in subset], synthetic.num_rows)
+                for subset in subsets
+            }
+            entries.append(order_distance(counted, total=math.comb(len(columns), order)))
+    return MarginalReport(orders=tuple(entries), bins=bins, seed=seed)
+
+
+def order_distance(counted: Mapping[tuple[str, ...], Counts], *, total: int | None = None) -> OrderDistance:
+    """Returns the distance of marginals, each with the counts of its cells in two tables; there are ``total``."""
+    distances = {names: total_variation(*counts) for names, counts in counted.items()}
+    worst = max(distances, key=lambda names: distances[names])
+    return OrderDistance(
+        order=len(worst),
+        mean=float(np.mean(list(distances.values()))),
+        largest=distances[worst],
+        largest_columns=worst,
+        sampling=float(np.mean([expected_distance(*counts) for counts in counted.values()])),
+        used=len(distances),
+        total=len(distances) if total is None else total,
+    )
+
+
+def total_variation(left: np.ndarray, right: np.ndarray) -> float:
+    """Returns half the sum of the absolute differences of the relative frequencies of two counts of the same cells."""
+    return float(0.5 * np.abs(left / left.sum() - right / right.sum()).sum())
+
+
+def expected_distance(left: np.ndarray, right: np.ndarray) -> float:
+    """Returns the mean total variation of two tables with as many records, dealt at random from the records of both.
+
+    Of c records in a cell a share q = a/(a + b) is dealt to the left, X of them with the hypergeometric mean c·q, and
+    the relative frequencies differ by |X − c·q|·(1/a + 1/b). Its mean absolute deviation is about de Moivre's of the
+    binomial, 2·(m + 1)·C(c, m + 1)·q^(m+1)·(1 − q)^(c−m) with m = ⌊c·q⌋, times the root of the correction for a finite
+    population.
+
+    Examples:
+        >>> import numpy as np
+        >>> round(expected_distance(np.array([30, 10]), np.array([3, 1])), 3)  # mostly the few records on the right
+        0.174
+        >>> expected_distance(np.array([30, 0]), np.array([4, 0]))
+        0.0
+    """
+    from scipy.special import gammaln, xlog1py, xlogy
+
+    dealt, rows = float(left.sum()), float(left.sum() + right.sum())
+    share = dealt / rows
+    counts, times = np.unique((left + right)[left + right > 0], return_counts=True)
+    counts = counts.astype(np.float64)
+    low = np.floor(counts * share)
+    ways = gammaln(counts + 1) - gammaln(low + 1) - gammaln(counts - low)
+    deviation = 2 * np.exp(ways + xlogy(low + 1, share) + xlog1py(counts - low, -share))
+    finite = np.sqrt((rows - counts) / max(rows - 1, 1))
+    return float(0.5 * (times * deviation * finite).sum() * (1 / dealt + 1 / (rows - dealt)))
+
+
+def _subsets(columns: int, order: int, most: int | None, seed: int) -> list[tuple[int, ...]]:
+    """All subsets of the columns, or ``most`` distinct ones drawn at random."""
+    if order <= 2 or most is None or math.comb(columns, order) <= most:
+        return list(itertools.combinations(range(columns), order))
+    generator = np.random.default_rng([seed, order])
+    drawn: set[tuple[int, ...]] = set()
+    while len(drawn) < most:
+        drawn.add(tuple(sorted(generator.choice(columns, order, replace=False).tolist())))
+    return sorted(drawn)
+
+
+def cell_counts(columns: Sequence[tuple[np.ndarray, int]], split: int) -> Counts:
+    """Records in each cell of a marginal of (codes, size): of the first ``split`` rows, and of the others."""
+    codes, size = columns[0]
+    for more, its_size in columns[1:]:
+        codes, size = codes * its_size + more, size * its_size
+        if size > _DENSE_CELLS:
+            # Renumbering after each column also keeps the mixed-radix code far from int64 overflow.
+            present, codes = np.unique(codes, return_inverse=True)
+            size = len(present)
+    return np.bincount(codes[:split], minlength=size), np.bincount(codes[split:], minlength=size)

@@ -1,0 +1,123 @@
+"""The number of statistically different bins, NDB ([Richardson and Weiss, 2018](https://arxiv.org/abs/1805.12462)).
+
+It asks whether synthetic images come from where real ones do, and as often. Real images are cut into K bins
+by k-means in the space of their pixels. A synthetic image belongs to the bin of the nearest centre. Bin by bin, a
+two-sided z-test of two proportions at 0.05 says whether the shares differ; NDB is how many do, NDB/K which part.
+
+Two samples of one distribution differ in about a twentieth of the bins, if there are few pixels to as many images. With
+many, bins that were cut to the very images that are counted in them attract those more than others: the figure of two
+real sets is what to compare with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from noisegate.errors import DataError, OptionError
+from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
+from noisegate_evaluate.metrics.result import MetricResult, check_features, metric
+
+BINS, LEVEL = 100, 0.05
+"""The authors': K, and the level of the tests."""
+
+PER_BIN = 10
+"""Real images that a bin has on average, at least: the test is that of many. Fewer images are cut into fewer bins."""
+
+_STEPS = 100
+_WIDE = 1000
+"""Pixels up to which all are used; of images with more a random sixth is, as in the authors' code."""
+
+
+@metric("ndb", "pixels")
+@dataclass(frozen=True, kw_only=True)
+class DifferentBins(MetricResult):
+    """What the tests found.
+
+    Attributes:
+        different: NDB.
+        bins: K.
+        divergence: Jensen-Shannon divergence of the two histograms in nats, in [0, log 2].
+    """
+
+    different: int
+    bins: int
+    divergence: float
+
+    @classmethod
+    def measured(cls, synthetic: np.ndarray, real: np.ndarray, *, seed: int, **_: Any) -> DifferentBins | None:
+        """Returns the figures of the authors' number of bins, or of fewer for few images."""
+        return different_bins(synthetic, real, seed=seed) if len(real) >= 2 * PER_BIN else None
+
+    @property
+    def share(self) -> float:
+        """NDB/K, in [0, 1]."""
+        return self.different / self.bins
+
+    def to_json(self) -> dict[str, object]:
+        """Returns the figures as JSON values."""
+        return {**asdict(self), "share": self.share}
+
+    def page(self, name: str) -> dict[str, str]:
+        """Returns NDB/K, and both numbers."""
+        return {f"{name} / K": f"{self.share:.3f} ({self.different} of {self.bins})"}
+
+
+def different_bins(
+    synthetic: np.ndarray, real: np.ndarray, *, bins: int = BINS, level: float = LEVEL, seed: int = 0
+) -> DifferentBins:
+    """Returns the bins of real rows whose share among the synthetic ones is another.
+
+    Args:
+        synthetic: intensities or other features, (rows, dim).
+        real: of the same dim, (other rows, dim); the bins are cut of these.
+        bins: K at most; a tenth of the real rows if that is less.
+        level: of each test, two-sided.
+        seed: of the clustering; public.
+
+    Raises:
+        OptionError: ``bins`` is below 2, or ``level`` is not between 0 and 1.
+        DataError: the rows are no matrices of finite numbers with the same columns, or too few for two bins.
+    """
+    from scipy.special import rel_entr
+
+    check_seed(seed, most=MOST_EVALUATION_SEED)
+    if bins < 2 or not 0 < level < 1:
+        raise OptionError(f"bins is {bins} and level is {level}; expected at least 2, and a level between 0 and 1")
+    check_features(synthetic, real, least=2)
+    count = min(bins, len(real) // PER_BIN)
+    if count < 2:
+        raise DataError(f"{len(real)} real image(s) cannot be cut into bins of {PER_BIN}; this figure needs 20 or more")
+    ours, theirs = _counts(synthetic, real, count, seed)
+    shares = np.stack([ours / len(synthetic), theirs / len(real)])
+    return DifferentBins(
+        different=int((np.abs(share_scores(ours, theirs)) > NormalDist().inv_cdf(1 - level / 2)).sum()),
+        bins=count,
+        divergence=float(rel_entr(shares, shares.mean(axis=0)).sum()) / 2,
+    )
+
+
+def share_scores(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Returns z of the two-proportion test on two counts, (bins,), with the pooled share; 0 for none or all of both."""
+    n, m = int(first.sum()), int(second.sum())
+    pooled = (first + second) / (n + m)
+    error = np.sqrt(pooled * (1 - pooled) * (1 / n + 1 / m))
+    apart = first / n - second / m
+    scores: np.ndarray = np.divide(apart, error, out=np.zeros_like(apart), where=error > 0)
+    return scores
+
+
+def _counts(synthetic: np.ndarray, real: np.ndarray, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """How many rows of either set are in each bin."""
+    from sklearn.cluster import KMeans
+
+    width = real.shape[1]
+    seen = np.arange(width)
+    if width > _WIDE:
+        seen = np.sort(np.random.default_rng(seed).choice(width, width // 6, replace=False))
+    means = KMeans(count, n_init=1, max_iter=_STEPS, random_state=seed).fit(real[:, seen].astype(np.float64))
+    ours = means.predict(synthetic[:, seen].astype(np.float64))
+    return np.bincount(ours, minlength=count), np.bincount(means.labels_, minlength=count)

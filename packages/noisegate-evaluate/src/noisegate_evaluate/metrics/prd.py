@@ -1,0 +1,127 @@
+"""Precision and recall for distributions ([Sajjadi et al., 2018](https://arxiv.org/abs/1806.00035)), by clusters.
+
+Both sets of features together are cut into k clusters, and each set becomes a histogram over them: P of the real ones,
+Q of the synthetic ones. For each λ > 0, α(λ) = Σ min(λP, Q) is a precision that goes with the recall α(λ)/λ (their
+theorem 3); these pairs are the curve. Two numbers stand for it: the largest F_{1/8} for precision and the largest F_8
+for recall.
+
+They have nothing to do with the shares of nearest neighbours in :mod:`noisegate_evaluate.metrics.manifold`, which are
+called precision and recall too. So these are only ever named as "prd", with their features.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from noisegate.errors import DataError, OptionError
+from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
+from noisegate_evaluate.metrics.result import MetricResult, check_features, metric
+
+CLUSTERS, RUNS, BETA = 20, 10, 8.0
+"""The authors': clusters, clusterings that are averaged, and the β of the two scores."""
+
+_ANGLES = 1001
+_TINY = 1e-10  # away from the ends of the angles, and from 0 in quotients
+
+
+@metric("prd")
+@dataclass(frozen=True, kw_only=True)
+class DistributionScores(MetricResult):
+    """What stands for the curve.
+
+    Attributes:
+        precision: the largest F_{1/8} of the curve, in [0, 1].
+        recall: the largest F_8, in [0, 1].
+        clusters: k.
+        runs: clusterings whose curves were averaged.
+        size: images of either set.
+    """
+
+    precision: float
+    recall: float
+    clusters: int
+    runs: int
+    size: int
+
+    @classmethod
+    def measured(cls, synthetic: np.ndarray, real: np.ndarray, *, seed: int, **_: Any) -> DistributionScores | None:
+        """Returns the scores by the authors' numbers of clusters and clusterings."""
+        enough = 2 * min(len(synthetic), len(real)) >= CLUSTERS
+        return distribution_scores(synthetic, real, seed=seed) if enough else None
+
+    def to_json(self) -> dict[str, object]:
+        """Returns the figures as JSON values; each score under the name that says what it is."""
+        figures = asdict(self)
+        return {"precision_f_1/8": figures.pop("precision"), "recall_f_8": figures.pop("recall"), **figures}
+
+    def page(self, name: str) -> dict[str, str]:
+        """Returns both scores."""
+        return {f"{name} precision": f"{self.precision:.3f}", f"{name} recall": f"{self.recall:.3f}"}
+
+
+def distribution_scores(
+    synthetic: np.ndarray, real: np.ndarray, *, clusters: int = CLUSTERS, runs: int = RUNS, seed: int = 0
+) -> DistributionScores:
+    """Returns precision and recall of the distribution of the synthetic features.
+
+    Clusters follow the larger set, so equal numbers are drawn from both, as in the authors' code.
+
+    Args:
+        synthetic: features, (rows, dim).
+        real: features of the same dim, (other rows, dim).
+        clusters: k; 20 in the paper.
+        runs: clusterings, each from other starts; 10 in the paper.
+        seed: of the draw and of the starts; public.
+
+    Raises:
+        OptionError: ``clusters`` is below 2 or ``runs`` below 1.
+        DataError: the features are no matrices of finite numbers with the same columns, or fewer than clusters.
+    """
+    check_seed(seed, most=MOST_EVALUATION_SEED)
+    if clusters < 2 or runs < 1:
+        raise OptionError(f"clusters is {clusters} and runs is {runs}; expected at least 2 clusters and 1 run")
+    check_features(synthetic, real, least=2)
+    size = min(len(synthetic), len(real))
+    if 2 * size < clusters:
+        raise DataError(f"two sets of {size} image(s) cannot be cut into {clusters} clusters; take more images")
+    random = np.random.default_rng(seed)
+    ours, theirs = (rows[np.sort(random.choice(len(rows), size, replace=False))] for rows in (synthetic, real))
+    starts = random.integers(2**31, size=runs)
+    curves = [prd_curve(*_histograms(ours, theirs, clusters, int(start))) for start in starts]
+    precision, recall = np.mean(curves, axis=0)
+    best = {name: _best(precision, recall, beta) for name, beta in (("precision", 1 / BETA), ("recall", BETA))}
+    return DistributionScores(**best, clusters=clusters, runs=runs, size=size)
+
+
+def prd_curve(synthetic: np.ndarray, real: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the curve of two histograms: α(λ) = Σ min(λP, Q) and α(λ)/λ at 1001 angles arctan λ (theorem 3).
+
+    Args:
+        synthetic: Q, masses that add up to 1, (clusters,).
+        real: P, masses that add up to 1, (clusters,).
+
+    Returns:
+        Precisions and recalls, (1001,) each, from recall to precision.
+    """
+    slopes = np.tan(np.linspace(_TINY, np.pi / 2 - _TINY, _ANGLES))
+    precision = np.minimum(slopes[:, None] * real, synthetic).sum(axis=1)
+    return np.clip(precision, 0, 1), np.clip(precision / slopes, 0, 1)
+
+
+def _best(precision: np.ndarray, recall: np.ndarray, beta: float) -> float:
+    """The largest F_β of the pairs, 0 where both are."""
+    return float(((1 + beta**2) * precision * recall / (beta**2 * precision + recall + _TINY)).max())
+
+
+def _histograms(synthetic: np.ndarray, real: np.ndarray, clusters: int, start: int) -> tuple[np.ndarray, np.ndarray]:
+    """The share of either set in each cluster of both."""
+    from sklearn.cluster import MiniBatchKMeans
+
+    both = np.concatenate([synthetic, real]).astype(np.float64)
+    both = both[np.random.default_rng(start).permutation(len(both))]
+    means = MiniBatchKMeans(clusters, n_init=10, random_state=start).fit(both)
+    found = [np.bincount(means.predict(rows.astype(np.float64)), minlength=clusters) for rows in (synthetic, real)]
+    return found[0] / len(synthetic), found[1] / len(real)

@@ -1,0 +1,261 @@
+"""The pages of a model: one that may be published, of the model alone; and one of real records, which may not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
+
+from noisegate.atomic import check_named, new_file, unwritable
+from noisegate.errors import OptionError, UserError
+from noisegate.linked.model import LinkedModel
+from noisegate.methods.registry import method_of
+from noisegate.models.folder import MODEL_FILE, PUBLIC_PAGE
+from noisegate.models.saved import load
+from noisegate.privacy.events import Adjacency
+from noisegate.privacy.plan import Budget
+from noisegate.privacy.release import Release
+from noisegate.schema import EncodedTable
+from noisegate_evaluate.linked_pages import LinkedFound
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from noisegate.features.binning import NumericBins
+    from noisegate.methods.method import Method
+    from noisegate.models.record_model import FittedModel as Model
+    from noisegate.models.synthesizer import Synthesizer
+    from noisegate.tables.released import Table
+    from noisegate_evaluate.comparison import ImageReport, Report
+    from noisegate_evaluate.reporting.private import Measured
+    from noisegate_evaluate.reporting.public import DrawnRecords
+    from noisegate_evaluate.reporting.released import Released
+    from noisegate_evaluate.utility.runner import Progress
+
+    Tables: TypeAlias = tuple[Sequence[NumericBins], list[Table]]
+
+PUBLIC, PRIVATE = PUBLIC_PAGE, "private.html"
+
+_ROWS, _IMAGES, _IMAGES_A_CLASS = 10_000, 500, 25
+_SEED = 0  # of what is drawn for a page, so that it is the same whenever it is made
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pages:
+    """The pages that were written.
+
+    Attributes:
+        public: What may be handed on.
+        private: What may not; None where no real records were given.
+        evaluation: The figures of the private page, as little covered by the guarantee.
+    """
+
+    public: Path
+    private: Path | None = None
+    evaluation: Report | ImageReport | None = None
+
+
+def report(
+    model: Model | str | Path,
+    *,
+    out: str | Path,
+    test: Any = None,
+    train: Any = None,
+    classifiers: str | None = None,
+    show_values: bool = False,
+    progress: Progress | None = None,
+) -> Pages:
+    """Writes the pages of a model as HTML files that hold all they show.
+
+    `public.html` follows from the model alone and may be handed on with it. With real records, `private.html` compares
+    them with synthetic ones: it is outside the guarantee, says so, and stays with whoever may see the records.
+
+    Args:
+        model: Folder of a saved model, or a model.
+        out: Folder of the pages, which is made if it is not there; pages in it are replaced.
+        test: Real records that the model was not made from, as `Gate` takes them, of linked tables also their folder;
+            None for the public page alone.
+        train: Real records that it was made from: adds what they reach themselves, and looks for copies of them.
+        classifiers: Which models are trained, as `noisegate evaluate` names them; None for its default.
+        show_values: Whether errors may quote private values.
+        progress: Told after each model: its name, how many are done, and how many there will be.
+
+    Raises:
+        ModelError: if the folder is no whole model, or its certificate does not hold.
+        OptionError: if `train` comes without `test`, a private page would lie in a model folder, or nothing can be
+            written.
+        DataError: if the records do not fit the schema.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> from noisegate import Schema, report, synthesize
+        >>> from noisegate.schema import Boolean
+        >>> table, schema = pa.table({"ill": [True, False] * 100}), Schema([Boolean(name="ill")])
+        >>> model = synthesize(table, schema=schema, epsilon=1.0)
+        >>> report(model, out="pages").public.name
+        'public.html'
+    """
+    folder = Path(out)
+    check_named(folder)
+    if train is not None and test is None:
+        raise OptionError(
+            "train without test: a private page scores on real records that the fit did not use; give test."
+        )
+    if test is not None and (folder / MODEL_FILE).exists():
+        raise OptionError(
+            f"out={str(out)!r} is a model folder, which is made to be handed on, and the page with test is private; "
+            "choose another folder."
+        )
+    found = _found(_checked(load(model) if isinstance(model, str | Path) else model))
+    texts, measured = {PUBLIC: found.page()}, None
+    if test is not None:
+        from noisegate_evaluate.reporting.private import private_page
+
+        how: Any = {"classifiers": classifiers, "progress": progress}
+        measure = partial(_measured, found) if isinstance(found, _Found) else found.measured
+        measured = measure(test, train, show_values=show_values, **how)
+        texts[PRIVATE] = private_page(measured)
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise unwritable(folder, "out", error) from None
+    for name, text in texts.items():
+        _write(folder / name, text)
+    if measured is None:
+        return Pages(public=folder / PUBLIC)
+    return Pages(public=folder / PUBLIC, private=folder / PRIVATE, evaluation=measured.report)
+
+
+def add_public_page(model: Model, folder: Path) -> None:
+    """Writes the public page of a model into its folder."""
+    _write(folder / PUBLIC, _found(model).page())
+
+
+def _found(model: Any) -> _Found | LinkedFound:
+    """Returns a model with what its release says."""
+    return LinkedFound(model=model) if isinstance(model, LinkedModel) else _Found.of(model)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Found:
+    """A model, and what its release says of columns, by the method that made it."""
+
+    model: Model
+    method: Method | None
+    released: Released
+    unfitted: Released
+
+    @classmethod
+    def of(cls, model: Model) -> Self:
+        """Returns them for a model; no method if its package is not installed."""
+        from noisegate_evaluate.reporting.released import Released
+
+        certificate, layout = model.release.certificate, model.release.schema.layout
+        exact = certificate.adjacency is Adjacency.REPLACE_ONE and certificate.public.get("records") is not None
+        known = float(certificate.public["records"]) if exact else None
+        try:
+            method = method_of(certificate)
+        except UserError:  # of a package that is not installed, or with settings of an earlier version
+            method = None
+        none: Tables = (), []
+        bins, tables = none if method is None else method.released_tables(model.release)
+        released = Released(layout=layout, bins=bins, tables=tables, known=known)
+        bins, tables = none if method is None else method.unfitted_tables(model.release)
+        unfitted = Released(layout=layout, bins=bins, tables=tables, known=released.records)
+        return cls(model=model, method=method, released=released, unfitted=unfitted)
+
+    def page(self) -> str:
+        """Returns the public page, HTML."""
+        from noisegate.models.synthesizer import Synthesizer
+        from noisegate_evaluate.reporting.public import Subject, public_page
+
+        model, summary = self.model, getattr(self.model, "summary", None)
+        return public_page(
+            Subject(
+                release=model.release,
+                recomputed=model.release.certificate.check(),
+                verdict=getattr(summary, "verdict", None),
+                distance=getattr(summary, "discrepancy", None),
+                released=self.released,
+                unfitted=self.unfitted,
+                bounds=self._bounds(),
+                drawn=_drawn(model) if isinstance(model, Synthesizer) else None,
+            )
+        )
+
+    def _bounds(self) -> list[str]:
+        """Returns what the method says of the error of its questions, in words."""
+        certificate = self.model.release.certificate
+        if self.method is None or self.released.total is None:
+            return []
+        budget = Budget(
+            epsilon=certificate.epsilon,
+            delta=certificate.delta,
+            adjacency=certificate.adjacency,
+            unit=certificate.unit,
+            contributions=certificate.contributions,
+        )
+        records = round(self.released.records)
+        return [bound.text() for bound in self.method.error_bounds(self.model.release.schema, budget, records)]
+
+
+def _checked(model: Any) -> Model:
+    if not isinstance(getattr(model, "release", None), Release):
+        raise OptionError(f"model={type(model).__name__}: expected the path of a model folder, or a fitted model.")
+    return cast("Model", model)
+
+
+def _drawn(model: Synthesizer) -> DrawnRecords:
+    """Returns synthetic records by a seed of their own; of images some of each class, and a picture of them."""
+    from noisegate_evaluate.reporting.public import DrawnRecords
+
+    form = model.schema.images
+    if form is None:
+        return DrawnRecords(records=EncodedTable.concatenate(list(model.records(_ROWS, seed=_SEED))))
+    number = min(max(_IMAGES_A_CLASS * max(len(form.labels), 1), 100), _IMAGES)
+    batches = list(model.records(number, seed=_SEED))
+    return DrawnRecords(records=EncodedTable.concatenate(batches), png=_grid(model, batches))
+
+
+def _grid(model: Synthesizer, batches: list[EncodedTable]) -> bytes | None:
+    """Returns a picture of images, PNG; None of images that are neither grey nor in colour."""
+    import io
+
+    from noisegate.models.output.grid import SampleGrid
+    from noisegate.models.output.image_batch import image_batch
+
+    assert model.schema.images is not None
+    try:
+        shown = SampleGrid(form=model.schema.images, out=Path("grid.png"))
+    except OptionError:
+        return None
+    for batch in batches:
+        shown.add(image_batch(batch, model.schema))
+    target = io.BytesIO()
+    shown.draw().save(target, format="png")
+    return target.getvalue()
+
+
+def _write(path: Path, page: str) -> None:
+    with new_file(path, force=True) as beside:
+        beside.write_text(page, encoding="utf-8")
+
+
+def _measured(found: _Found, test: Any, train: Any, *, show_values: bool, **how: Any) -> Measured:
+    """Reads real records, and returns what compares them with synthetic ones."""
+    from noisegate.data.sources import open_source
+    from noisegate.models.synthesizer import Synthesizer
+    from noisegate_evaluate.reporting.measuring import measure_images, measure_table
+
+    model = found.model
+    if not isinstance(model, Synthesizer):
+        raise OptionError("test: a classifier draws no records to compare; leave test out, or score its predictions.")
+    schema = model.schema
+    held_out, used = (
+        None if data is None else list(open_source(data, schema, show_values=show_values).batches())
+        for data in (test, train)
+    )
+    assert held_out is not None
+    measure = measure_table if schema.images is None else measure_images
+    return measure(model, held_out, used, records=round(found.released.records), **how)

@@ -1,0 +1,140 @@
+"""What a certificate promises, for somebody who has to decide: what an attacker can reach, what each question cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from noisegate.privacy import accounting
+from noisegate.privacy.certificate import Certificate
+from noisegate.privacy.events import (
+    BatchGaussianEvent,
+    Event,
+    GaussianEvent,
+    SampledGaussianEvent,
+    ShardGaussianEvent,
+    ThresholdedGaussianEvent,
+    ZeroConcentratedEvent,
+)
+from noisegate.privacy.tradeoff import Tradeoff
+from noisegate_evaluate.reporting.charts import Chart, Curve, lines
+
+_ALARMS = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5)
+_POINTS = 80
+_MEANINGS = {
+    "fine": "how the values of each numeric column are spread, on fine cells",
+    "coarse": "the same on few cells",
+    "screen": "a rough look at all pairs of columns, to choose some",
+    "counts": "how many records there are, in each class of the label if there is one",
+    "one-way": "counts of the cells of each column",
+    "pairs": "counts of the cells of pairs of columns",
+    "unfitted": "counts of pairs of columns that the fit does not see, for this page",
+    "gradients": "steps of a training, each a sum over a sample of the records",
+    "fourier": "sums of random waves of the columns",
+    "first-moments": "sums of what a public network sees in the images",
+    "second-moments": "the same, squared",
+    "pixels": "sums of random features of pixels",
+    "orientations": "sums of random features of edges",
+    "wavelets": "sums of random features of patterns",
+    "marginals": "counts of tables of columns, chosen on the way",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedQuestion:
+    """One question that was asked of the private records, as texts.
+
+    Attributes:
+        name: Of its event.
+        meaning: In plain words; empty where there are none.
+        numbers: How many were released.
+        moved: By how much one unit moves the sum at most.
+        noise: Standard deviation of the noise on each number.
+        ratio: Noise over what one unit moves.
+        share: Part of the budget; None where costs do not add up in parts.
+        alone: ε of this question by itself.
+    """
+
+    name: str
+    meaning: str
+    numbers: str
+    moved: str
+    noise: str
+    ratio: str
+    share: float | None
+    alone: float
+
+
+def questions(certificate: Certificate, noise_std: Mapping[str, float]) -> list[AskedQuestion]:
+    """Returns what was asked, in order; `noise_std` gives the noise of released sums in the units of a record."""
+    events = certificate.events
+    if certificate.silos is not None:
+        noise_std = {}  # that of all silos together, beside events of one
+    gaussian = all(isinstance(event, GaussianEvent) for event in events)
+    total = math.fsum(_squared(event) for event in events) if gaussian else 0.0
+    return [
+        _question(certificate, event, noise_std.get(event.name), _squared(event) / total if gaussian else None)
+        for event in events
+    ]
+
+
+def tradeoff_chart(curve: Tradeoff) -> Chart:
+    """Returns the curve of what an attacker catches at most over the false alarms, beside that of guessing."""
+    # More points where the curve is steep.
+    alarms = [(place / _POINTS) ** 2 for place in range(_POINTS + 1)]
+    points = [(alarm, curve.catches(alarm)) for alarm in alarms]
+    title = "What an attacker can reach at most"
+    told = f"At 5 % false alarms at most {100 * curve.catches(0.05):.3g} % of those who are there are caught."
+    drawn = lines(
+        "tradeoff",
+        title,
+        told,
+        [Curve(points=[(0.0, 0.0), (1.0, 1.0)], style="guess"), Curve(points=points, style="curve")],
+        ("false alarms", "caught, at most"),
+    )
+    rows = [(f"{100 * alarm:g} %", f"{_up(100 * curve.catches(alarm))} %") for alarm in _ALARMS]
+    return Chart(drawing=drawn, headings=("false alarms", "caught, at most"), rows=rows)
+
+
+def right_of_hundred(curve: Tradeoff) -> int:
+    """Returns how many of 100 guesses at even odds are right at most, rounded up."""
+    return min(math.ceil(100 * curve.right - 1e-9), 100)
+
+
+def _question(certificate: Certificate, event: Event, std: float | None, share: float | None) -> AskedQuestion:
+    alone = accounting.epsilon([event], certificate.delta, certificate.adjacency)
+    told = {"name": event.name, "meaning": _MEANINGS.get(event.name, ""), "share": share, "alone": alone}
+    if isinstance(event, ZeroConcentratedEvent):
+        texts = ("chosen on the way", "-", f"ρ = {event.rho:.4g}", "-")
+    else:
+        unit = 1.0 if std is None else std / event.noise_std  # of a grid step, in the units of a record's vector
+        grid = " (grid)" * (std is None)
+        texts = (
+            _released(event),
+            f"{event.sensitivity * unit:.4g}{grid}",
+            f"{event.noise_std * unit:.4g}{grid}",
+            f"{event.noise_multiplier:.4g}",
+        )
+    return AskedQuestion(**told, **dict(zip(("numbers", "moved", "noise", "ratio"), texts, strict=True)))  # type: ignore[arg-type]
+
+
+def _released(event: Event) -> str:
+    if isinstance(event, ThresholdedGaussianEvent):
+        return "those above a threshold"
+    assert not isinstance(event, ZeroConcentratedEvent)
+    times = ""
+    if isinstance(event, SampledGaussianEvent):
+        times = f" × {event.steps:,} steps at rate {event.rate:.3g}"
+    if isinstance(event, BatchGaussianEvent | ShardGaussianEvent) and event.shards > 1:
+        times += f", {event.shards:,} shards"
+    return f"{event.coordinates:,}{times}"
+
+
+def _squared(event: Event) -> float:
+    return accounting.total_mu([event]) ** 2 if isinstance(event, GaussianEvent) else 0.0
+
+
+def _up(share: float) -> str:
+    """Returns a percentage with two digits behind the point at most, no smaller."""
+    return f"{math.ceil(share * 100 - 1e-9) / 100:g}"

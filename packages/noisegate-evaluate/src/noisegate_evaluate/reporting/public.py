@@ -1,0 +1,270 @@
+"""The page of a model that may be published: a function of what has left the gate, and of what was drawn from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from noisegate.linked.links import Link, qualified
+from noisegate.linked.schema import LinkedSchema
+from noisegate.privacy.certificate import Certificate, schema_cost
+from noisegate.privacy.events import Adjacency
+from noisegate.privacy.release import Release
+from noisegate.privacy.tradeoff import tradeoff
+from noisegate.schema import EncodedTable, NumericColumn, Schema
+from noisegate.schema.columns import column_form
+from noisegate.verdict import Verdict
+from noisegate_evaluate.reporting.charts import Chart, heat_map
+from noisegate_evaluate.reporting.marginals import Card, card, ordered
+from noisegate_evaluate.reporting.page import number, percent, picture, render_page
+from noisegate_evaluate.reporting.promise import questions, right_of_hundred, tradeoff_chart
+from noisegate_evaluate.reporting.released import (
+    Marginal,
+    PairError,
+    Released,
+    error_matrix,
+    noisy_marginals,
+    noisy_tables,
+    pair_errors,
+    typical_error,
+)
+
+_MOST_NAMED = 300  # columns that a heat map has room for
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawnRecords:
+    """Synthetic records for the page: encoded, and where they are images a picture of some."""
+
+    records: EncodedTable
+    png: bytes | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """What a public page is made of.
+
+    Attributes:
+        release: What has left the gate.
+        recomputed: ε of its events.
+        verdict: What the fit came to; None where nobody knows.
+        distance: From the model to the release, over what the noise explains; None where none was measured.
+        released: Its tables of columns.
+        unfitted: Those that the fit never saw.
+        bounds: What the method says of the error of its questions, in words.
+        drawn: Records of the model; None of a classifier.
+    """
+
+    release: Release
+    recomputed: float
+    verdict: Verdict | None
+    distance: float | None
+    released: Released
+    unfitted: Released
+    bounds: Sequence[str]
+    drawn: DrawnRecords | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleasedLink:
+    """What the release says of one link.
+
+    Attributes:
+        link: The two tables.
+        released: The tables of its transitions.
+        drawn: One transition of each synthetic family, encoded.
+    """
+
+    link: Link
+    released: Released
+    drawn: EncodedTable
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkedSubject:
+    """What a public page of linked tables is made of.
+
+    Attributes:
+        release: What has left the gate.
+        schema: Of all tables.
+        recomputed: ε of its events.
+        verdict: What the fit came to; None where nobody knows.
+        distance: From the model to the release, over what the noise explains; None where none was measured.
+        links: What was released of each, parents first.
+    """
+
+    release: Release
+    schema: LinkedSchema
+    recomputed: float
+    verdict: Verdict | None
+    distance: float | None
+    links: Sequence[ReleasedLink]
+    bounds: Sequence[str] = ()
+
+    @property
+    def drawn(self) -> Sequence[ReleasedLink]:
+        """What synthetic records there are."""
+        return self.links
+
+
+def public_page(subject: Subject) -> str:
+    """Returns the page, HTML."""
+    release = subject.release
+    schema = release.schema
+    found = [] if subject.drawn is None else noisy_marginals(subject.released, subject.drawn.records)
+    places = {name: place for place, name in enumerate(schema.names)} if schema.images is None else {}
+    found.sort(key=lambda one: places.get(one.name, 0))
+    unfitted = [] if subject.drawn is None else noisy_tables(subject.unfitted, subject.drawn.records)
+    errors = pair_errors(subject.released)
+    return render_page(
+        "public.html",
+        subject=subject,
+        **promised(release),
+        schema=schema,
+        what=_what(schema, subject),
+        records=told_records(subject.released),
+        relations=[],
+        cards_=[measured_card(place, one) for place, one in enumerate(found)],
+        marginals=[(one.name, f"{len(one.cells):,}", percent(one.error)) for one in found],
+        unfitted=[measured_card(place, one, "unfitted") for place, one in enumerate(unfitted)],
+        unfitted_cells=(sum(one.explained for one in unfitted), sum(len(one.cells) for one in unfitted)),
+        unfitted_error=typical_error(unfitted) if unfitted else 0.0,
+        columns=None if schema.images is not None else [described(column) for column in schema.columns],
+        errors=errors_chart(found, errors),
+        worst=sorted(errors, key=lambda error: -error.error)[:10],
+        picture=None if subject.drawn is None or subject.drawn.png is None else picture(subject.drawn.png),
+    )
+
+
+def promised(release: Release) -> dict[str, Any]:
+    """Returns what the page of any release says of the promise, by the names of the template."""
+    certificate = release.certificate
+    curve = tradeoff(certificate)
+    # A unit that has several records is called "all records of ..." or "one record of ... with all that belongs to it".
+    whole = bool(certificate.contributions) or isinstance(release.stated_schema, LinkedSchema)
+    return {
+        "certificate": certificate,
+        "digest": certificate.digest(),
+        "somebody": certificate.unit if whole else f"one {certificate.unit}",
+        "neighbours": certificate.adjacency.sentence(certificate.unit) if whole else certificate.adjacency.sentence(),
+        "whole": whole,
+        "replaced": certificate.adjacency is Adjacency.REPLACE_ONE,
+        "right": right_of_hundred(curve),
+        "tradeoff": tradeoff_chart(curve),
+        "caught": math.ceil(1000 * curve.catches(0.05) - 1e-9) / 10,
+        "questions": questions(certificate, release.noise_std),
+        "bought": schema_cost(certificate),
+        "settings": _settings(certificate),
+    }
+
+
+def _what(schema: Schema, subject: Subject) -> str:
+    if subject.drawn is None:
+        return "A classifier that was trained under differential privacy"
+    if schema.images is not None:
+        return f"Synthetic images of {schema.images.shape.height} × {schema.images.shape.width} pixels"
+    columns = len(schema.columns)
+    return f"A synthetic copy of a table of {columns} column{'s' * (columns != 1)}"
+
+
+def told_records(released: Released) -> tuple[str, str]:
+    """Returns how many records there are, and how well that is known."""
+    if released.total is None:
+        return "–", "records: their number was not asked"
+    records, error = released.total
+    if not error:
+        return number(records), "records; their number is public"
+    return f"about {number(max(round(records), 0))}", f"records, ± {number(round(error))} by the noise"
+
+
+def measured_card(place: int, shown: Marginal, key: str = "column") -> Card:
+    """Returns the card of one table of the release beside the synthetic records."""
+    told = f"{shown.explained} of {len(shown.cells)} cells agree within noise and draw."
+    return card(
+        f"{key}-{place}",
+        shown.name,
+        shown.cells,
+        (shown.noisy, shown.synthetic),
+        told,
+        ("measured, with noise", "synthetic"),
+        error=shown.two_sigma,
+        ordered=len(shown.columns) > 1 or ordered(shown.columns[0]),
+    )
+
+
+def errors_chart(found: Sequence[Marginal], errors: Sequence[PairError], key: str = "pair-errors") -> Chart | None:
+    """Returns a map of the expected errors of pairs of columns; None where there are none, or too many columns."""
+    names = list(dict.fromkeys([one.name for one in found] + [name for error in errors for name in error.columns]))
+    if not 1 < len(names) <= _MOST_NAMED or not errors:
+        return None
+    matrix = error_matrix(names, errors)
+    most = max(float(np.nanmax(matrix)), 1e-9)
+    worst = max(errors, key=lambda error: error.error)
+    told = f"The largest is {percent(worst.error)}, of {' and '.join(worst.columns)}."
+    drawn = heat_map(key, "Expected error of each pair of columns", told, names, matrix, most=most)
+    rows = [(" × ".join(error.columns), f"{error.cells:,}", percent(error.error)) for error in errors]
+    return Chart(drawing=drawn, headings=("pair", "cells", "expected error"), rows=rows, wide=True)
+
+
+def described(column: Any) -> tuple[str, str, str]:
+    """Returns the name, the kind and the values of a column."""
+    form = column_form(column)
+    kind = form.pop("kind")
+    if isinstance(column, NumericColumn):
+        told = [f"{form.pop('lower')} to {form.pop('upper')}"]
+    else:
+        told = [", ".join(map(str, form.pop("levels", ()))) or "yes or no"]
+    told += [f"{name} {value}" for name, value in form.items() if name != "missing"]
+    return column.name, str(kind), "; ".join(told) + ("; may be missing" if column.missing else "")
+
+
+def _settings(certificate: Certificate) -> list[tuple[str, str]]:
+    settings = certificate.public.get("settings", {})
+    return [(str(name), str(value)) for name, value in settings.items()] if isinstance(settings, dict) else []
+
+
+def linked_page(subject: LinkedSubject) -> str:
+    """Returns the page of a model of linked tables, HTML."""
+    schema = subject.schema
+    records, unit = told_records(subject.links[0].released)
+    none: dict[str, Any] = dict.fromkeys(("cards_", "marginals", "unfitted", "worst"), ())
+    return render_page(
+        "public.html",
+        subject=subject,
+        **promised(subject.release),
+        schema={"images": None, "constraints": _rules(schema)},
+        what=f"A synthetic copy of {len(schema.tables)} linked tables: {', '.join(schema.names)}",
+        records=(records, unit.replace("records", f"records of {schema.root.name}")),
+        columns=[described(column) for table in schema.tables for column in qualified(table)],
+        relations=[_shown(one, founding=not place) for place, one in enumerate(subject.links)],
+        unfitted_cells=(0, 0),
+        unfitted_error=0.0,
+        errors=None,
+        picture=None,
+        **none,
+    )
+
+
+def _shown(one: ReleasedLink, *, founding: bool) -> dict[str, Any]:
+    """Returns a link as the template shows it: the parents' columns with the first one, and no column twice."""
+    link = one.link
+    left_out = {link.step, *(column.name for column in link.previous_columns)}
+    left_out |= set() if founding else {column.name for column in link.parent_columns}
+    found = [marginal for marginal in noisy_marginals(one.released, one.drawn) if marginal.name not in left_out]
+    found.sort(key=lambda marginal: link.schema.names.index(marginal.name))
+    return {
+        "title": f"{link.parent.name} and their {link.name}",
+        "drawn": len(one.drawn),
+        "cards": [measured_card(place, marginal, f"link-{link.name}") for place, marginal in enumerate(found)],
+        "errors": errors_chart(found, pair_errors(one.released), f"pair-errors-{link.name}"),
+    }
+
+
+def _rules(schema: LinkedSchema) -> list[str]:
+    """Returns all rules in words, those of one table with its name."""
+    own = [f"{table.name}: {rule}" for table in schema.tables for rule in table.schema.constraints]
+    return own + [str(rule) for rule in schema.constraints]

@@ -1,0 +1,200 @@
+"""What a release says of single columns and of pairs: noisy shares beside those of synthetic records, and their errors.
+
+All of it follows from what has left the gate, and from records that were drawn from the model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+
+from noisegate.features.binning import NumericBins
+from noisegate.schema import Column, EncodedTable, Layout
+from noisegate.tables.released import Table
+from noisegate_evaluate.reporting.drawing import cell_names, level_names, numbered
+
+Floats = npt.NDArray[np.float64]
+_ABSOLUTE = math.sqrt(2 / math.pi)  # the mean of |z| in standard deviations
+
+
+@dataclass(frozen=True, kw_only=True)
+class Released:
+    """The tables of a release.
+
+    Attributes:
+        layout: Columns, numeric ones first.
+        bins: The cells of each numeric column; none where no table has any.
+        tables: Noisy counts.
+        known: The number of records where it is public; None where it is not.
+    """
+
+    layout: Layout
+    bins: Sequence[NumericBins]
+    tables: Sequence[Table]
+    known: float | None = None
+
+    @property
+    def total(self) -> tuple[float, float] | None:
+        """How many records there are, and twice the standard deviation of the noise on that; None if nothing says."""
+        if self.known is not None:
+            return self.known, 0.0
+        best = _best(self.tables, ())
+        return None if best is None else (float(best[0]), 2 * best[1])
+
+    @property
+    def records(self) -> float:
+        """The same, at least 1: what counts are divided by."""
+        return max(self.total[0], 1.0) if self.total else 1.0
+
+    @property
+    def columns(self) -> list[Column]:
+        """All columns, as tables number them."""
+        return [*self.layout.numeric, *self.layout.coded]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Marginal:
+    """A table of some columns, cell by cell, in shares of the records.
+
+    Attributes:
+        columns: The columns.
+        cells: Names of its cells.
+        noisy: What was released.
+        two_sigma: Twice the standard deviation of the noise on each.
+        synthetic: What synthetic records say.
+        drawn: How many of these there are.
+        error: How many records the noise alone puts into a wrong cell, in the mean, before anything is denoised.
+    """
+
+    columns: tuple[Column, ...]
+    cells: Sequence[str]
+    noisy: Floats
+    two_sigma: float
+    synthetic: Floats
+    drawn: int
+    error: float
+
+    @property
+    def name(self) -> str:
+        """Those of the columns."""
+        return " × ".join(column.name for column in self.columns)
+
+    @property
+    def variance(self) -> Floats:
+        """What noise and draw do to each difference, as a variance."""
+        return (self.two_sigma / 2) ** 2 + self.synthetic * (1 - self.synthetic) / max(self.drawn, 1)
+
+    @property
+    def explained(self) -> int:
+        """How many cells differ by no more than two standard deviations of noise and draw together."""
+        return int((np.abs(self.noisy - self.synthetic) <= 2 * np.sqrt(self.variance) + 1e-12).sum())
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairError:
+    """How many records the noise alone puts into a wrong cell of a pair of columns, as a share; and its cells."""
+
+    columns: tuple[str, str]
+    cells: int
+    error: float
+
+
+def noisy_marginals(released: Released, drawn: EncodedTable) -> list[Marginal]:
+    """Returns every column of which the release has a table, in the order of the tables' numbers."""
+    found = ((place, _best(released.tables, (place,))) for place in range(len(released.columns)))
+    return [_marginal(released, (place,), *best, drawn) for place, best in found if best is not None]
+
+
+def noisy_tables(released: Released, drawn: EncodedTable) -> list[Marginal]:
+    """Returns every table as it was released."""
+    return [
+        _marginal(released, table.columns, table.counts, table.noise_std, drawn, apart=" · ")
+        for table in released.tables
+    ]
+
+
+def typical_error(several: Sequence[Marginal]) -> float:
+    """Returns the root mean square error of a cell, in shares, beyond what noise and draw do to it."""
+    squares = [np.square(one.noisy - one.synthetic) - one.variance for one in several]
+    return math.sqrt(max(float(np.concatenate(squares).mean()), 0.0))
+
+
+def _marginal(
+    released: Released, places: tuple[int, ...], counts: Floats, std: float, drawn: EncodedTable, *, apart: str = ""
+) -> Marginal:
+    both = [_cells(released, place, drawn) for place in places]
+    sizes = [len(names) for names, _ in both]
+    # A long name is cut at its end, so what is short comes first.
+    order = sorted(range(len(both)), key=lambda axis: max(map(len, both[axis][0])))
+    names = [apart.join(cell[axis] for axis in order) for cell in product(*(names for names, _ in both))]
+    codes = np.ravel_multi_index(tuple(codes for _, codes in both), sizes)
+    return Marginal(
+        columns=tuple(released.columns[place] for place in places),
+        cells=numbered(names),
+        noisy=counts.ravel() / released.records,
+        two_sigma=2 * std / released.records,
+        synthetic=np.bincount(codes, minlength=len(names)) / max(len(codes), 1),
+        drawn=len(codes),
+        error=_misplaced(counts.size, std, released.records),
+    )
+
+
+def _cells(released: Released, place: int, drawn: EncodedTable) -> tuple[list[str], npt.NDArray[np.int32]]:
+    """Returns the names of a column's cells, and in which of them each record is."""
+    layout = released.layout
+    if place < len(layout.numeric):
+        bins = released.bins[place]
+        return cell_names(layout.numeric[place], bins), bins.codes(drawn.numeric[:, place])
+    coded = place - len(layout.numeric)
+    return level_names(layout.coded[coded]), drawn.codes[:, coded]
+
+
+def pair_errors(released: Released) -> list[PairError]:
+    """Returns every pair of columns that a table of the release holds, by the table that says it best."""
+    columns, found = released.columns, []
+    pairs = {(a, b) for table in released.tables for a in table.columns for b in table.columns if a < b}
+    by_pair: dict[tuple[int, int], list[Table]] = {pair: [] for pair in sorted(pairs)}
+    for table in released.tables:
+        for a in table.columns:
+            for b in table.columns:
+                if a < b:
+                    by_pair[a, b].append(table)
+    for pair, tables in by_pair.items():
+        best = _best(tables, pair)
+        assert best is not None
+        counts, std = best
+        names = columns[pair[0]].name, columns[pair[1]].name
+        found.append(PairError(columns=names, cells=counts.size, error=_misplaced(counts.size, std, released.records)))
+    return found
+
+
+def error_matrix(names: Sequence[str], errors: Sequence[PairError]) -> Floats:
+    """Returns errors as a symmetric matrix, (names, names); NaN where a pair was not measured."""
+    place = {name: number for number, name in enumerate(names)}
+    matrix = np.full((len(names), len(names)), math.nan)
+    for error in errors:
+        first, second = (place[name] for name in error.columns)
+        matrix[first, second] = matrix[second, first] = error.error
+    return matrix
+
+
+def _best(tables: Sequence[Table], columns: tuple[int, ...]) -> tuple[Floats, float] | None:
+    """Returns the counts of some columns with the least noise that a table gives, and that noise; None of no table."""
+    best: tuple[Floats, float] | None = None
+    for table in tables:
+        if not set(columns) <= set(table.columns):
+            continue
+        others = tuple(axis for axis, column in enumerate(table.columns) if column not in columns)
+        std = table.noise_std * math.sqrt(math.prod(table.counts.shape[axis] for axis in others))
+        if best is None or std < best[1]:
+            best = table.counts.sum(axis=others), std
+    return best
+
+
+def _misplaced(cells: int, noise_std: float, records: float) -> float:
+    return min(noise_std * cells * _ABSOLUTE / 2 / records, 1.0)

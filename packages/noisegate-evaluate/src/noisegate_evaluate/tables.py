@@ -1,0 +1,192 @@
+"""Train on one table, test on real records: what the synthetic table is worth to a model.
+
+Tables become matrices: numbers standardised, levels one-hot, everything learnt from the training table only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from noisegate.errors import DataError
+from noisegate.schema import CodedColumn, Column, NumericColumn, Schema
+from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
+from noisegate_evaluate.images import find_pixels
+from noisegate_evaluate.reading import read_levels, read_numbers
+from noisegate_evaluate.utility.networks import NetworkOptions
+from noisegate_evaluate.utility.recipe import LabelledRows, Suite
+from noisegate_evaluate.utility.runner import Progress, UtilityReport, utility_scores
+from noisegate_evaluate.utility.suites import read_suite
+
+# On the unit scale of the bounds. A column that is nearly constant in training must not blow up the test values.
+_LEAST_SPREAD = 1e-6
+
+
+def downstream_scores(
+    synthetic: pa.Table,
+    test: pa.Table,
+    schema: Schema,
+    *,
+    seed: int = 0,
+    classifiers: str | Suite = "three",
+    networks: NetworkOptions | None = None,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> UtilityReport:
+    """Returns the scores on a table of classifiers that were trained on another.
+
+    With two classes the positive one is the last level of the label. Rows whose label is missing or outside its levels
+    are left out.
+
+    Args:
+        synthetic: the table to train on.
+        test: the real table to score on.
+        schema: columns and label.
+        seed: of the models; the same seed gives the same scores.
+        classifiers: "three" (logistic regression, a random forest and gradient boosting), the "twelve" of the papers,
+            "networks" for tables of pixels, names of networks separated by commas, as in "convnet,mlp", or a suite.
+        networks: for networks: the shape of the images, fresh starts, epochs, device; None for the defaults.
+        jobs: for "twelve" and networks: processes; default: the cores that may be used.
+        progress: told after each classifier: its name, how many are done, and how many there will be.
+
+    Returns:
+        Scores per model. A training table with fewer than two classes has those of a constant predictor, and a note.
+
+    Raises:
+        DataError: no model can be scored (no label with levels, fewer than two classes in the test table), a table
+            lacks a column, or a pixel is missing.
+        OptionError: ``classifiers`` is no such choice, ``jobs`` is below 1, or the columns are no images.
+        MissingExtraError: a classifier needs a package that is not installed.
+    """
+    check_seed(seed, most=MOST_EVALUATION_SEED)
+    suite = read_suite(classifiers, networks) if isinstance(classifiers, str) else classifiers
+    if reason := unscorable(test, schema):
+        raise DataError(f"no downstream scores: {reason}")
+    rows = LabelledTables.of(synthetic, test, schema)
+    column = rows.column
+    assert isinstance(column, CodedColumn)  # unscorable() said so
+    if suite.name == "networks":
+        pixels = find_pixels(schema, networks.image if networks else None)
+        features = {what: pixels.read(table, schema, what) for what, table in rows.tables.items()}
+    else:
+        features = rows.features()
+    train, held_out = (LabelledRows(features=features[what], labels=rows.labels[what]) for what in rows.tables)
+    report = utility_scores(suite, train, held_out, classes=len(column.levels), seed=seed, jobs=jobs, progress=progress)
+    return replace(
+        report,
+        label=column.name,
+        averaging=_averaging(column.levels),
+        remarks=(*rows.remarks, *(_one_class(train.labels, column) or report.remarks)),
+    )
+
+
+def unscorable(test: pa.Table, schema: Schema, *, regress: bool = False) -> str:
+    """Returns why no classifier, or regressor, can be scored on a test table; empty when one can."""
+    column = schema.label_column
+    if column is None:
+        return "the schema names no label column"
+    if isinstance(column, NumericColumn) != regress:
+        only = "" if regress else "; models are scored on labels with levels only"
+        return f"the label {column.name!r} is {column.kind}{only}"
+    values, known = _labels(test, column, schema)
+    found = len(np.unique(values[known]))
+    if found >= 2:
+        return ""
+    if regress:
+        return f"the label {column.name!r} has fewer than 2 values in the test table"
+    return f"the label {column.name!r} has {found} class(es) in the test table; scores need at least 2"
+
+
+def _labels(table: pa.Table, column: Column, schema: Schema) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the values of a label, positions or codes, and which are known."""
+    if isinstance(column, NumericColumn):
+        unit = read_numbers(table, column, schema).unit
+        return unit, ~np.isnan(unit)
+    levels = read_levels(table, column, schema)
+    return levels.codes, levels.known
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledTables:
+    """The "training" and the "test" table without the rows whose label is not known.
+
+    Attributes:
+        column: the label.
+        schema: of both.
+        tables: by name.
+        labels: of each, codes or positions between the bounds.
+        remarks: how many rows were left out, in words.
+    """
+
+    column: Column
+    schema: Schema
+    tables: Mapping[str, pa.Table]
+    labels: Mapping[str, np.ndarray]
+    remarks: tuple[str, ...]
+
+    @classmethod
+    def of(cls, train: pa.Table, test: pa.Table, schema: Schema) -> LabelledTables:
+        """Returns two tables of a schema with a label."""
+        column = schema.label_column
+        assert column is not None
+        tables, labels, remarks = {}, {}, []
+        for what, table in (("training", train), ("test", test)):
+            values, known = _labels(table, column, schema)
+            tables[what], labels[what] = table.filter(pa.array(known)), values[known]
+            if gone := int((~known).sum()):
+                remarks.append(f"{gone} rows of the {what} table have no known {column.name!r} and were left out")
+        return cls(column=column, schema=schema, tables=tables, labels=labels, remarks=tuple(remarks))
+
+    def features(self) -> dict[str, np.ndarray]:
+        """Returns the features of both, float32, (rows, features), as the training table fixes them; none is the label.
+
+        A missing number becomes the training median, with an indicator column where training had missing ones. A
+        missing level has a column of its own, and a value outside the levels has none, so it never crashes.
+        """
+        train, columns = self.tables["training"], (one for one in self.schema.columns if one.name != self.column.name)
+        blocks = [_block(train, column, self.schema) for column in columns]
+        # A leading constant, so that a table whose only column is the label still has a feature.
+        return {
+            what: np.hstack([np.ones((table.num_rows, 1), dtype=np.float32), *(block(table) for block in blocks)])
+            for what, table in self.tables.items()
+        }
+
+
+def _block(train: pa.Table, column: Column, schema: Schema) -> Callable[[pa.Table], np.ndarray]:
+    """What makes the features of one column, float32, (rows, features of the column)."""
+    if not isinstance(column, NumericColumn):
+        levels = len(column.levels)
+        # The last column is for missing; what is outside has a row of zeros.
+        one_hot = np.eye(levels + 2, levels + 1, dtype=np.float32)
+        return lambda table: one_hot[read_levels(table, column, schema).codes]
+    unit = read_numbers(train, column, schema).unit
+    known = unit[~np.isnan(unit)]
+    gaps = len(known) < len(unit)
+    # Without a number to learn from: the middle of the bounds, which are public.
+    median, centre, spread = (np.median(known), known.mean(), known.std()) if len(known) else (0.5, 0.5, 1.0)
+    scale = spread if spread > _LEAST_SPREAD else 1.0
+
+    def scaled(table: pa.Table) -> np.ndarray:
+        unit = read_numbers(table, column, schema).unit
+        absent = np.isnan(unit)
+        filled = (np.where(absent, median, unit) - centre) / scale
+        return np.column_stack([filled, absent] if gaps else [filled]).astype(np.float32)
+
+    return scaled
+
+
+def _one_class(labels: np.ndarray, column: CodedColumn) -> tuple[str, ...]:
+    found = np.unique(labels)
+    if len(found) > 1:
+        return ()
+    kind = f"only the class {column.levels[found[0]]!r}" if len(found) else "no class at all"
+    return (f"the training table has {kind} of {column.name!r}: every row gets the same score for each class",)
+
+
+def _averaging(levels: tuple[str | int | bool, ...]) -> str:
+    if len(levels) == 2:
+        return f"positive class {levels[-1]!r}"
+    return f"macro average, one against the rest, over the classes of the test table ({len(levels)} levels)"

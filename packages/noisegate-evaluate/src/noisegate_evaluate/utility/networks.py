@@ -1,0 +1,150 @@
+"""Networks that score images, and how each is trained: what may be chosen, and what is fixed.
+
+Private Set Generation has six, scored after the last epoch; four more are chosen by held-out images of their own
+source. The training itself is in :mod:`~noisegate_evaluate.utility.training`; torch is loaded when one is trained.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
+
+from noisegate.errors import OptionError
+from noisegate.schema.pixels import ImageShape
+from noisegate.settings import Count, Positive, Settings, settings
+
+if TYPE_CHECKING:
+    from torch import nn
+
+NETWORKS_VERSION = SELECTION_VERSION = "2026.1"
+
+NETWORKS = ("ConvNet", "LeNet", "AlexNet", "VGG11", "ResNet18", "MLP")
+"""Those of Private Set Generation, in the order of the paper's table."""
+
+SELECTED_NETWORKS = ("cnn", "resnet", "resnet9", "wrn")
+"""A small network, ResNet18, ResNet9 and WRN-16-2."""
+
+REPEATS = 3
+"""Fresh starts of each network in the paper."""
+
+BATCH = 256
+LEARNING_RATE, LATER_RATE = 0.01, 0.001
+MOMENTUM, WEIGHT_DECAY = 0.9, 5e-4
+EPOCHS, AUGMENTED_EPOCHS = 300, 1000
+
+Device = Literal["auto", "cpu", "cuda", "mps"]
+
+
+@settings
+class Training(Settings):
+    """What may be chosen about the training of Private Set Generation's networks."""
+
+    epochs: Count | None = None
+    "Passes over the training images; None for the paper's 300, or 1000 with ``augment``."
+    augment: bool = False
+    "Shift, scale or turn each image at random in each pass, as the paper does for MNIST and FashionMNIST."
+    device: Device = "auto"
+    "A GPU when there is one. The same seed gives the same scores on a CPU; a GPU may add in another order."
+
+    @property
+    def passes(self) -> int:
+        """Number of epochs."""
+        return self.epochs or (AUGMENTED_EPOCHS if self.augment else EPOCHS)
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns every setting as JSON values, those that are fixed too."""
+        return {
+            "optimizer": "SGD",
+            "epochs": self.passes,
+            "batch": BATCH,
+            "learning_rate": LEARNING_RATE,
+            "learning_rate_after_half": LATER_RATE,
+            "momentum": MOMENTUM,
+            "weight_decay": WEIGHT_DECAY,
+            "augmentation": "crop, scale or rotate" if self.augment else None,
+            "standardised_with": "mean and deviation of each channel of the training images",
+            "scored": "after the last epoch",
+        }
+
+
+@settings
+class NetworkOptions(Settings):
+    """What may be chosen about an evaluation by networks."""
+
+    image: ImageShape | None = None
+    "Shape of the images of a table of pixels; None to take it from the names of the columns."
+    repeats: Count = REPEATS
+    "Fresh starts of each network, with consecutive seeds."
+    training: Training = field(default_factory=Training)
+    "How each is trained."
+
+
+@settings
+class SelectionRecipe(Settings):
+    """The settings of the training and of the choice by held-out images."""
+
+    epochs: Count = 6
+    "Passes over the images trained on; the learning rate rises and falls once within them."
+    batch: Annotated[int, Field(ge=2), "a whole number, 2 or more"] = 128
+    "Images in a step."
+    learning_rates: Annotated[tuple[Positive, ...], Field(min_length=1, strict=False), "positive numbers"] = (3e-3,)
+    "The highest of each cycle. Several are several trainings, of which the best is kept."
+    weight_decay: Annotated[float, Field(ge=0, allow_inf_nan=False), "a number, 0 or more"] = 1e-2
+    "Of AdamW."
+    held_out: Annotated[float, Field(gt=0, lt=1), "a share between 0 and 1"] = 1 / 12
+    "Share of the given images that are kept out of the training, to choose by."
+    shift: Annotated[int, Field(ge=0), "a whole number, 0 or more"] = 0
+    "Most pixels by which an image is moved at random in each pass, along each side."
+    device: Device = "auto"
+    "A GPU when there is one."
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns every setting as JSON values, those that are fixed too."""
+        return {
+            **{name: value for name, value in super().to_json().items() if name not in ("device", "shift")},
+            "optimizer": "AdamW",
+            "schedule": "linear rise of the learning rate over a quarter of the steps, then half a cosine down",
+            "augmentation": f"moved by up to {self.shift} pixels" if self.shift else None,
+            "chosen": "the epoch with the highest accuracy on held-out images of the same source; of equals the last",
+            "precision": "float32",
+        }
+
+
+def read_networks(names: str) -> tuple[str, ...]:
+    """Returns some of :data:`NETWORKS` in the order of the list, for instance of "convnet,mlp"."""
+    known = {name.lower(): name for name in NETWORKS}
+    asked = [name.strip() for name in names.split(",")]
+    for name in asked:
+        if name.lower() not in known:
+            raise OptionError(f"network {name!r} is not known; expected some of {', '.join(known)}")
+    return tuple(full for full in NETWORKS if full.lower() in map(str.lower, asked))
+
+
+def build_network(name: str, shape: ImageShape, classes: int, *, seed: int) -> nn.Module:
+    """Returns a network of :data:`NETWORKS` or :data:`SELECTED_NETWORKS` with fresh weights, in float32 on the CPU.
+
+    Args:
+        name: of the network.
+        shape: of the images; any. Small ones are padded with zeros where a network needs that.
+        classes: number of classes.
+        seed: of the weights; public.
+
+    Returns:
+        A module from (rows, channels, height, width) to logits, (rows, classes).
+
+    Raises:
+        OptionError: there is no such network, or ``classes`` is below 1.
+    """
+    from noisegate_images.networks import classifiers as room
+
+    builders = {
+        **{"ConvNet": room.build_convnet, "LeNet": room.build_lenet, "AlexNet": room.build_alexnet},
+        **{"VGG11": room.build_vgg11, "ResNet18": room.build_resnet18, "MLP": room.build_perceptron},
+        **{"cnn": room.build_small, "resnet": room.build_resnet18},
+        **{"resnet9": room.build_resnet9, "wrn": room.build_wide},
+    }
+    (known,) = (name,) if name in SELECTED_NETWORKS else read_networks(name)
+    network: nn.Module = builders[known](shape, classes, seed=seed)
+    return network

@@ -1,0 +1,351 @@
+"""The lists of classifiers: three for tables, the twelve of the papers, networks for images.
+
+The papers score images and tables by twelve scikit-learn and XGBoost classifiers trained on synthetic and tested on
+real rows ([Harder et al., 2021](https://arxiv.org/abs/2002.11603), DP-MERF, supplement;
+[Vinaroz et al., 2022](https://arxiv.org/abs/2106.05042), DP-HP, Table 10, which names scikit-learn 0.24.2 and xgboost
+0.90). What a table of settings does not list has the default of those versions, so a default that changed since is
+written out. What no longer exists is replaced, and :attr:`Estimator.replaced` says so in every report.
+
+A change of any setting is a new version of its list. Figures of two versions are not comparable.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+
+import numpy as np
+
+from noisegate.errors import OptionError
+from noisegate.schema.pixels import ImageShape
+from noisegate_evaluate.utility.networks import (
+    NETWORKS,
+    NETWORKS_VERSION,
+    SELECTED_NETWORKS,
+    SELECTION_VERSION,
+    NetworkOptions,
+    SelectionRecipe,
+    Training,
+    build_network,
+    read_networks,
+)
+from noisegate_evaluate.utility.recipe import Answer, EpochDone, LabelledRows, Recipe, Suite, UntrainableError
+from noisegate_evaluate.utility.scores import log_odds
+
+if TYPE_CHECKING:
+    from torch import nn
+
+THREE_VERSION = "2026.2"
+"""Until 2026.1, which had no name in reports, the third was XGBoost."""
+TWELVE_VERSION = "2026.1"
+
+Variant = Literal["images", "tables"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimator(Recipe):
+    """A classifier with ``fit`` and scores per class, of scikit-learn or a library with the same verbs.
+
+    Attributes:
+        maker: module and class, for instance ``sklearn.naive_bayes.GaussianNB``.
+        settings: its arguments; the rest are defaults.
+        seeded: whether it takes a ``random_state``.
+        replaced: what the papers have and this list has not, in words; None when it is as published.
+    """
+
+    maker: str
+    settings: Mapping[str, object] = field(default_factory=dict)
+    seeded: bool = True
+    replaced: str | None = None
+
+    @property
+    def package(self) -> str:
+        """XGBoost; scikit-learn is always there."""
+        return "" if self.maker.startswith("sklearn.") else self.maker.partition(".")[0]
+
+    def build(self, *, classes: int, seed: int) -> Any:
+        """Returns the classifier, unfitted; the classes bound the components of linear discriminant analysis."""
+        module, _, name = self.maker.rpartition(".")
+        settings = dict(self.settings)
+        if isinstance(components := settings.get("n_components"), int):
+            settings["n_components"] = min(components, classes - 1)
+        if self.seeded:
+            settings["random_state"] = seed
+        return getattr(import_module(module), name)(**settings)
+
+    def to_json(self) -> dict[str, object]:
+        """Returns the recipe as JSON values."""
+        return {"class": self.maker, "settings": dict(self.settings), "replaced": self.replaced}
+
+    def answer(
+        self, train: LabelledRows, test: LabelledRows, *, classes: int, seed: int, progress: EpochDone | None = None
+    ) -> Answer:
+        """Returns the answer after a fit on the training rows; warnings are counted, one note for each kind."""
+        found, compact = np.unique(train.labels, return_inverse=True)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                classifier = self.build(classes=len(found), seed=seed)
+                classifier.fit(_flat(train), compact)
+                scores = class_scores(classifier, _flat(test), found, classes)
+            except MemoryError:
+                # No property of the rows: on a larger machine the score would be another one.
+                raise
+            except Exception as error:
+                # Libraries raise many kinds for rows that they cannot learn from; any of them means the same here.
+                reason = (str(error).strip() or "no reason given").splitlines()[0][:120]
+                raise UntrainableError(f"{type(error).__name__}: {reason}") from error
+        kinds = Counter(warning.category.__name__ for warning in caught)
+        return Answer(scores=scores, notes=tuple(f"{count} {kind}" for kind, count in sorted(kinds.items())))
+
+
+def class_scores(classifier: Any, features: np.ndarray, found: np.ndarray, classes: int) -> np.ndarray:
+    """Returns the scores of a fitted classifier per row and class: its probabilities, else its decision function.
+
+    Naive Bayes gives log-odds: they order the rows as its probabilities would, but those round to 0 and 1 with hundreds
+    of features, and rows that are tied have no order.
+
+    `found` has the codes that training saw, in increasing order; a class that it never saw has the same score in every
+    row, below all others. float64, (rows, classes); a ValueError if a score is not finite.
+    """
+    if hasattr(classifier, "predict_joint_log_proba"):
+        # In float64: sums over hundreds of features are large, and float32 would tie rows again.
+        given = log_odds(np.asarray(classifier.predict_joint_log_proba(features.astype(np.float64))))
+    else:
+        ask = getattr(classifier, "predict_proba", None) or classifier.decision_function
+        given = np.asarray(ask(features), dtype=np.float64)
+    if given.ndim == 1:
+        # Two classes: one figure, positive for the second.
+        given = np.column_stack([-given, given])
+    if not np.isfinite(given).all():
+        raise ValueError("its scores are not finite")
+    scores = np.full((len(features), classes), given.min() - 1.0)
+    scores[:, found] = given
+    return scores
+
+
+def _flat(rows: LabelledRows) -> np.ndarray:
+    """One row of float32 per record; intensities of images in [0, 1]."""
+    flat = rows.features.reshape(len(rows.features), -1)
+    return flat.astype(np.float32) / np.float32(255) if flat.dtype == np.uint8 else flat
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network(Recipe):
+    """A network, trained from several fresh starts; on a CPU with one thread, where a seed gives the same scores.
+
+    One of :data:`NETWORKS` with :class:`Training`, one of :data:`SELECTED_NETWORKS` with :class:`SelectionRecipe`.
+    """
+
+    restarted: ClassVar[bool] = True
+    rows: ClassVar[str] = "images"
+
+    training: Training | SelectionRecipe
+
+    @property
+    def device(self) -> str:
+        """Where it runs; an OptionError where there is no such device."""
+        from noisegate.devices import choose_device
+
+        return choose_device(self.training.device).type
+
+    def answer(
+        self, train: LabelledRows, test: LabelledRows, *, classes: int, seed: int, progress: EpochDone | None = None
+    ) -> Answer:
+        """Returns its answer; ``seed`` decides weights, held-out images, their order and changes."""
+        from noisegate_evaluate.utility import training
+
+        shape = ImageShape(height=train.image[0], width=train.image[1], channels=train.image[2])
+        if isinstance(self.training, Training):
+            network = build_network(self.name, shape, classes, seed=seed).to(self.device)
+            return training.last_answer(network, train, test, self.training, seed=seed, progress=progress)
+        if len(train.labels) < 4:
+            raise UntrainableError(f"there are {len(train.labels)} training images, of which some must be held out")
+
+        def fresh() -> nn.Module:
+            return build_network(self.name, shape, classes, seed=seed).to(self.device)
+
+        return training.selected_answer(fresh, train, test, self.training, seed=seed, progress=progress)
+
+
+# The defaults of xgboost 0.90, which are other ones today; a process works on one classifier, so one thread.
+_XGB_THEN: dict[str, object] = {"max_depth": 3, "learning_rate": 0.1, "tree_method": "exact", "n_jobs": 1}
+
+# Name, class, settings for pixels in [0, 1], settings for standardised columns. In linear SVC, dual was the default
+# then; today scikit-learn chooses by the shape of the features. XGBoost's objective multi:softprob of the papers is
+# what it chooses by itself above two classes.
+_TWELVE: tuple[tuple[str, str, dict[str, object], dict[str, object]], ...] = (
+    ("logistic regression", "sklearn.linear_model.LogisticRegression", {"max_iter": 5_000}, {"max_iter": 2_000}),
+    ("random forest", "sklearn.ensemble.RandomForestClassifier", {"n_estimators": 100, "class_weight": "balanced"}, {}),
+    ("Gaussian naive Bayes", "sklearn.naive_bayes.GaussianNB", {}, {}),
+    ("Bernoulli naive Bayes", "sklearn.naive_bayes.BernoulliNB", {"binarize": 0.5}, {"alpha": 0.02}),
+    ("linear SVC", "sklearn.svm.LinearSVC", {"loss": "hinge", "max_iter": 10_000, "tol": 1e-8}, {"dual": True}),
+    ("decision tree", "sklearn.tree.DecisionTreeClassifier", {"class_weight": "balanced"}, {}),
+    (
+        "linear discriminant",
+        "sklearn.discriminant_analysis.LinearDiscriminantAnalysis",
+        {"solver": "eigen", "n_components": 9, "tol": 1e-8, "shrinkage": 0.5},
+        {},
+    ),
+    ("AdaBoost", "sklearn.ensemble.AdaBoostClassifier", {"n_estimators": 100}, {}),
+    ("multi-layer perceptron", "sklearn.neural_network.MLPClassifier", {}, {}),
+    ("bagging", "sklearn.ensemble.BaggingClassifier", {"max_samples": 0.1, "n_estimators": 20}, {}),
+    ("gradient boosting", "sklearn.ensemble.GradientBoostingClassifier", {"subsample": 0.1, "n_estimators": 50}, {}),
+    (
+        "xgboost",
+        "xgboost.XGBClassifier",
+        {"colsample_bytree": 0.1, "n_estimators": 50, **_XGB_THEN},
+        {"n_estimators": 100, **_XGB_THEN},
+    ),
+)
+_UNSEEDED = ("Gaussian naive Bayes", "Bernoulli naive Bayes", "linear discriminant")
+_REPLACED = {
+    "logistic regression": "multi_class is gone from scikit-learn; the multinomial loss, which it meant, in its place",
+    "AdaBoost": "algorithm SAMME.R is gone from scikit-learn; SAMME in its place",
+    "xgboost": "xgboost 0.90; its defaults (depth 3, learning rate 0.1, exact splits) are written out for a later "
+    "version",
+}
+_SHORT = {"logistic": "logistic regression", "mlp": "multi-layer perceptron"}
+
+
+def three() -> Suite:
+    """Returns the default list for tables: logistic regression and two ensembles of 100 trees, on every core."""
+    forest, boosting = "sklearn.ensemble.RandomForestClassifier", "sklearn.ensemble.HistGradientBoostingClassifier"
+    recipes = (
+        Estimator(name="logistic regression", maker=_TWELVE[0][1], settings={"max_iter": 5_000}, seeded=False),
+        Estimator(name="random forest", maker=forest, settings={"n_estimators": 100, "n_jobs": -1}),
+        Estimator(name="gradient boosting", maker=boosting, settings={"max_iter": 100, "early_stopping": False}),
+    )
+    return Suite(name="three", version=THREE_VERSION, recipes=recipes, details=_listed(recipes), alone=True)
+
+
+def twelve(variant: Variant) -> Suite:
+    """Returns the twelve classifiers of the papers, in the order of their tables.
+
+    Of tables, the scores of hard predictions that the papers print stand beside ours: `UtilityReport.printed`.
+
+    Args:
+        variant: "images" for pixels in [0, 1] (the table of DP-HP, with the 100 AdaBoost estimators of DP-MERF);
+            "tables" for standardised columns (DP-MERF's tabular runs, all near the defaults).
+
+    Raises:
+        OptionError: there is no such variant.
+    """
+    variants = get_args(Variant)
+    if variant not in variants:
+        raise OptionError(f"variant is {variant!r}; expected one of {', '.join(map(repr, variants))}")
+    recipes = tuple(
+        Estimator(
+            name=name,
+            maker=maker,
+            settings=settings[variants.index(variant)],
+            seeded=name not in _UNSEEDED,
+            replaced=_REPLACED.get(name),
+        )
+        for name, maker, *settings in _TWELVE
+    )
+    details = {"variant": variant, **_listed(recipes)}
+    tables = variant == "tables"
+    return Suite(name="twelve", version=TWELVE_VERSION, recipes=recipes, details=details, printed=tables)
+
+
+def networks(names: Sequence[str] = NETWORKS, options: NetworkOptions | None = None) -> Suite:
+    """Returns networks of Private Set Generation, each trained from several fresh starts.
+
+    Args:
+        names: some of :data:`~noisegate_evaluate.utility.networks.NETWORKS`.
+        options: fresh starts and training; None for the paper's.
+
+    Raises:
+        OptionError: a name is unknown, or there is none.
+    """
+    known, options = read_networks(",".join(names)), options or NetworkOptions()
+    return Suite(
+        name="networks",
+        version=NETWORKS_VERSION,
+        recipes=tuple(Network(name=name, training=options.training) for name in known),
+        repeats=options.repeats,
+        details={"networks": list(known), "training": options.training.to_json()},
+    )
+
+
+def selected_networks(
+    names: Sequence[str] = ("cnn",), *, repeats: int = 1, selection: SelectionRecipe | None = None
+) -> Suite:
+    """Returns networks that are chosen by held-out images of their own source, never by real ones.
+
+    Args:
+        names: some of "cnn", "resnet", "resnet9" and "wrn"; the last three want a GPU for tens of thousands of images.
+        repeats: fresh starts of each network, with consecutive seeds; each holds out other images.
+        selection: how they are trained and chosen; None for the default.
+
+    Raises:
+        OptionError: a name is unknown, there is none, or ``repeats`` is below 1.
+    """
+    if unknown := [repr(name) for name in names if name not in SELECTED_NETWORKS] if names else ["none"]:
+        raise OptionError(f"networks has {unknown[0]}; expected some of {', '.join(SELECTED_NETWORKS)}")
+    return _images(names, (), repeats, selection)
+
+
+def read_suite(classifiers: str, options: NetworkOptions | None = None) -> Suite:
+    """Returns the classifiers that are meant for a table.
+
+    Args:
+        classifiers: "three", "twelve", "networks" for all six, or names of networks separated by commas.
+        options: of networks.
+    """
+    if classifiers in ("three", "twelve"):
+        suite = three() if classifiers == "three" else twelve("tables")
+        suite.check_installed()
+        return suite
+    if classifiers == "networks":
+        return networks(NETWORKS, options)
+    known = [name.lower() for name in NETWORKS]
+    if "," not in classifiers and classifiers.strip().lower() not in known:
+        raise OptionError(
+            f"classifiers is {classifiers!r}; expected 'three', 'twelve', 'networks' or, separated by commas, some of "
+            f"{', '.join(known)}"
+        )
+    return networks(classifiers.split(","), options)
+
+
+def read_classifiers(names: str, *, repeats: int = 1, selection: SelectionRecipe | None = None) -> Suite:
+    """Returns the classifiers that are meant for images.
+
+    Args:
+        names: separated by commas: "cnn", "resnet", "resnet9", "wrn"; "logistic" and "mlp" of scikit-learn; "twelve"
+            for all twelve of the papers, which include those two.
+        repeats: fresh starts of each network; the others are trained once.
+        selection: how networks are trained and chosen; None for the default.
+
+    Raises:
+        OptionError: a name is unknown, there is none, or ``repeats`` is below 1.
+        MissingExtraError: one of them needs a package that is not installed.
+    """
+    known = (*SELECTED_NETWORKS, *_SHORT, "twelve")
+    asked = [name.strip().lower() for name in names.split(",")]
+    for name in asked:
+        if name not in known:
+            raise OptionError(f"classifiers has {name!r}; expected some of {', '.join(known)}, separated by commas")
+    full = {_SHORT[name] for name in asked if name in _SHORT}
+    others = tuple(one for one in twelve("images").recipes if "twelve" in asked or one.name in full)
+    suite = _images([name for name in SELECTED_NETWORKS if name in asked], others, repeats, selection)
+    suite.check_installed()
+    return suite
+
+
+def _images(names: Sequence[str], others: Sequence[Recipe], repeats: int, selection: SelectionRecipe | None) -> Suite:
+    if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
+        raise OptionError(f"repeats={repeats!r} must be a positive whole number.")
+    selection = selection or SelectionRecipe()
+    chosen = tuple(Network(name=name, training=selection) for name in names)
+    details = {"name": "chosen by synthetic images", "recipe": selection.to_json()}
+    return Suite(name="images", version=SELECTION_VERSION, recipes=(*chosen, *others), repeats=repeats, details=details)
+
+
+def _listed(recipes: Sequence[Estimator]) -> dict[str, object]:
+    return {"recipes": {recipe.name: recipe.to_json() for recipe in recipes}}

@@ -1,0 +1,281 @@
+"""How networks that score images are trained: as Private Set Generation's code does, or chosen by held-out images.
+
+`last_answer` is the protocol of [Chen, Kerkouche and Fritz, 2022](https://arxiv.org/abs/2211.04446), Table 2: what is
+scored is the network after the last epoch, and nothing is chosen by its score on the real test images. Augmentation
+gives each image one of three changes: a shift by at most an eighth of the side, height and width each times 0.8 to 1.2,
+or a turn by at most 45 degrees. Otherwise than in the public code, all three are one bilinear resampling, and images
+are standardised with the mean and deviation of the *training* images, not with constants of the private data sets.
+
+`selected_answer` is the "syn" protocol of DPImageBench ([Gong et al., 2025](https://arxiv.org/abs/2503.14681)): the
+epoch with the highest accuracy on a share of the synthetic images that is held out. The recipe was settled on simulated
+digits (``benchmarks/simulated_digits.py``), never on a data set that results are reported on.
+
+These networks have batch normalisation, which mixes the images of a batch: nothing private is trained with them. A
+change of any of it is a new version of the list.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import nn
+
+from noisegate.devices import choose_device, one_thread
+from noisegate_evaluate.utility.networks import SelectionRecipe, Training
+from noisegate_evaluate.utility.recipe import Answer, EpochDone, LabelledRows, NetworkChoice, UntrainableError
+from noisegate_evaluate.utility.scores import log_odds
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Float32, Int64
+
+SHIFT, SCALE, DEGREES = 1 / 8, 0.2, 45.0
+
+RISE = 0.25
+"""Share of the steps in which the learning rate rises."""
+
+_SEEN_AT_ONCE = 1000
+
+
+def last_answer(
+    network: nn.Module,
+    train: LabelledRows,
+    test: LabelledRows,
+    training: Training,
+    *,
+    seed: int,
+    progress: EpochDone | None,
+) -> Answer:
+    """Returns what a network, which is on its device, says of the test images, asked once after the last epoch."""
+    device = next(network.parameters()).device
+    fixed, random = training.to_json(), torch.Generator().manual_seed(seed)
+    rates = {"lr": fixed["learning_rate"], "momentum": fixed["momentum"], "weight_decay": fixed["weight_decay"]}
+    optimizer = torch.optim.SGD(network.parameters(), **rates)
+    with one_thread(device):
+        images, real = (intensities(rows.features, device).contiguous() for rows in (train, test))
+        mean = images.mean(dim=(0, 2, 3), keepdim=True)
+        deviation = (images - mean).square().mean(dim=(0, 2, 3), keepdim=True).sqrt()
+        # 1 for a channel that is the same everywhere.
+        deviation = deviation.where(deviation > 0, deviation.new_ones(()))
+        images, labels = (images - mean) / deviation, torch.tensor(train.labels, dtype=torch.long, device=device)
+        network.train()
+        for epoch in range(training.passes):
+            if 2 * epoch >= training.passes:
+                optimizer.param_groups[0]["lr"] = fixed["learning_rate_after_half"]
+            order = torch.randperm(len(images), generator=random).to(device)
+            for batch in torch.split(order, fixed["batch"]):
+                shown = altered(images[batch], random) if training.augment else images[batch]
+                _descend(network, optimizer, shown, labels[batch])
+            if progress is not None:
+                progress(epoch + 1, training.passes)
+        network.eval()
+        with torch.inference_mode():
+            logits = torch.cat([network((batch - mean) / deviation) for batch in torch.split(real, fixed["batch"])])
+    return Answer(scores=_finite_odds(logits))
+
+
+def selected_answer(
+    fresh: Callable[[], nn.Module],
+    train: LabelledRows,
+    test: LabelledRows,
+    recipe: SelectionRecipe,
+    *,
+    seed: int,
+    progress: EpochDone | None,
+) -> Answer:
+    """Returns what the best of fresh networks says, trained on a share of the images and chosen by the rest."""
+    device = choose_device(recipe.device)
+    kept, held = _split(len(train.labels), recipe.held_out, seed)
+    histories: list[tuple[float, ...]] = []
+    chosen: tuple[float, float, int, nn.Module | None] = -1.0, 0.0, 0, None
+    with one_thread(device):
+        source = ImageBatches(train, device, standard=kept)
+        for rate in recipe.learning_rates:
+            network = fresh()
+            accuracies: list[float] = []
+            for accuracy in _epochs(network, source, kept, held, recipe, rate, seed):
+                accuracies.append(accuracy)
+                # Of equals the later, whose learning rate is lower.
+                if accuracy >= chosen[0]:
+                    chosen = accuracy, rate, len(accuracies), copy.deepcopy(network)
+                if progress is not None:
+                    done = len(histories) * recipe.epochs + len(accuracies)
+                    progress(done, recipe.epochs * len(recipe.learning_rates))
+            histories.append(tuple(accuracies))
+        _, rate, epoch, best = chosen
+        assert best is not None  # there is at least one epoch
+        scores = _finite_odds(_logits(best, source.like(test)))
+    return Answer(scores=scores, choice=NetworkChoice(held_out_accuracy=tuple(histories), rate=rate, epoch=epoch))
+
+
+def intensities(features: np.ndarray, device: torch.device) -> Float32[torch.Tensor, "rows channels height width"]:
+    """Returns images, (rows, height, width, channels), as float32 in [0, 1], a view (rows, channels, height, width)."""
+    images = torch.from_numpy(features).to(device).float()
+    return (images / 255 if features.dtype == np.uint8 else images).permute(0, 3, 1, 2)
+
+
+def _descend(
+    network: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    images: Float[torch.Tensor, "rows channels height width"],
+    labels: Int64[torch.Tensor, " rows"],
+) -> None:
+    loss = nn.functional.cross_entropy(network(images), labels)
+    optimizer.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    optimizer.step()
+
+
+def _finite_odds(logits: Float[torch.Tensor, "rows classes"]) -> np.ndarray:
+    """Returns logits as log-odds: probabilities of sure predictions round to 0 and 1, and ties have no order."""
+    exact: np.ndarray = logits.double().cpu().numpy()
+    if not np.isfinite(exact).all():
+        raise UntrainableError("its scores are not finite")
+    return log_odds(exact)
+
+
+def altered(
+    images: Float[torch.Tensor, "rows channels height width"], random: torch.Generator
+) -> Float[torch.Tensor, "rows channels height width"]:
+    """Returns standardised images, each shifted, scaled or turned by randomness on the CPU."""
+    rows, _, height, width = images.shape
+    kind = torch.randint(3, (rows,), generator=random)
+    drawn = torch.rand((rows, 2), generator=random)
+    ways = torch.stack([_shifts(drawn, height, width), _scales(drawn), _turns(drawn, height / width)])
+    chosen = ways[kind, torch.arange(rows)].to(images.device)
+    grid = nn.functional.affine_grid(chosen, list(images.shape), align_corners=False)
+    return nn.functional.grid_sample(images, grid, align_corners=False)
+
+
+def _shifts(drawn: Float[torch.Tensor, "rows 2"], height: int, width: int) -> Float[torch.Tensor, "rows 2 3"]:
+    """Maps from the new image's square [-1, 1]² to the old one's: by whole pixels."""
+    pixels = torch.tensor([width, height], dtype=torch.float32)
+    most = (pixels * SHIFT).round()
+    moved = ((2 * most + 1) * drawn).floor().clamp(max=2 * most) - most
+    return torch.cat([torch.eye(2).expand(len(drawn), 2, 2), (2 * moved / pixels)[:, :, None]], dim=2)
+
+
+def _scales(drawn: Float[torch.Tensor, "rows 2"]) -> Float[torch.Tensor, "rows 2 3"]:
+    factors = 1 + SCALE * (2 * drawn - 1)
+    return nn.functional.pad(torch.diag_embed(1 / factors), (0, 1))
+
+
+def _turns(drawn: Float[torch.Tensor, "rows 2"], aspect: float) -> Float[torch.Tensor, "rows 2 3"]:
+    angle = (2 * drawn[:, 0] - 1) * math.radians(DEGREES)
+    # The square [-1, 1]² stands for an image that is wider or higher: a turn must not shear it.
+    first = torch.stack([angle.cos(), -angle.sin() * aspect], dim=1)
+    second = torch.stack([angle.sin() / aspect, angle.cos()], dim=1)
+    return nn.functional.pad(torch.stack([first, second], dim=1), (0, 1))
+
+
+class ImageBatches:
+    """Images given out in batches on a device, standardised as those trained on are.
+
+    Args:
+        rows: images, float32 in [0, 1] or uint8.
+        device: where the batches go. The rows stay where they are: a GPU need not hold them all.
+        standard: places of the rows whose mean and deviation of each channel standardise.
+    """
+
+    def __init__(self, rows: LabelledRows, device: torch.device, *, standard: np.ndarray) -> None:
+        self.rows, self.device = rows, device
+        height, width, channels = rows.image
+        full = 255.0 if rows.features.dtype == np.uint8 else 1.0
+        total = np.zeros((2, channels))
+        for part in np.array_split(standard, -(-len(standard) // _SEEN_AT_ONCE)):
+            values = rows.features[part].reshape(len(part), -1, channels).astype(np.float64) / full
+            total += values.sum(axis=(0, 1)), np.square(values).sum(axis=(0, 1))
+        mean, square = total / (len(standard) * height * width)
+        spread = np.sqrt(np.maximum(square - mean**2, 0))
+        self._mean, self._spread = (
+            torch.tensor(figure[:, None, None], dtype=torch.float32, device=device)
+            for figure in (mean, np.where(spread > 0, spread, 1.0))
+        )
+
+    def like(self, rows: LabelledRows) -> ImageBatches:
+        """Returns other rows, standardised with the same figures."""
+        other = copy.copy(self)
+        other.rows = rows
+        return other
+
+    def __len__(self) -> int:
+        """Number of images."""
+        return len(self.rows.labels)
+
+    def batch(self, places: np.ndarray) -> Float32[torch.Tensor, "rows channels height width"]:
+        """Returns standardised images."""
+        return (intensities(self.rows.features[places], self.device) - self._mean) / self._spread
+
+    def labels(self, places: np.ndarray) -> Int64[torch.Tensor, " rows"]:
+        """Returns class codes."""
+        return torch.from_numpy(self.rows.labels[places].astype(np.int64)).to(self.device)
+
+
+def shifted(
+    images: Float[torch.Tensor, "rows channels height width"], most: int, random: np.random.Generator
+) -> Float[torch.Tensor, "rows channels height width"]:
+    """Move each image by at most so many pixels; its edge comes in from outside."""
+    if not most:
+        return images
+    rows, _, height, width = images.shape
+    padded = nn.functional.pad(images, (most,) * 4, mode="replicate")
+    down, right = (torch.from_numpy(random.integers(0, 2 * most + 1, rows)).to(images.device) for _ in range(2))
+    each = torch.arange(rows, device=images.device)[:, None, None]
+    rows_of = down[:, None] + torch.arange(height, device=images.device)
+    columns_of = right[:, None] + torch.arange(width, device=images.device)
+    return padded.permute(0, 2, 3, 1)[each, rows_of[:, :, None], columns_of[:, None, :]].permute(0, 3, 1, 2)
+
+
+def _split(rows: int, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Places to train on, and places to choose by."""
+    order = np.random.default_rng(seed).permutation(rows)
+    held = min(max(round(rows * share), 1), rows - 2)
+    return order[held:], order[:held]
+
+
+def _epochs(
+    network: nn.Module,
+    images: ImageBatches,
+    kept: np.ndarray,
+    held: np.ndarray,
+    recipe: SelectionRecipe,
+    rate: float,
+    seed: int,
+) -> Iterator[float]:
+    """Train at one learning rate; gives the accuracy on the held-out images after each epoch."""
+    optimizer = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=recipe.weight_decay)
+    # Whole batches, a little larger: batch normalisation wants no last one of a single image.
+    steps = max(len(kept) // recipe.batch, 1)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, partial(_cycle, steps=recipe.epochs * steps))
+    random = np.random.default_rng([seed, 1])
+    for _ in range(recipe.epochs):
+        network.train()
+        for places in np.array_split(random.permutation(kept), steps):
+            _descend(network, optimizer, shifted(images.batch(places), recipe.shift, random), images.labels(places))
+            schedule.step()
+        given = _logits(network, images, held).argmax(dim=1).cpu().numpy()
+        yield float(np.mean(given == images.rows.labels[held]))
+
+
+def _cycle(step: int, steps: int) -> float:
+    """The share of the highest learning rate: straight up for a quarter of the steps, then half a cosine down."""
+    rise = RISE * steps
+    if step < rise:
+        return (step + 1) / (rise + 1)
+    return (1 + math.cos(math.pi * (step - rise) / (steps - rise))) / 2
+
+
+def _logits(
+    network: nn.Module, images: ImageBatches, places: np.ndarray | None = None
+) -> Float[torch.Tensor, "rows classes"]:
+    """The logits of images; of all without places."""
+    where = np.arange(len(images)) if places is None else places
+    network.eval()
+    with torch.inference_mode():
+        parts = [network(images.batch(part)) for part in np.array_split(where, -(-len(where) // _SEEN_AT_ONCE))]
+    return torch.cat(parts)

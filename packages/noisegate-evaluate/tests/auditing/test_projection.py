@@ -1,0 +1,227 @@
+"""The audit of whole releases: right code stays below its claim and is seen, and planted bugs are found.
+
+Each audit fails by chance with probability at most 1e-4; those that run in every suite, with 1e-7.
+"""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import planted
+from noisegate import Budget, audit
+from noisegate.data.tables.tables import TableSource
+from noisegate.errors import OptionError
+from noisegate.linked.schema import LinkedSchema
+from noisegate.methods.registry import METHODS
+from noisegate.privacy.batch_plan import BatchPlan
+from noisegate.privacy.events import Adjacency
+from noisegate.schema import Comparison, Integer, Schema
+from noisegate_evaluate.auditing.attacks import Auditor, projected
+from noisegate_evaluate.auditing.examples import LINKED, SMALL, TABLE, made_up_families
+from noisegate_evaluate.auditing.measure import measured
+from noisegate_evaluate.auditing.watched import Watch, WatchedGate
+from noisegate_papers.methods.dp_sinkhorn import DPSinkhorn
+from noisegate_papers.methods.llm import DPLLM
+from noisegate_papers.methods.merf import DPMERF
+
+MERF = DPMERF(frequencies=5)
+SINKHORN = DPSinkhorn(**{**SMALL["dp-sinkhorn"], "steps": 12})
+LLM = DPLLM(**{**SMALL["dp-llm"], "steps": 12})
+RARE = 1e-7
+
+
+@pytest.mark.parametrize(("epsilon", "adjacency"), [(0.5, "add-remove"), (4.0, "replace-one")])
+def test_right_sums_stay_below_their_claim_and_are_seen(epsilon, adjacency):
+    budget = Budget(epsilon=epsilon, adjacency=Adjacency.parse(adjacency))
+    # With so many numbers that the limit on the noise is a few hundredths, whatever its draws.
+    method = DPMERF(**SMALL["dp-merf"])
+    found = projected(Auditor(method=method, schema=TABLE, budget=budget), runs=60, chance=RARE)
+    assert found.holds, found
+    # Under replace-one, few made-up records are as far apart as the bound allows for.
+    assert found.lower_bound > (0.9 if adjacency == "add-remove" else 0.7) * epsilon
+
+
+@pytest.mark.parametrize("epsilon", [1.0])
+def test_right_gradients_stay_below_their_claim_and_are_seen(epsilon):
+    found = projected(Auditor(method=LLM, schema=TABLE, budget=Budget(epsilon=epsilon)), runs=4, chance=RARE)
+    assert found.holds, found
+    assert found.lower_bound > 0.7 * epsilon
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+def test_right_vectors_of_whole_samples_stay_below_their_claim_and_are_seen(adjacency):
+    budget = Budget(epsilon=1.0, adjacency=Adjacency.parse(adjacency))
+    found = projected(Auditor(method=SINKHORN, schema=TABLE, budget=budget), runs=4, chance=RARE)
+    assert found.holds, found
+    assert 0.9 < found.noise[0] < 1 < found.noise[1] < 1.1
+    # Its loss moves by a small part of the diameter that is claimed.
+    assert found.lower_bound > 0.02
+
+
+def test_noise_on_vectors_of_whole_samples_that_is_too_quiet_is_found():
+    with planted.noise_times(1 / 2):
+        found = projected(Auditor(method=SINKHORN, schema=TABLE, budget=Budget(epsilon=1.0)), runs=4, chance=RARE)
+    assert found.too_little_noise
+    assert found.noise[1] < 0.6
+
+
+def test_a_watched_step_tells_the_vectors_of_samples_and_what_was_handed_out():
+    """At the gate's own step, with everything in the sample and next to no noise."""
+    schema = Schema((Integer(name="age", lower=0, upper=100),))
+    plan = BatchPlan(
+        name="mean", steps=1, sampling_probability=1.0, clip_norm=2.0, parameters={"sum": (1,), "count": (2,)}
+    )
+    calibrated, steps = plan.calibrate(Budget(epsilon=1000.0)), []
+    singles = next(iter(TableSource(pa.table({"age": [25, 100]}), schema).batches()))
+    watch = Watch(parts=[singles], singles=singles, on_step=lambda *step: steps.append(step))
+    gate = WatchedGate(pa.table({"age": [25, 100]}), watch=watch, schema=schema, epsilon=1000.0)
+
+    def of(parameters, numeric, codes):
+        if len(numeric) == 4:
+            raise ValueError
+        return {"sum": numeric.sum(axis=0) * parameters["scale"], "count": np.full(2, len(numeric) / 10)}
+
+    with gate.batch(calibrated, of, method="mean", public={}) as session:
+        handed_out = session.step({"scale": np.array([1.0])})
+        session.release(handed_out)
+    ((_, noisy, vectors),) = steps
+    std = calibrated.noise_std_natural
+    assert vectors(()) * std == pytest.approx([0, 0, 0])
+    assert vectors((0,)) * std == pytest.approx([0.25, 0.1, 0.1])
+    assert vectors((1, 0)) * std == pytest.approx([1.25, 0.2, 0.2])
+    assert vectors((1, 1, 1)) * std == pytest.approx(np.array([3.0, 0.3, 0.3]) * 2 / np.linalg.norm([3.0, 0.3, 0.3]))
+    assert vectors((1, 1, 1, 1)) == pytest.approx([0, 0, 0])  # as at the gate
+    assert noisy * std == pytest.approx([*handed_out["sum"], *handed_out["count"]])
+    assert np.abs(noisy - vectors((0, 1))).max() < 7
+
+
+def test_noise_that_is_too_quiet_or_too_loud_is_found():
+    """A third of the noise is above the claim; twice the noise is below, and not what is stated."""
+    with planted.noise_times(1 / 3):
+        quiet = projected(Auditor(method=MERF, schema=TABLE, budget=Budget(epsilon=1.0)), runs=20, chance=RARE)
+    assert quiet.exceeded
+    assert quiet.too_little_noise
+    with planted.noise_times(2.0):
+        loud = projected(Auditor(method=MERF, schema=TABLE, budget=Budget(epsilon=1.0)), runs=12, chance=RARE)
+    assert not loud.exceeded
+    assert loud.too_much_noise
+    assert not loud.holds
+
+
+def test_noise_that_is_missing_along_one_query_or_but_there_is_told_by_itself():
+    """That all directions are alike is believed of neither."""
+    auditor = Auditor(method=MERF, schema=TABLE, budget=Budget(epsilon=1.0))
+    worlds = auditor.worst_worlds()
+    runs = [auditor.run(worlds, place % 2) for place in range(30)]
+    seen, certificate = [one for one, _ in runs], runs[0][1]
+    for one in seen:
+        one.squares = one.squares[0] / 100, one.squares[1]
+    elsewhere = measured(seen, certificate, kind="projection", chance=RARE)
+    assert elsewhere.too_little_noise
+    assert not elsewhere.exceeded
+    for one in seen:
+        one.squares = 100 * one.squares[0], one.squares[1]
+        one.residuals["counts"] = [0.01 * left for left in one.residuals["counts"]]
+    along = measured(seen, certificate, kind="projection", chance=RARE)
+    assert along.exceeded
+    assert along.too_little_noise
+
+
+def test_noise_whose_gradient_passes_un_noised_is_found():
+    with planted.detached_noise():
+        found = projected(Auditor(method=LLM, schema=TABLE, budget=Budget(epsilon=1.0)), runs=4, chance=RARE)
+    assert found.lower_bound > 3.0
+
+
+def test_the_sensitivity_of_another_quantity_is_found():
+    """Two-sided: with mutual information itself, in nats, the same audit finds nothing."""
+    wrong = measured(*planted.choices(planted.normalised, epsilon=1.0, runs=1000), kind="choices", chance=RARE)
+    assert wrong.exceeded
+    right = measured(*planted.choices(planted.mutual_information, epsilon=1.0, runs=1000), kind="choices", chance=RARE)
+    assert not right.exceeded
+    # Two neighbouring tables of 1,000 records, which the plain score tells apart by no more than its sensitivity.
+    tables = np.array([[1000, 0], [0, 0]]), np.array([[999, 0], [0, 1]])
+    assert abs(planted.mutual_information(tables[1]) - planted.mutual_information(tables[0])) <= planted.sensitivity(
+        1000
+    )
+    assert planted.normalised(tables[1]) == pytest.approx(1.0)
+
+
+def test_right_linked_tables_stay_below_their_claim_and_are_seen():
+    found = audit("linked", epsilon=4.0, runs=4)
+    assert found.holds, found
+    assert 0.9 < found.noise[0] < 1 < found.noise[1] < 1.1
+    assert found.lower_bound > 0.9 * 4.0
+
+
+def test_children_that_count_whole_are_found():
+    """The units of the worst case have many children; one more counts as much as if it were the only one."""
+    with planted.whole_children():
+        assert audit("linked", runs=4).exceeded
+
+
+@pytest.mark.parametrize("by", ["one-run", "samples", "attribute"])
+def test_linked_tables_are_audited_by_projection_alone(by):
+    with pytest.raises(OptionError, match=f"by='{by}': linked tables are audited by projection alone"):
+        audit("linked", by=by)
+
+
+def test_made_up_families_keep_to_the_rules_between_tables():
+    rule = Comparison(left="visits.day", relation=">=", right="patients.age")
+    schema = LinkedSchema(LINKED.tables, constraints=[rule])
+    for family in made_up_families(schema, 5):
+        ages = dict(zip(family["patients"]["id"].to_pylist(), family["patients"]["age"].to_pylist(), strict=True))
+        visits = zip(family["visits"]["id"].to_pylist(), family["visits"]["day"].to_pylist(), strict=True)
+        assert all(day >= ages[key] for key, day in visits)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", planted.ON_SUMS)
+def test_a_planted_bug_in_sums_is_above_the_claim(bug):
+    with planted.ON_SUMS[bug]():
+        found = projected(Auditor(method=DPMERF(frequencies=20), schema=TABLE, budget=Budget(epsilon=1.0)), runs=160)
+    assert found.exceeded, found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+@pytest.mark.parametrize("name", [*METHODS, "discover"])
+def test_every_method_stays_below_its_claim_and_is_seen(name, epsilon):
+    if name in ("aim", "mst"):
+        pytest.importorskip("mbi", reason="needs the extra noisegate[marginals]")
+    runs = {"aim": 8, "mst": 8, "datalens": 16, "gs-wgan": 16}.get(name)
+    found = audit(name, epsilon=epsilon, runs=runs)
+    print(name, found)
+    assert found.holds, found
+    # docs/audit.md says what these do not reach: of a discovery half is printed, OpenDP's choices are not seen, and a
+    # loss of whole samples and what a teacher has learnt move by a part of the diameter that is claimed.
+    part = {"aim": 0.6, "mst": 0.5, "discover": 0.25, "dp-mge": 0.6, "dp-sinkhorn": 0.05, "psg": 0.6}
+    part |= {"datalens": 0.1, "g-pate": 0.1, "gs-wgan": 0.02, "pate-gan": 0.05}
+    assert found.lower_bound > part.get(name, 0.8) * epsilon
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+def test_a_right_discovery_stays_below_its_claim_and_is_seen(adjacency):
+    found = audit("discover", runs=60, adjacency=adjacency)
+    assert found.holds, found
+    # Sixty runs say little of the noise: at the edges that they come to once in ten thousand times.
+    assert 0.5 < found.noise[0] < 1 < found.noise[1] < 1.9
+    assert found.lower_bound > 0.2
+
+
+def test_what_cannot_be_audited_is_refused():
+    for target, options, message in [
+        ("no such method", {}, "neither the folder of a model nor a method"),
+        (3, {}, "must be the name of a method"),
+        ("dp-merf", {"runs": 1}, r"runs=1 must be a whole number, 4 or more"),
+        ("dp-merf", {"by": "magic"}, r"by='magic' is not known"),
+        ("dp-merf", {"colour": 3}, "dp-merf has no such setting"),
+        ("discover", {"cells": 3}, "discover has no settings"),
+        ("discover", {"by": "samples"}, "audited by projection alone"),
+        ("dp-llm", {"by": "samples"}, "makes no records"),
+        ("dp-llm", {"by": "attribute"}, "makes no records"),
+        ("dp-merf", {"by": "one-run", "adjacency": "replace-one"}, "needs add-remove"),
+    ]:
+        with pytest.raises(OptionError, match=message):
+            audit(target, **options)

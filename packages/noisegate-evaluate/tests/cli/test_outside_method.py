@@ -1,0 +1,71 @@
+"""A method in an installed package of somebody else: found by its entry point; priced, fitted, sampled and verified."""
+
+import json
+import shutil
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from noisegate.methods.registry import METHODS
+from noisegate.testing import check_feature_map, check_method
+from noisegate_evaluate.auditing.examples import TABLE
+
+EXAMPLE = Path(__file__).parents[4] / "examples" / "own_method"
+SETTINGS = ("--method", "cosines")
+SETTINGS += ("--set", "hidden=[8]", "--set", "levels_share=2", "--set", 'fit_options={"steps": 20}')
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """A distribution with a method, installed beside noisegate."""
+    known = dict(METHODS.items())
+    site = tmp_path / "site"
+    info = site / "noisegate_cosines-0.1.0.dist-info"
+    info.mkdir(parents=True)
+    shutil.copy(EXAMPLE / "noisegate_cosines.py", site)
+    project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
+    points = [f"{name} = {place}" for name, place in project["entry-points"]["noisegate.methods"].items()]
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    (info / "entry_points.txt").write_text("\n".join(["[noisegate.methods]", *points, ""]))
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.setattr(METHODS, "_classes", known)  # what is found is forgotten again
+    yield
+    sys.modules.pop("noisegate_cosines", None)
+
+
+def test_a_method_of_an_installed_package_does_all_that_ours_do(installed, desk, cli):
+    plan = cli("plan", "--schema", desk.schema, "--epsilon", "1", *SETTINGS, "--json")
+    assert [release["name"] for release in json.loads(plan.out)["releases"]] == ["cosines", "levels", "counts"]
+    fitted = cli(
+        *("fit", desk.data, "--schema", desk.schema, "--epsilon", "1", "--out", desk.out, "--json", *SETTINGS),
+        *("--dataset", "clinic", "--ledger", desk.ledger),
+    )
+    assert fitted.code == 0, fitted.err
+    certificate = json.loads(fitted.out)["certificate"]
+    assert (certificate["method"], certificate["public"]["settings"]["levels_share"]) == ("cosines", 2)
+    assert desk.account().spent == pytest.approx(1.0, rel=1e-3)
+    made = desk.folder / "made.csv"
+    assert cli("sample", desk.out, "-n", "20", "-o", made).code == 0
+    assert len(made.read_text().splitlines()) == 21
+    assert cli("verify", desk.out).code == 0
+
+
+def test_its_map_and_the_method_keep_their_contracts(installed):
+    from noisegate_cosines import Cosines, CosineSeries
+
+    check_feature_map(Cosines(columns=2, orders=5), TABLE.layout)
+    check_method(CosineSeries(hidden=(8,), fit_options={"steps": 5}), TABLE)
+
+
+def test_its_settings_are_checked_like_ours(installed, desk, cli):
+    ended = cli("plan", "--schema", desk.schema, "--epsilon", "1", "--method", "cosines", "--set", "share=2")
+    assert ended.code == 2
+    assert "share=2: cosines has no such setting; it has" in ended.err.replace("\n", " ")
+
+
+def test_a_method_that_is_not_installed_is_not_known(desk, cli):
+    ended = cli("plan", "--schema", desk.schema, "--epsilon", "1", "--method", "cosines")
+    assert ended.code == 2
+    assert "is not known; choose one of auto, aim" in ended.err.replace("\n", " ")

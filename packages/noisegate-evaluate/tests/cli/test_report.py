@@ -1,0 +1,61 @@
+"""`noisegate report`: the page that fit has put into the folder, made again, and the private one."""
+
+from .conftest import rows
+
+
+def test_fit_puts_the_public_page_into_the_folder_and_report_makes_the_same(desk, fitted, cli):
+    ended = cli("report", fitted.out, "-o", "pages")
+    assert ended.code == 0, ended.err
+    assert "May be published: pages/public.html" in ended.out
+    page = desk.folder / "pages" / "public.html"
+    assert page.read_bytes() == (fitted.out / "public.html").read_bytes()
+    verified = cli("verify", fitted.out)
+    assert verified.code == 0
+    assert "public.html is not part of this" in verified.out
+    assert "Not covered" not in verified.out
+
+
+def test_real_records_make_a_private_page_beside_it(desk, fitted, cli):
+    public = (fitted.out / "public.html").read_bytes()
+    desk.write_rows(rows(80, seed=5))
+    asked = ["report", fitted.out, "-o", "pages", "--test", desk.data]
+    first = cli(*asked)
+    assert first.code == 0, first.err
+    assert "PRIVATE, keep it: pages/private.html" in first.out
+    private = (desk.folder / "pages" / "private.html").read_bytes()
+    again = cli(*asked, "--train", fitted.data, "--json")
+    assert set(again.json) == {"public", "private", "evaluation"}
+    assert "NOT covered" in again.json["evaluation"]["caveat"]
+    assert (desk.folder / "pages" / "private.html").read_bytes() != private
+    assert (desk.folder / "pages" / "public.html").read_bytes() == public
+
+
+def test_what_cannot_be_done_is_said_in_a_line(desk, fitted, cli):
+    before = desk.listing()
+    for arguments, words in (
+        (["none", "-o", "pages"], "none"),
+        ([fitted.out, "-o", "pages", "--train", fitted.data], "train without test"),
+        ([fitted.out, "-o", fitted.out, "--test", fitted.data], "is a model folder"),
+        ([fitted.out, "-o", "pages", "--test", "nowhere.csv"], "nowhere.csv"),
+        ([fitted.out, "-o", "pages", "--test", fitted.data, "--classifiers", "magic"], "magic"),
+        ([fitted.out], "--out"),
+    ):
+        ended = cli("report", *arguments)
+        assert ended.code == 2, arguments
+        assert words in " ".join(ended.err.split()), ended.err
+        assert "Traceback" not in ended.err
+    assert desk.listing() == before
+
+
+def test_a_model_whose_page_cannot_be_made_is_whole(desk, cli, monkeypatch):
+    from noisegate.errors import OptionError
+
+    def fails(*_):
+        raise OptionError("no room")
+
+    monkeypatch.setattr("noisegate_evaluate.pages.add_public_page", fails)
+    ended = cli(*desk.fit())
+    assert ended.code == 0
+    assert "has no page: no room" in " ".join(ended.err.split())
+    assert cli("verify", desk.out).code == 0
+    assert not desk.out.with_name("model.partial").exists()

@@ -1,0 +1,68 @@
+"""Precision and recall for distributions: the curve of histograms with known answers, and sets that overlap by halves.
+
+No well-kept implementation is on PyPI. The curve was compared once with the authors' program (`prd_score.py` of
+`msmsajjadi/precision-recall-distributions`) on random histograms, and with its results on the sets below.
+"""
+
+import numpy as np
+import pytest
+
+from noisegate_evaluate.metrics.prd import distribution_scores, prd_curve
+
+EVEN = np.full(4, 1 / 4)
+
+
+def rows(seed, count=400, dim=3, shift=0.0):
+    return np.random.default_rng(seed).normal(shift, 1.0, size=(count, dim))
+
+
+def scores(*sets, **options):
+    found = distribution_scores(*sets, **{"runs": 1, **options})
+    return found.precision, found.recall
+
+
+def at(precision, recall, slope):
+    """The point of the curve at the angle next to arctan of `slope`."""
+    place = np.abs(np.linspace(0, np.pi / 2, len(precision)) - np.arctan(slope)).argmin()
+    return precision[place], recall[place]
+
+
+def test_one_of_two_modes_is_precise_and_recalls_half():
+    """Sajjadi et al. 2018, figure 2: all mass on half of the reference. α(λ) = min(λ/2, 1), β = α/λ."""
+    synthetic, real = np.array([0.5, 0.5, 0, 0]), EVEN
+    precision, recall = prd_curve(synthetic, real)
+    assert (precision.max(), recall.max()) == pytest.approx((1, 0.5))
+    assert at(precision, recall, 2) == pytest.approx((1, 0.5), abs=2e-3)
+    turned = prd_curve(real, synthetic)
+    assert (turned[0].max(), turned[1].max()) == pytest.approx((0.5, 1))
+
+
+def test_the_definition_at_any_slope():
+    """Their definition 1 by theorem 3, with a loop."""
+    random = np.random.default_rng(0)
+    synthetic, real = random.dirichlet(np.ones(6), size=2)
+    precision, recall = prd_curve(synthetic, real)
+    angles = np.linspace(1e-10, np.pi / 2 - 1e-10, 1001)
+    for place in (3, 250, 500, 800, 997):
+        slope = np.tan(angles[place])
+        expected = sum(min(slope * p, q) for p, q in zip(real, synthetic, strict=True))
+        assert precision[place] == pytest.approx(expected, abs=1e-9)
+        assert recall[place] == pytest.approx(expected / slope, rel=1e-6)
+
+
+def test_equal_disjoint_and_half_overlapping_sets():
+    one, other = rows(0), rows(0, shift=30.0)
+    assert scores(one, one) == pytest.approx((1, 1))
+    assert scores(one, other) == pytest.approx((0, 0))
+    both = np.concatenate([one[:200], other[:200]])
+    # F_8 at precision 1 and recall 1/2 is 65/(128 + 1) = 0.504; the other score is that at the other end of the weight.
+    assert scores(one, both) == pytest.approx((0.98, 0.504), abs=0.03)
+    assert scores(both, one) == pytest.approx((0.504, 0.98), abs=0.03)
+
+
+def test_equal_numbers_are_drawn_by_the_seed():
+    several, fewer = rows(0, 300), rows(1, 100)
+    found = distribution_scores(several, fewer, runs=2, seed=3)
+    assert found == distribution_scores(several, fewer, runs=2, seed=3)
+    assert found != distribution_scores(several, fewer, runs=2, seed=4)
+    assert (found.size, found.clusters, found.runs) == (100, 20, 2)

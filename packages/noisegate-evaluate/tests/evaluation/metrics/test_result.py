@@ -1,0 +1,76 @@
+"""A metric is one file: what a stranger's package names among its entry points is in reports, JSON and pages."""
+
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from noisegate import Schema
+from noisegate.errors import OptionError
+from noisegate.schema import Continuous
+from noisegate_evaluate import evaluate_tables
+from noisegate_evaluate.metrics import result
+from noisegate_evaluate.metrics.result import MetricResult, metric, metrics_of
+
+from ..test_image_report import SCHEMA, images, measured, page
+
+
+@dataclass(frozen=True, kw_only=True)
+class Apart(MetricResult):
+    distance: float
+
+    @classmethod
+    def measured(cls, synthetic, real, *, seed, schema=None, **_):
+        if schema is None:
+            return cls(distance=float(synthetic.mean() - real.mean())) if len(real) > 20 else None
+        return cls(distance=float(np.mean(synthetic["x"]) - np.mean(real["x"])))
+
+    def page(self, name):
+        return {f"{name}!": f"{self.distance:.2f}"}
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """Adds a metric to a kind, as an installed package would."""
+    metrics_of("features")  # ours are there
+    monkeypatch.setattr(result, "_METRICS", dict(result._METRICS))
+
+    def install(kind):
+        metric("apart", kind)(Apart)
+        point = EntryPoint("apart", f"{__name__}:Apart", "noisegate.metrics")
+        monkeypatch.setattr(result, "extensions", lambda group: {"apart": point})
+
+    return install
+
+
+def test_ours_come_in_the_order_of_the_report():
+    assert [each.METRIC for each in metrics_of("features", "pixels")] == ["frechet", "kid", "manifold", "prd", "ndb"]
+
+
+def test_a_metric_of_images_is_in_the_report(installed):
+    installed("features")
+    sets = images(0), images(1), SCHEMA, images(2)
+    report = measured(*sets)
+    told = report.to_json()
+    assert told["distances"]["apart(pixels)"] == {"distance": report.distances["apart"].distance}
+    assert told["distances_floor"]["apart(pixels)"] != told["distances"]["apart(pixels)"]
+    assert "apart(pixels)!" in page(report)
+    assert measured(images(0), images(1, rows=20), SCHEMA).to_json()["distances"]["apart(pixels)"] is None
+
+
+def test_a_metric_of_tables_is_in_the_report(installed):
+    installed("tables")
+    schema = Schema((Continuous(name="x", lower=0.0, upper=1.0),))
+    made, test, train = (pa.table({"x": [0.0, mean, mean]}) for mean in (0.9, 0.6, 0.3))
+    report = evaluate_tables(made, test, schema, train)
+    assert report.to_json()["metrics"]["apart"]["distance"] == pytest.approx(0.4)
+    assert report.to_json()["metrics_floor"]["apart"]["distance"] == pytest.approx(-0.2)
+    assert "apart!" in page(report)
+    assert "metrics" not in evaluate_tables(made, test, schema).to_json() or report.metrics
+
+
+def test_two_metrics_of_one_name_are_refused():
+    with pytest.raises(OptionError, match="'kid'"):
+        metric("kid")(Apart)

@@ -1,0 +1,131 @@
+"""The report on images: what is compared with what, what it is called, and the caveat; and images as it takes them."""
+
+import io
+import json
+from functools import partial
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from noisegate.errors import DataError
+from noisegate.records import Images
+from noisegate.schema import EncodedTable, pixel_schema
+from noisegate_evaluate import (
+    CAVEAT,
+    Pixels,
+    SelectionRecipe,
+    evaluate_images,
+    frechet_distance,
+    images_of,
+    images_of_arrays,
+    read_classifiers,
+)
+from noisegate_evaluate.images import drawn
+from noisegate_evaluate.metrics.prd import distribution_scores
+
+SCHEMA = pixel_schema(4, 4, labels=("no", "yes"))
+ONE = read_classifiers("cnn,logistic", selection=SelectionRecipe(epochs=1, batch=16, shift=0, device="cpu"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_clustering():
+    """One, not the average of ten."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("noisegate_evaluate.metrics.prd.distribution_scores", partial(distribution_scores, runs=1))
+        yield
+
+
+def images(seed, rows=60, bright=120):
+    """The upper half is brighter for class 1."""
+    random = np.random.default_rng(seed)
+    labels = random.integers(0, 2, rows)
+    pixels = random.integers(0, 100, (rows, 4, 4, 1))
+    pixels[:, :2] += bright * labels[:, None, None, None]
+    return Images(pixels.astype(np.uint8), labels.astype(np.int32))
+
+
+def measured(*sets, **options):
+    return evaluate_images(*sets, **{"classifiers": ONE, "features": Pixels(), **options})
+
+
+@pytest.fixture(scope="module")
+def told():
+    return []
+
+
+@pytest.fixture(scope="module")
+def report(told):
+    return measured(images(0), images(1), SCHEMA, images(2), progress=lambda *said: told.append(said))
+
+
+def page(report):
+    console = Console(file=io.StringIO(), width=120)
+    console.print(report.render())
+    return " ".join(console.file.getvalue().split())
+
+
+def test_distances_are_to_the_training_images_and_the_floor_is_between_real_ones(report):
+    assert report.compared_with == "train"
+    rows = [Pixels()(images(seed).pixels) for seed in range(3)]
+    assert report.distances["frechet"].distance == frechet_distance(rows[0], rows[2])
+    assert report.floor["frechet"].distance == frechet_distance(rows[2], rows[1])
+    assert report.distances["manifold"].precision > 0.5
+
+
+def test_scores_are_on_the_test_images_after_training_on_either(report):
+    assert list(report.downstream.models) == ["cnn", "logistic regression"]
+    assert report.downstream.models["logistic regression"].accuracy > 0.9
+    assert report.ceiling.models["logistic regression"].accuracy > 0.9
+    assert report.ceiling != report.downstream
+
+
+def test_progress_counts_both_sets(told):
+    assert [one[1:] for one in told if "epoch" not in one[0]] == [(1, 4), (2, 4), (3, 4), (4, 4)]
+
+
+def test_the_json_form_and_the_page_carry_the_caveat_and_the_names_of_the_features(report):
+    form = json.loads(json.dumps(report.to_json(), allow_nan=False))
+    assert form["caveat"] == form["downstream"]["networks"]["caveat"] == CAVEAT
+    assert form["distances"]["frechet(pixels)"] == report.distances["frechet"].distance
+    assert form["distances"]["kid(pixels)"]["subsets"] == 1
+    assert form["distances"]["prd(pixels)"]["precision_f_1/8"] == report.distances["prd"].precision > 0.5
+    assert form["distances"]["ndb(pixels)"]["bins"] == 6
+    assert (form["distances"]["synthetic_images"], form["distances"]["real_images"]) == (60, 60)
+    shown = page(report)
+    assert all(name in shown for name in ("frechet(pixels)", "prd(pixels) recall", "ndb(pixels) / K"))
+    assert "real train (ceiling)" in shown
+    assert "NOT covered by the differential privacy guarantee" in shown
+
+
+def test_without_labels_there_are_distances_alone():
+    unlabelled = [Images(images(seed).pixels) for seed in range(2)]
+    report = measured(*unlabelled, pixel_schema(4, 4))
+    assert report.downstream is None
+    assert report.notes == ("no downstream scores, because the images have no labels",)
+    assert "no labels" in page(report)
+
+
+def test_encoded_images_come_back_exactly():
+    pixels = np.arange(256, dtype=np.uint8).reshape(16, 4, 4, 1)
+    labels = np.arange(16, dtype=np.int32) % 2
+    encoded = EncodedTable(pixels.reshape(16, 16) / np.float64(255), labels[:, None])
+    found = images_of([encoded.rows(slice(0, 10)), encoded.rows(slice(10, 16))], SCHEMA)
+    assert np.array_equal(found.pixels, pixels)
+    assert np.array_equal(found.labels, labels)
+    with pytest.raises(DataError, match="there are no images"):
+        images_of([], SCHEMA)
+
+
+def test_arrays_are_taken_by_their_labels():
+    pixels = np.zeros((3, 4, 4), np.uint8)
+    assert images_of_arrays(pixels, ["yes", "no", "yes"], SCHEMA.images).labels.tolist() == [1, 0, 1]
+    with pytest.raises(DataError, match="1 of 3 images have a label that is none of the 2"):
+        images_of_arrays(pixels, ["yes", "no", "maybe"], SCHEMA.images)
+
+
+def test_fewer_images_are_drawn_by_the_seed():
+    several = images(0)
+    assert drawn(several, 60, seed=0) is several.pixels
+    assert np.array_equal(drawn(several, 9, seed=1), drawn(several, 9, seed=1))
+    assert not np.array_equal(drawn(several, 9, seed=1), drawn(several, 9, seed=2))

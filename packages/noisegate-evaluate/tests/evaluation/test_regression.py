@@ -1,0 +1,67 @@
+"""A numeric label is scored by regressors, missing labels are told, and the verdict says what is kept."""
+
+import numpy as np
+import pyarrow as pa
+
+from noisegate import Schema
+from noisegate.schema import Categorical, Continuous
+from noisegate_evaluate import evaluate_tables, regression_scores
+
+SCHEMA = Schema(
+    (
+        Continuous(name="x", lower=0.0, upper=1.0),
+        Categorical(name="g", levels=("a", "b")),
+        Continuous(name="y", lower=-2.0, upper=4.0, missing=True),
+    ),
+    label="y",
+)
+
+
+def table(rows, seed, *, slope=1.0, missing=0.0):
+    random = np.random.default_rng(seed)
+    x, g = random.random(rows), random.choice(["a", "b"], rows)
+    y = slope * (2 * x + (g == "b")) + random.normal(scale=0.1, size=rows)
+    return pa.table({"x": x, "g": g, "y": pa.array(y, mask=random.random(rows) < missing)})
+
+
+def test_what_is_learnt_is_explained_and_what_is_not_is_not():
+    good = regression_scores(table(500, 0), table(300, 1), SCHEMA)
+    assert set(good.models) == {"ridge regression", "gradient boosting"}
+    assert all(scores.r2 > 0.95 and scores.absolute_error < 0.03 for scores in good.models.values())
+    bad = regression_scores(table(500, 0, slope=-0.5), table(300, 1), SCHEMA)
+    assert bad.mean.r2 < 0
+    assert regression_scores(table(500, 0), table(300, 1), SCHEMA) == good
+
+
+def test_an_evaluation_scores_a_numeric_label_and_judges_what_is_kept():
+    report = evaluate_tables(table(500, 0), table(300, 1), SCHEMA, table(400, 2))
+    assert report.downstream is None
+    assert report.regression_ceiling.mean.r2 > 0.95
+    assert report.verdict.figures["score"] == "R²" and report.verdict.word == "good"
+    told = report.to_json()
+    assert told["regression"]["models"]["ridge regression"]["r2"] == report.regression.models["ridge regression"].r2
+    worse = evaluate_tables(table(500, 0, slope=0.0), table(300, 1), SCHEMA, table(400, 2))
+    assert worse.verdict.word == "noise" and worse.verdict.figures["kept"] < 0.2
+
+
+def test_records_without_a_label_are_left_out_with_a_word():
+    report = evaluate_tables(table(500, 0, missing=0.3), table(300, 1, missing=0.5), SCHEMA)
+    assert report.regression.mean.r2 > 0.9
+    assert sum("have no known 'y' and were left out" in note for note in report.notes) == 2
+    nothing = evaluate_tables(table(50, 0, missing=1.0), table(300, 1), SCHEMA)
+    assert nothing.regression.mean.r2 <= 0
+    assert any("0 value(s) of 'y'" in note for note in nothing.notes)
+    unknown = evaluate_tables(table(50, 0), table(300, 1, missing=1.0), SCHEMA)
+    assert unknown.regression is None
+    assert any("fewer than 2 values in the test table" in note for note in unknown.notes)
+
+
+def test_records_without_a_class_are_left_out_with_a_word():
+    schema = Schema((SCHEMA.columns[0], Categorical(name="g", levels=("a", "b"), missing=True)), label="g")
+    real = table(300, 1).select(["x", "g"])
+    some = real.set_column(1, "g", pa.array([None, *real["g"].to_pylist()[1:]]))
+    report = evaluate_tables(some, some, schema, some)
+    assert sum("1 rows of the" in note and "'g'" in note for note in report.notes) == 4
+    none = real.set_column(1, "g", pa.nulls(300, pa.string()))
+    assert "0 class(es) in the test table" in evaluate_tables(some, none, schema, some).notes[0]
+    assert any("no class at all" in note for note in evaluate_tables(none, some, schema).notes)

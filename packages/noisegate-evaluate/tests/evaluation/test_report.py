@@ -1,0 +1,105 @@
+import io
+import json
+
+import numpy as np
+import pyarrow as pa
+from rich.console import Console
+
+from noisegate.schema import Categorical, Continuous, Schema, pixel_schema
+from noisegate_evaluate import CAVEAT, NetworkOptions, Training, downstream_scores, evaluate_tables, marginal_distances
+
+COLUMNS = (Continuous(name="x [red]", lower=-4.0, upper=4.0), Categorical(name="y", levels=("no", "yes")))
+SCHEMA = Schema(columns=COLUMNS, label="y")
+
+
+def rows(seed, centre=0.0, count=200):
+    generator = np.random.default_rng(seed)
+    x = generator.normal(centre, 1.0, size=count)
+    return pa.table({"x [red]": x, "y": np.where(x + 0.3 * generator.normal(size=count) > centre, "yes", "no")})
+
+
+def page(report, width=120):
+    console = Console(file=io.StringIO(), width=width)
+    console.print(report.render())
+    return console.file.getvalue()
+
+
+def flat(text):
+    return " ".join(text.replace("│", " ").split())
+
+
+def test_with_the_training_table_there_is_a_ceiling_and_a_floor():
+    train, test = rows(0), rows(1)
+    report = evaluate_tables(train, test, SCHEMA, train)
+    assert report.compared_with == "train"
+    assert [entry.mean for entry in report.marginals.orders] == [0.0, 0.0]
+    assert report.floor.order(1).mean > 0
+    assert report.ceiling == report.downstream
+    assert "real train (ceiling)" in page(report)
+    assert "train vs test" in page(report)
+
+
+def test_floor_and_ceiling_are_of_the_real_tables_only():
+    train, test = rows(2), rows(1)
+    report = evaluate_tables(rows(0, centre=2.0), test, SCHEMA, train)
+    assert report.floor == marginal_distances(train, test, SCHEMA)
+    assert report.ceiling == downstream_scores(train, test, SCHEMA)
+    assert report.marginals.order(1).mean > report.floor.order(1).mean
+    assert report.downstream != report.ceiling
+
+
+def test_the_json_form_and_the_page_both_carry_the_caveat_and_the_figures():
+    report = evaluate_tables(rows(0, centre=0.5), rows(1), SCHEMA, rows(2))
+    form = json.loads(json.dumps(report.to_json(), allow_nan=False))
+    assert form["caveat"] == CAVEAT
+    assert "NOT covered" in CAVEAT
+    assert "real data" in CAVEAT
+    text = page(report)
+    assert CAVEAT in flat(text)
+    assert f"{form['downstream']['mean']['roc_auc']:.3f}" in text
+    assert f"{form['marginals']['orders'][1]['mean_total_variation']:.4f}" in text
+    assert f"{form['marginals_floor']['orders'][1]['mean_total_variation']:.4f}" in text
+
+
+def test_notes_say_which_table_they_are_about():
+    same = rows(0).set_column(1, "y", [pa.array(["no"] * 200)])
+    report = evaluate_tables(same, rows(1), SCHEMA, rows(2))
+    assert report.notes == (
+        "trained on the synthetic table: the training table has only the class 'no' of 'y': "
+        "every row gets the same score for each class",
+    )
+    assert "only the class 'no'" in flat(page(report, width=200))
+
+
+def test_progress_counts_on_over_the_ceiling():
+    told = []
+    evaluate_tables(rows(0), rows(1), SCHEMA, rows(2), progress=lambda *said: told.append(said[1:]))
+    assert told == [(done, 6) for done in range(1, 7)]
+    told.clear()
+    evaluate_tables(rows(0), rows(1), SCHEMA, progress=lambda *said: told.append(said[1:]))
+    assert told == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_networks_have_a_row_for_each_and_one_for_its_starts():
+    schema = pixel_schema(2, 2, labels=(0, 1))
+    random = np.random.default_rng(0)
+    images = pa.table({name: random.integers(0, 256, 30) for name in schema.names[:-1]} | {"label": np.arange(30) % 2})
+    options = NetworkOptions(repeats=2, training=Training(epochs=1, device="cpu"))
+    told = []
+    report = evaluate_tables(
+        images,
+        images,
+        schema,
+        images,
+        classifiers="lenet,mlp",
+        networks=options,
+        jobs=1,
+        progress=lambda *said: told.append(said[1:]),
+    )
+    assert told[-1] == (8, 8)
+    text = page(report, width=80)
+    assert text.count("± over its starts") == 4
+    assert f"{report.downstream.spread['MLP'].roc_auc:.3f}" in text
+    assert CAVEAT in flat(text)
+    single = page(evaluate_tables(images, images, schema, classifiers="mlp", networks=options, jobs=1))
+    assert "mean of the models" not in single

@@ -1,0 +1,43 @@
+from datetime import UTC, date, datetime
+
+import pytest
+
+from noisegate.schema import Continuous, Date, Datetime, Integer
+from noisegate_evaluate.reporting.drawing import at, legible
+from noisegate_evaluate.reporting.page import coded
+
+
+def test_long_and_broken_and_undrawable_text_becomes_one_short_line():
+    assert legible("short", 8) == "short"
+    assert legible("much too long", 8) == "much to…"
+    assert legible("two\n lines", 20) == "two lines"
+    assert legible("収入 in yen", 20) == "·· in yen"
+    assert legible("größe", 20) == "größe"
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "texts"),
+    [
+        (17, 90, ["17", "53.5", "90"]),
+        (0, 99_999, ["0", "50,000", "99,999"]),
+        (-2_000_000, 2_000_000, ["-2M", "0", "2M"]),
+        (0, 4_000_000_000, ["0", "2G", "4G"]),
+    ],
+)
+def test_numbers_are_short(lower, upper, texts):
+    assert [at(Integer(name="n", lower=lower, upper=upper), unit) for unit in (0, 0.5, 1)] == texts
+
+
+def test_what_stands_between_backticks_is_code_and_nothing_else_is_markup():
+    assert coded("`noisegate plan` says <b>, `") == "<code>noisegate plan</code> says &lt;b&gt;, `"
+
+
+def test_small_numbers_keep_their_digits():
+    assert at(Continuous(name="x", lower=0.0, upper=0.25), 0.5) == "0.125"
+
+
+def test_dates_and_moments_are_days():
+    day = Date(name="d", lower=date(1899, 12, 31), upper=date(1900, 1, 10))
+    assert [at(day, unit) for unit in (0, 0.5, 1)] == ["1899-12-31", "1900-01-05", "1900-01-10"]
+    moment = Datetime(name="t", lower=datetime(2020, 1, 1, tzinfo=UTC), upper=datetime(2020, 1, 3, tzinfo=UTC))
+    assert at(moment, 0.5) == "2020-01-02"

@@ -1,0 +1,123 @@
+"""The two pages: what they say, what they follow from, and where they are refused."""
+
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from noisegate import Schema, load, report, synthesize
+from noisegate.errors import DataError, ModelError, OptionError
+from noisegate.privacy.tradeoff import tradeoff
+from noisegate.schema import Boolean
+from noisegate_evaluate import CAVEAT
+
+from .conftest import FEW, SCHEMA, rows
+
+
+def text(page):
+    return " ".join(re.sub(r"<[^>]+>", " ", page.read_text("utf-8")).split())
+
+
+def test_the_public_page_follows_from_the_model_alone(model, pages, tmp_path):
+    folder = model.save(tmp_path / "model")
+    made = [
+        report(folder, out=tmp_path / "alone"),
+        report(load(folder), out=tmp_path / "loaded", test=rows(7, 50)),
+        report(str(folder), out=tmp_path / "other", test=rows(8, 90), train=rows(9, 60)),
+    ]
+    assert {one.public.read_bytes() for one in made} == {pages.public.read_bytes()}
+    assert made[0].private is made[0].evaluation is None
+    assert made[1].private.read_bytes() != made[2].private.read_bytes()
+
+
+def test_the_private_page_is_the_same_when_it_is_made_again(model, pages, tmp_path):
+    again = report(model, out=tmp_path / "again", test=rows(1), train=rows(0))
+    assert again.private.read_bytes() == pages.private.read_bytes()
+    assert again.evaluation.to_json() == pages.evaluation.to_json()
+
+
+def test_the_public_page_says_what_is_promised_and_what_was_asked(model, pages):
+    shown, certificate = text(pages.public), model.certificate
+    right = tradeoff(certificate).right
+    assert 0.5 < right < 1
+    assert f"at most {-int(-100 * right // 1)} of 100" in shown
+    assert certificate.digest() in shown
+    assert "(2, 1e-05)-differential privacy" in shown
+    for event in certificate.events:
+        assert event.name in shown
+    assert "noisegate verify MODEL" in shown
+    assert "booked in no ledger" in shown
+    assert CAVEAT not in shown
+
+
+def test_the_private_page_says_so_first_and_last(pages):
+    shown = text(pages.private)
+    assert shown.index("Private: do not publish") < shown.index("Synthetic against real", 60)
+    assert shown.endswith(CAVEAT)
+    assert "equal to one of them in every value" in shown
+
+
+@pytest.mark.parametrize(("columns", "kinds"), [(200, ["public"]), (40, ["public", "private"])])
+def test_every_column_is_there_however_many_there_are(tmp_path, columns, kinds):
+    names = [f"column number {place}" for place in range(columns)]
+    schema = Schema(tuple(Boolean(name=name) for name in names))
+    table = pa.table({name: [place % (number + 2) == 0 for place in range(60)] for number, name in enumerate(names)})
+    model = synthesize(table, schema=schema, epsilon=1.0, pairs="none", **FEW)
+    pages = report(model, out=tmp_path / "wide", test=table if "private" in kinds else None)
+    for kind in kinds:
+        page = getattr(pages, kind)
+        assert page.stat().st_size < 5e6
+        headings = re.findall(r"<h3>(.*?)</h3>", page.read_text("utf-8"))
+        assert set(names) <= set(headings)
+
+
+def test_counts_that_the_fit_did_not_see_score_the_copy_in_public(model, tmp_path):
+    assert "did not see" not in text(report(model, out=tmp_path / "without").public)
+    bought = synthesize(rows(0), schema=SCHEMA, epsilon=50.0, report_share=0.3, **FEW)
+    assert "unfitted" in {event.name for event in bought.certificate.events}
+    shown = text(report(bought.save(tmp_path / "model"), out=tmp_path / "pages").public)
+    agree, cells = map(int, re.search(r"(\d+) of (\d+) cells agree within noise and draw, where", shown).groups())
+    # Four cells of age, five of a number that may be missing, four levels, four of dates: each with two classes.
+    assert cells == 2 * (4 + 5 + 4 + 4)
+    assert cells / 4 < agree <= cells
+
+
+def test_without_training_records_there_is_no_look_for_copies(model, tmp_path):
+    shown = text(report(model, out=tmp_path / "pages", test=rows(1)).private)
+    assert "Were records copied?" not in shown
+    assert "ceiling" not in shown
+
+
+def test_what_cannot_be_done_is_refused_before_anything_is_written(model, tmp_path):
+    folder = model.save(tmp_path / "model")
+    before = sorted(folder.iterdir())
+    with pytest.raises(OptionError, match="train without test"):
+        report(model, out=tmp_path / "pages", train=rows(0))
+    with pytest.raises(OptionError, match="is a model folder, which is made to be handed on"):
+        report(model, out=folder, test=rows(1))
+    with pytest.raises(DataError, match="age"):
+        report(model, out=tmp_path / "pages", test=pa.table({"x": [1]}))
+    with pytest.raises(ModelError, match="does not exist"):
+        report(tmp_path / "none", out=tmp_path / "pages")
+    with pytest.raises(OptionError, match="model=dict: expected the path"):
+        report({}, out=tmp_path / "pages")
+    with pytest.raises(OptionError, match="cannot be written"):
+        report(model, out=tmp_path / "none" / "pages")
+    assert sorted(folder.iterdir()) == before
+    assert not (tmp_path / "pages").exists()
+
+
+def test_a_page_in_the_model_folder_does_not_hide_that_it_holds(model, tmp_path):
+    folder = model.save(tmp_path / "model")
+    assert report(folder, out=folder).public == folder / "public.html"
+    assert load(folder).certificate.check() <= 2.0
+
+
+def test_a_classifier_has_a_public_page_and_no_private_one(tmp_path):
+    folder = Path(__file__).parents[3] / "golden" / "models" / "llm"
+    shown = text(report(folder, out=tmp_path / "pages").public)
+    assert "A classifier that was trained under differential privacy" in shown
+    assert "Single columns" not in shown
+    with pytest.raises(OptionError, match="a classifier draws no records"):
+        report(folder, out=tmp_path / "pages", test=rows(1))

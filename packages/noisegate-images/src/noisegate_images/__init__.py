@@ -1,0 +1,1 @@
+"""Images: the default method for them, its generators, and the readers of private images."""

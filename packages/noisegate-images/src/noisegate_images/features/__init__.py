@@ -1,0 +1,1 @@
+"""Features; see the package."""

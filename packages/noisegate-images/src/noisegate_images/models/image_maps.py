@@ -1,0 +1,72 @@
+"""Public maps of images, by the few numbers that they are drawn from: so a model can keep them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+
+from noisegate.schema.pixels import ImageShape
+from noisegate_images.features.fourier import RandomFourier, draw_points
+from noisegate_images.features.orientation import Orientations, OrientedFourier
+from noisegate_images.features.wavelets import WaveletFourier, Wavelets
+
+if TYPE_CHECKING:
+    from noisegate_images.features.encoded import EncodedFourier
+
+Seen: TypeAlias = Literal["pixels", "orientations", "wavelets", "strokes"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageMap:
+    """Random Fourier features of what is seen in an image.
+
+    Attributes:
+        seen: Pixels, gradient orientations, wavelet energies, or what the encoder of drawn signs gives.
+        image: Shape of the images.
+        count: Random frequencies.
+        length_scale: Of the kernel.
+        seed: Of the frequencies.
+        cell: Of orientations; see `Orientations`.
+        directions: Of orientations.
+        damping: Of orientations.
+        sha256: What the file of the encoder hashes to.
+    """
+
+    seen: Seen
+    image: ImageShape
+    count: int
+    length_scale: float
+    seed: int
+    cell: int = 4
+    directions: int = 8
+    damping: float | None = None
+    sha256: str | None = None
+
+    def feature_map(self) -> RandomFourier | OrientedFourier | WaveletFourier | EncodedFourier:
+        """Returns the map; a `UserError` if its encoder is not the one in the package."""
+        draw = partial(draw_points, count=self.count, length_scale=self.length_scale, seed=self.seed)
+        if self.seen == "pixels":
+            return draw(self.image.size)
+        if self.seen == "orientations":
+            of = Orientations(image=self.image, cell=self.cell, directions=self.directions, damping=self.damping)
+            return OrientedFourier(orientations=of, fourier=draw(of.size))
+        if self.seen == "wavelets":
+            energies = Wavelets(image=self.image)
+            return WaveletFourier(wavelets=energies, fourier=draw(energies.size))
+        from noisegate_images.features.encoded import EncodedFourier
+        from noisegate_images.features.perceptual import Perceptual
+        from noisegate_images.models.activations import chosen_activations
+        from noisegate_images.networks.named import STROKES, load_network
+
+        activations = chosen_activations(load_network(STROKES, None, self.sha256), (), self.image, pool=False)
+        return EncodedFourier(encoding=Perceptual(activations=activations), fourier=draw(activations.dim))
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the numbers."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        """Returns what `to_json` gave."""
+        return cls(**{**data, "image": ImageShape(**data["image"])})

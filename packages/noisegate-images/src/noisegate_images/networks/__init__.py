@@ -1,0 +1,1 @@
+"""Networks; see the package."""

@@ -1,0 +1,247 @@
+"""A small decoder of images: a feature of an encoder and noise in, one image out, in one pass.
+
+A linear layer to the smallest picture, then a 3 x 3 convolution to four times the channels for each doubling, which
+become 2 x 2 pixels (Shi et al., CVPR 2016); the last one repeats pixels and then convolves, as sub-pixels left a
+chequered pattern. Feature and noise come in at every size, as gain and bias after batch normalisation, as in an
+instance-conditioned GAN (Casanova et al., NeurIPS 2021). In evaluation mode, in which it is sampled, an image is a
+function of its own feature and noise.
+
+The weights in the package were trained on CIFAR-10 (Krizhevsky 2009) with the encoder in the package. On one thread,
+with the images as Parquet files in a folder, this makes the same file again::
+
+    OMP_NUM_THREADS=1 noisegate pretrain decoder cifar10/train.parquet --device cpu --out decoder_cifar10.safetensors
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, astuple, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+from noisegate.devices import seeded
+from noisegate.errors import ModelError, OptionError
+from noisegate.schema.pixels import ImageShape
+from noisegate_images.networks.weights import check_sizes, read_weights
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+FORMAT = "noisegate-decoder-1"
+"""Stands in the file of a decoder; another number for another architecture."""
+
+SHIPPED = "decoder_cifar10.safetensors"
+SHIPPED_SHA256 = "8dba1d835a2637f342d73d54ffbf96c0cab6de50baf6b3462e6224017fc03e0a"
+
+_WIDTHS = (160, 160, 160, 96, 48, 32)  # channels at every size, the last ones of them
+_LEAST, _MOST = 4, 8  # height and width of the smallest picture, in pixels
+_NOISE_GAIN = 2.0  # with 1, the first trials hardly looked at the noise
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecoderDesign:
+    """What a decoder is made of, and what it was made for.
+
+    Attributes:
+        shape: Of the images.
+        features: Length of a feature.
+        latent: Length of the noise.
+        channels: At every size, from the smallest picture to the image.
+        encoder: SHA-256 of the weights of the encoder that the features are of.
+        layer: The encoder's layer; its activations are averaged over the picture and scaled to length 1.
+
+    Raises:
+        OptionError: if such images cannot be halved often enough, or a number is not positive.
+    """
+
+    shape: ImageShape
+    features: int
+    latent: int
+    channels: tuple[int, ...]
+    encoder: str
+    layer: str
+
+    def __post_init__(self) -> None:
+        widths = {f"channels[{place}]": width for place, width in enumerate(self.channels)}
+        check_sizes("a decoder", features=self.features, latent=self.latent, **widths)
+        scale = 1 << max(len(self.channels) - 1, 0)
+        if not self.channels or self.shape.height % scale or self.shape.width % scale:
+            raise OptionError(
+                f"images of {self.shape} cannot be doubled to from {len(self.channels)} sizes; height and width must "
+                f"be multiples of {scale}."
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns what `from_json` takes."""
+        return asdict(self) | {"shape": list(astuple(self.shape)), "channels": list(self.channels)}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        """Returns the design that `to_json` gave.
+
+        Raises:
+            KeyError, TypeError, ValueError, UserError: if it is none.
+        """
+        height, width, channels = values["shape"]
+        shape = ImageShape(height=height, width=width, channels=channels)
+        return cls(**{**values, "shape": shape, "channels": tuple(values["channels"])})
+
+
+def default_channels(shape: ImageShape) -> tuple[int, ...]:
+    """Returns the channels at every size of a decoder of such images, so that it starts with 4 to 7 pixels.
+
+    Raises:
+        OptionError: if no number of doublings leads to such images.
+    """
+    for sizes in range(1, len(_WIDTHS) + 1):
+        scale = 1 << (sizes - 1)
+        sides = (shape.height / scale, shape.width / scale)
+        if all(side.is_integer() and _LEAST <= side < _MOST for side in sides):
+            return _WIDTHS[-sizes:]
+    raise OptionError(
+        f"images of {shape}: a decoder doubles 4 to 7 pixels some times, as to 28, 32, 64 or 128; resize the images."
+    )
+
+
+class Modulation(nn.Module):
+    """Batch normalisation with a gain and a bias from feature and noise, of length `inputs` together, then ReLU."""
+
+    def __init__(self, channels: int, inputs: int) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm2d(channels, affine=False)
+        self.linear = nn.Linear(inputs, 2 * channels)
+        nn.init.normal_(self.linear.weight, std=0.02)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(
+        self, activations: Float[Tensor, "rows c h w"], inputs: Float[Tensor, "rows inputs"]
+    ) -> Float[Tensor, "rows _ _ _"]:
+        """Returns activations of the same shape."""
+        gain, bias = self.linear(inputs)[:, :, None, None].chunk(2, dim=1)
+        return torch.relu(self.norm(activations) * (1 + gain) + bias)
+
+
+class Doubling(nn.Module):
+    """A 3 x 3 convolution to twice the height and width: to four times the channels, or of repeated pixels."""
+
+    def __init__(self, entering: int, channels: int, *, repeat: bool) -> None:
+        super().__init__()
+        self.repeat = repeat
+        self.convolution = nn.Conv2d(entering, channels if repeat else 4 * channels, 3, padding=1)
+        if not repeat:
+            with torch.no_grad():
+                # The four pixels that come of one start equal.
+                self.convolution.weight.copy_(self.convolution.weight[::4].repeat_interleave(4, dim=0))
+
+    def forward(self, images: Float[Tensor, "rows c h w"]) -> Float[Tensor, "rows _ _ _"]:
+        """Returns (rows, channels, 2 height, 2 width)."""
+        if self.repeat:
+            repeated: Tensor = self.convolution(nn.functional.interpolate(images, scale_factor=2.0))
+            return repeated
+        return nn.functional.pixel_shuffle(self.convolution(images), 2)
+
+
+class DecoderNetwork(nn.Module):
+    """The network of a design."""
+
+    centre: Tensor
+
+    def __init__(self, design: DecoderDesign) -> None:
+        super().__init__()
+        self.design = design
+        inputs, widths, scale = design.features + design.latent, design.channels, 1 << (len(design.channels) - 1)
+        self._start = (widths[0], design.shape.height // scale, design.shape.width // scale)
+        self.first = nn.Linear(inputs, widths[0] * self._start[1] * self._start[2])
+        self.doublings = nn.ModuleList(
+            Doubling(wide, narrow, repeat=place == len(widths) - 2)
+            for place, (wide, narrow) in enumerate(pairwise(widths))
+        )
+        self.modulations = nn.ModuleList(Modulation(width, inputs) for width in widths)
+        self.last = nn.Conv2d(widths[-1], design.shape.channels, 3, padding=1)
+        self.register_buffer("centre", torch.zeros(design.features))
+
+    def forward(
+        self, features: Float[Tensor, "rows features"], noise: Float[Tensor, "rows latent"]
+    ) -> Float[Tensor, "rows _ _ _"]:
+        """Returns intensities in [0, 1], (rows, channels, height, width).
+
+        Args:
+            features: Of length 1, (rows, features).
+            noise: Standard normal, (rows, latent).
+        """
+        spread = self.design.features**0.5  # brings the entries of a vector of length 1 to the size of the noise's
+        inputs = torch.cat([(features - self.centre) * spread, noise * _NOISE_GAIN], dim=1)
+        images = self.first(inputs).unflatten(1, self._start).contiguous(memory_format=torch.channels_last)
+        images = self.modulations[0](images, inputs)
+        for doubling, modulation in zip(self.doublings, list(self.modulations)[1:], strict=True):
+            images = modulation(doubling(images), inputs)
+        result: Tensor = self.last(images).sigmoid()
+        return result
+
+
+def build_decoder(design: DecoderDesign, *, seed: int) -> DecoderNetwork:
+    """Returns a decoder with fresh weights from a public seed, in float32 on the CPU."""
+    with seeded(seed):
+        return DecoderNetwork(design).to(memory_format=torch.channels_last)
+
+
+def decoder_bytes(network: DecoderNetwork) -> bytes:
+    """Returns the file of a decoder: its design, and its weights in float16; the same bytes for the same weights."""
+    described = json.dumps({"format": FORMAT, **network.design.to_json()}, sort_keys=True)
+    # One entry of metadata only: safetensors writes several in any order.
+    return safetensors.torch.save(decoder_tensors(network), metadata={"decoder": described})
+
+
+def decoder_tensors(network: DecoderNetwork) -> dict[str, Tensor]:
+    """Returns the weights in float16, as the file has them."""
+    weights = network.state_dict().items()
+    return {name: value.detach().to(torch.float16).contiguous() for name, value in weights if _is_weight(name)}
+
+
+def _is_weight(name: str) -> bool:
+    """How many batches the normalisation has seen is not used."""
+    return not name.endswith("num_batches_tracked")
+
+
+def decoder_from(design: DecoderDesign, tensors: Mapping[str, Tensor]) -> DecoderNetwork:
+    """Returns a frozen decoder in evaluation mode, in float32 on the CPU.
+
+    Raises:
+        RuntimeError: if the tensors are not those of such a decoder.
+    """
+    network = build_decoder(design, seed=0)
+    counters = {name: value for name, value in network.state_dict().items() if not _is_weight(name)}
+    network.load_state_dict({name: value.to(torch.float32) for name, value in tensors.items()} | counters)
+    return network.requires_grad_(False).eval()
+
+
+def read_decoder(path: Path | None = None, *, sha256: str | None = None) -> tuple[DecoderNetwork, str]:
+    """Returns a frozen decoder, as `decoder_from` does, and the SHA-256 of its file, the one in the package by default.
+
+    Raises:
+        ModelError: if there is no such file, or it is another one than `sha256` says, or no decoder.
+    """
+    if path is None and sha256 is None:
+        sha256 = SHIPPED_SHA256
+    content, digest = read_weights(path, SHIPPED, "decoder", sha256)
+    try:
+        tensors, described = safetensors.torch.load(content), _described(content)
+        return decoder_from(DecoderDesign.from_json(described), tensors), digest
+    except (safetensors.SafetensorError, RuntimeError, KeyError, TypeError, ValueError, OptionError) as error:
+        raise ModelError(f"decoder {path or SHIPPED}: no file of `noisegate pretrain decoder` ({error}).") from None
+
+
+def _described(content: bytes) -> dict[str, Any]:
+    """Returns the design in the header of a safetensors file, which begins with its length in eight bytes."""
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    described: dict[str, Any] = json.loads(header.get("__metadata__", {}).get("decoder", "{}"))
+    if described.pop("format", None) != FORMAT:
+        raise ValueError(f"the file is none of the format {FORMAT}")
+    return described

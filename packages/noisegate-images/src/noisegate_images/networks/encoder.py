@@ -1,0 +1,183 @@
+"""A small convolutional encoder of images, grey or colour: what perceptual features are made of by default.
+
+Seven convolutions, each with its ReLU, a stride and two poolings: an eighth of the height and width is left. It is
+trained to tell public images apart (`noisegate_papers.contrib.pretraining.encoder`) with batch normalisation, which is
+then folded into the convolutions: what is used has no layer that could mix the rows of a batch, in whatever mode.
+
+The weights in the package were trained on CIFAR-10 (Krizhevsky 2009). On one thread, with the images as Parquet files
+in a folder, this makes the same file again::
+
+    OMP_NUM_THREADS=1 noisegate pretrain encoder cifar10/train.parquet --out weights_cifar10.safetensors
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+from noisegate.devices import seeded
+from noisegate.errors import ModelError
+from noisegate_images.networks.weights import read_weights
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+FORMAT = "noisegate-encoder-1"
+"""Stands in the file of an encoder; another number for another architecture."""
+
+SHIPPED = "weights_cifar10.safetensors"
+SHIPPED_SHA256 = "d60ab144ef28974f891d8444454db20fbcb06a9e13b1d66ee73d48fd9fb40a34"
+
+LAYERS = ("early", "middle", "late", "last")
+"""Modules whose outputs are features: after the ReLU, at a half, a quarter, a quarter and an eighth of the size."""
+
+SIDE = 32
+"""Pixels that an image is brought down to: larger ones are averaged over blocks, 64 over 2 x 2 and 256 over 8 x 8."""
+
+WIDTH = 144
+"""Channels of the last layers."""
+
+_HEAD = "head."
+
+
+class Unit(nn.Module):
+    """A convolution with its ReLU; in between batch normalisation instead of biases, as long as it is trained."""
+
+    def __init__(self, entering: int, channels: int, *, kernel: int = 3, stride: int = 1, trained: bool) -> None:
+        super().__init__()
+        self.convolution = nn.Conv2d(entering, channels, kernel, stride, padding=1, bias=not trained)
+        self.norm = nn.BatchNorm2d(channels) if trained else nn.Identity()
+
+    def forward(self, images: Float[Tensor, "rows c h w"]) -> Float[Tensor, "rows _ _ _"]:
+        """Returns activations, (rows, channels, height, width)."""
+        activations: Tensor = self.norm(self.convolution(images))
+        return activations.relu()
+
+
+class Residual(nn.Module):
+    """Two units around which the input is led past."""
+
+    def __init__(self, channels: int, *, trained: bool) -> None:
+        super().__init__()
+        self.first = Unit(channels, channels, trained=trained)
+        self.second = Unit(channels, channels, trained=trained)
+
+    def forward(self, images: Float[Tensor, "rows c h w"]) -> Float[Tensor, "rows _ _ _"]:
+        """Returns activations of the same shape."""
+        activations: Tensor = images + self.second(self.first(images))
+        return activations
+
+
+class Encoder(nn.Module):
+    """The network, in the form that is trained or the one that is used; `LAYERS` names what it is used for."""
+
+    def __init__(self, *, trained: bool = False) -> None:
+        super().__init__()
+        self.stem = Unit(3, 48, kernel=4, stride=2, trained=trained)
+        self.early = Unit(48, 64, trained=trained)
+        self.middle = Residual(64, trained=trained)
+        self.late = Unit(64, WIDTH, trained=trained)
+        self.last = Residual(WIDTH, trained=trained)
+
+    def forward(self, images: Float[Tensor, "rows c h w"]) -> Float[Tensor, "rows _ _ _"]:
+        """Returns the last activations, (rows, 144, height / 8, width / 8).
+
+        Images have intensities in [0, 1], (rows, 1 or 3 channels, height, width), at least 8 pixels either way.
+        """
+        # Public constants instead of the mean of some data set: intensities run from -2 to 2.
+        images = (images - 0.5) * 4
+        if images.shape[1] == 1:
+            images = images.expand(-1, 3, -1, -1)
+        blocks = max(1, min(images.shape[2:]) // SIDE)
+        if blocks > 1:
+            images = nn.functional.avg_pool2d(images, blocks)
+        half = self.early(self.stem(images.contiguous(memory_format=torch.channels_last)))
+        quarter = self.late(self.middle(nn.functional.max_pool2d(half, 2)))
+        activations: Tensor = self.last(nn.functional.max_pool2d(quarter, 2))
+        return activations
+
+
+def build_encoder(*, seed: int) -> Encoder:
+    """Returns an encoder in the form that is trained, with fresh weights, in float32 on the CPU."""
+    with seeded(seed):
+        return Encoder(trained=True).to(memory_format=torch.channels_last)
+
+
+def folded(encoder: Encoder) -> Encoder:
+    """Returns the encoder that gives what `encoder` gives in evaluation mode, without batch normalisation."""
+    result = Encoder()
+    units = {name: module for name, module in encoder.named_modules() if isinstance(module, Unit)}
+    with torch.no_grad():
+        for name, target in result.named_modules():
+            if not isinstance(target, Unit):
+                continue
+            unit, norm = units[name], units[name].norm
+            assert isinstance(norm, nn.BatchNorm2d) and norm.running_var is not None and norm.running_mean is not None
+            scale = norm.weight / (norm.running_var + norm.eps).sqrt()
+            target.convolution.weight.copy_(unit.convolution.weight * scale[:, None, None, None])
+            assert target.convolution.bias is not None
+            target.convolution.bias.copy_(norm.bias - norm.running_mean * scale)
+    return _frozen(result)
+
+
+def save_encoder(encoder: Encoder, head: nn.Linear, path: Path) -> str:
+    """Writes a folded encoder and the classifier that it was trained with, in float16; returns the file's SHA-256."""
+    tensors = encoder.state_dict() | {f"{_HEAD}{name}": value for name, value in head.state_dict().items()}
+    halves = {name: value.detach().to(torch.float16).contiguous() for name, value in tensors.items()}
+    content = safetensors.torch.save(halves, metadata={"format": FORMAT})
+    path.write_bytes(content)
+    return hashlib.sha256(content).hexdigest()
+
+
+def load_encoder(path: Path | None = None, *, sha256: str | None = None) -> Encoder:
+    """Returns a frozen encoder in evaluation mode, in float32 on the CPU; the one in the package by default.
+
+    Raises:
+        ModelError: if there is no such file, or it is another one than `sha256` says, or no encoder.
+    """
+    encoder = Encoder()
+    weights = _tensors(path, sha256)
+    try:
+        encoder.load_state_dict({name: value for name, value in weights.items() if not name.startswith(_HEAD)})
+    except RuntimeError as error:
+        raise ModelError(f"{path}: the tensors are not those of an encoder ({error}).") from None
+    return _frozen(encoder)
+
+
+def load_head(path: Path | None = None, *, sha256: str | None = None) -> nn.Linear:
+    """Returns the classifier that an encoder was trained with, on the mean of its last activations; see `classify`.
+
+    Raises:
+        ModelError: if there is no such file, or it is another one or has no classifier.
+    """
+    weights = {name.removeprefix(_HEAD): value for name, value in _tensors(path, sha256).items() if _HEAD in name}
+    if set(weights) != {"weight", "bias"} or weights["weight"].shape[1] != WIDTH:
+        raise ModelError(f"{path}: there is no classifier in this encoder.")
+    head = nn.Linear(WIDTH, len(weights["bias"]))
+    head.load_state_dict(weights)
+    return head.requires_grad_(False)
+
+
+def classify(encoder: Encoder, head: nn.Linear, images: Float[Tensor, "rows c h w"]) -> Float[Tensor, "rows classes"]:
+    """Returns logits of the public classes, (rows, classes)."""
+    logits: Tensor = head(encoder(images).mean(dim=(2, 3)))
+    return logits
+
+
+def _frozen(encoder: Encoder) -> Encoder:
+    return encoder.to(memory_format=torch.channels_last).requires_grad_(False).eval()
+
+
+def _tensors(path: Path | None, sha256: str | None) -> dict[str, Tensor]:
+    content, _ = read_weights(path, SHIPPED, "encoder", SHIPPED_SHA256 if path is None else sha256)
+    try:
+        tensors = safetensors.torch.load(content)
+    except safetensors.SafetensorError as error:
+        raise ModelError(f"encoder {path}: no safetensors file ({error}).") from None
+    return {name: value.to(torch.float32) for name, value in tensors.items()}

@@ -1,0 +1,227 @@
+"""Frozen networks by name: the encoders of the package, or one of torchvision or timm with weights that lie on disk.
+
+Nothing is ever downloaded: who can see the network traffic of a private run would learn of it, and weights that change
+between two runs would change what was released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import torch
+from torch import nn
+
+from noisegate.devices import seeded
+from noisegate.errors import ModelError, OptionError, require
+from noisegate_images.networks import strokes
+from noisegate_images.networks.encoder import LAYERS, SHIPPED_SHA256, load_encoder
+from noisegate_images.networks.weights import check_digest, file_digest
+
+ENCODER, STROKES = "encoder", "strokes"
+
+Channels = tuple[float, float, float]
+IMAGENET: tuple[Channels, Channels] = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+_SHORTCUT = "downsample"  # what torchvision and timm call the part that leads past a block
+_SHORT_DIGEST = 8  # hexadecimal digits of SHA-256 at the end of torchvision's file names
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FrozenNetwork:
+    """A public network with its weights.
+
+    Attributes:
+        module: In evaluation mode, in float32 on the CPU; takes colour images.
+        layers: Modules that are taken where none are asked for.
+        nonnegative: Those of its modules that give no negative number.
+        mean: What is taken off the intensities of each channel before.
+        std: What they are then divided by.
+        sha256: Of the file of its weights.
+    """
+
+    module: nn.Module
+    layers: tuple[str, ...]
+    nonnegative: frozenset[str]
+    mean: Channels
+    std: Channels
+    sha256: str
+
+
+@lru_cache(maxsize=2)
+def load_network(name: str, weights: str | None = None, sha256: str | None = None) -> FrozenNetwork:
+    """Returns the network called `name`; the same object for the same arguments.
+
+    Args:
+        name: "encoder", or "strokes", of drawings; "torchvision:NAME" or "timm:NAME"; or "inception:v3", the last
+            pooling layer of the network of Fréchet distances.
+        weights: File of its weights, for torchvision and timm a state dict as .pth or .safetensors. Without one: the
+            encoder's from the package; torchvision's default weights, if they lie where torch keeps downloads.
+        sha256: What the file must hash to. Required with `weights`.
+
+    Raises:
+        OptionError: if there is no such network, or something is missing; it says what, and where to put it.
+        ModelError: if the file is another one, or does not fit the network.
+        MissingExtraError: if torchvision or timm is not installed.
+    """
+    source, _, model = name.partition(":")
+    if name in _PACKAGED:
+        return _PACKAGED[name](None if weights is None else Path(weights), sha256)
+    if not model or source not in {*_SOURCES, *_ELSEWHERE}:
+        raise OptionError(
+            f"network={name!r} is not known; give 'encoder', 'strokes', 'torchvision:NAME' or 'timm:NAME', as in "
+            "'torchvision:vgg19'."
+        )
+    if source in _SOURCES:
+        return _SOURCES[source](model, weights, sha256)
+    module, _, function = _ELSEWHERE[source].partition(":")
+    network: FrozenNetwork = getattr(import_module(module), function)(model, weights, sha256)
+    return network
+
+
+def _encoder(path: Path | None, sha256: str | None) -> FrozenNetwork:
+    digest = _known(ENCODER, path, sha256, SHIPPED_SHA256)
+    return _plain(load_encoder(path, sha256=sha256), LAYERS, frozenset(LAYERS), digest)
+
+
+def _strokes(path: Path | None, sha256: str | None) -> FrozenNetwork:
+    digest = _known(STROKES, path, sha256, strokes.SHIPPED_SHA256)
+    return _plain(strokes.load_strokes(path, sha256=sha256), (strokes.LAYER,), frozenset(), digest)
+
+
+def _known(network: str, path: Path | None, sha256: str | None, shipped: str) -> str:
+    """Returns the digest of the file of a network of ours: of `path`, or of the one in the package."""
+    if path is not None:
+        return _check_digest(path, sha256)
+    if sha256 not in (None, shipped):
+        raise ModelError(
+            f"network={network!r} with sha256={sha256!r}: the {network} of this version is another one "
+            f"({shipped}); install the version that was used, or give the file with weights=."
+        )
+    return shipped
+
+
+def _plain(module: nn.Module, layers: tuple[str, ...], nonnegative: frozenset[str], sha256: str) -> FrozenNetwork:
+    mean, std = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
+    return FrozenNetwork(module=module, layers=layers, nonnegative=nonnegative, mean=mean, std=std, sha256=sha256)
+
+
+_PACKAGED: dict[str, Callable[[Path | None, str | None], FrozenNetwork]] = {ENCODER: _encoder, STROKES: _strokes}
+
+
+def _torchvision(model: str, weights: str | None, sha256: str | None) -> FrozenNetwork:
+    require("torchvision", "network='torchvision:…'")
+    from torchvision import models
+
+    if model not in models.list_models(module=models):
+        raise OptionError(f"network='torchvision:{model}': torchvision has no such model for classifying images.")
+    path = _downloaded(model, models.get_model_weights(model).DEFAULT.url) if weights is None else Path(weights)
+    found = _check_short_digest(path) if weights is None and sha256 is None else _check_digest(path, sha256)
+    # These two would otherwise be built without the part that their weights have.
+    whole = {"aux_logits": True, "init_weights": False} if model in ("googlenet", "inception_v3") else {}
+    # A network that was trained on other labels has another head, which is not looked at.
+    classes = {} if weights is None else _classes_of(path)
+    with seeded(0):
+        module = models.get_model(model, weights=None, **whole, **classes)
+    return _loaded(module, path, found, *IMAGENET)
+
+
+def _classes_of(path: Path) -> dict[str, int]:
+    """Returns how many labels a network with a last layer "fc" tells apart; nothing for others and broken files."""
+    try:
+        head = load_state(path).get("fc.weight")
+    except Exception:  # what is wrong with the file is said when it is read into the network
+        return {}
+    return {} if head is None else {"num_classes": len(head)}
+
+
+def _timm(model: str, weights: str | None, sha256: str | None) -> FrozenNetwork:
+    require("timm", "network='timm:…'")
+    import timm
+
+    if not timm.is_model(model):
+        raise OptionError(f"network='timm:{model}': timm has no such model.")
+    if weights is None:
+        raise OptionError(
+            f"network='timm:{model}' needs weights=FILE and sha256=DIGEST: download the weights yourself, and look at "
+            "what you got; nothing is downloaded here."
+        )
+    found = _check_digest(Path(weights), sha256)
+    with seeded(0):
+        module = timm.create_model(model, pretrained=False)
+    public: dict[str, Any] = getattr(module, "pretrained_cfg")  # noqa: B009 - a module says it is a tensor
+    return _loaded(module, Path(weights), found, tuple(public["mean"]), tuple(public["std"]))
+
+
+_SOURCES: dict[str, Callable[[str, str | None, str | None], FrozenNetwork]] = {
+    "torchvision": _torchvision,
+    "timm": _timm,
+}
+
+# By name, so that nothing of other libraries is imported before it is needed.
+_ELSEWHERE = {"inception": "noisegate_papers.contrib.encoders:load_inception"}
+
+
+def _loaded(module: nn.Module, path: Path, sha256: str, mean: Any, std: Any) -> FrozenNetwork:
+    try:
+        # Assigned and not copied: the large ones are in memory once.
+        module.load_state_dict(load_state(path), assign=True)
+    except Exception as error:  # torch raises whatever it likes for a file that is no state dict
+        raise ModelError(f"weights={str(path)!r} do not fit the network: {str(error).splitlines()[0]}") from None
+    return FrozenNetwork(
+        module=module.requires_grad_(False).eval(),
+        layers=feature_convolutions(module),
+        nonnegative=frozenset(),
+        mean=mean,
+        std=std,
+        sha256=sha256,
+    )
+
+
+def feature_convolutions(module: nn.Module) -> tuple[str, ...]:
+    """Returns all convolutions, whose outputs come before their ReLU, but for the 1 x 1 shortcuts of residual networks.
+
+    These are the layers of DP-MEPF: at 32 x 32 pixels 303,104 numbers of VGG-19, 47,104 of ResNet18 and 196,096 of
+    ResNet50, as in its Table 17. Its appendix D says "a kernel size greater than 1x1", which would be 44,544 of
+    ResNet50: the counts leave out the shortcuts alone, "downsample" in torchvision and timm.
+    """
+    found = ((name, part) for name, part in module.named_modules() if isinstance(part, nn.Conv2d))
+    return tuple(name for name, part in found if max(part.kernel_size) > 1 or _SHORTCUT not in name.split("."))
+
+
+def load_state(path: Path) -> dict[str, torch.Tensor]:
+    """Returns the state dict in a .pth or .safetensors file."""
+    if path.suffix == ".safetensors":
+        from safetensors.torch import load_file
+
+        return load_file(path)
+    state: dict[str, torch.Tensor] = torch.load(path, map_location="cpu", weights_only=True)
+    return state
+
+
+def _downloaded(model: str, url: str) -> Path:
+    """Returns where torch keeps what others have downloaded."""
+    path = Path(torch.hub.get_dir()) / "checkpoints" / Path(urlsplit(url).path).name
+    if not path.is_file():
+        raise OptionError(
+            f"network='torchvision:{model}' has no weights here, and nothing is downloaded. Put {path.name} from "
+            f"{url} at {path}, or give weights=FILE and sha256=DIGEST."
+        )
+    return path
+
+
+def _check_digest(path: Path, sha256: str | None) -> str:
+    what = f"weights={str(path)!r}"
+    return check_digest(file_digest(path, what), sha256, what)
+
+
+def _check_short_digest(path: Path) -> str:
+    """Returns the digest of a file of torchvision, which is in its name."""
+    found, named = file_digest(path, f"weights={str(path)!r}"), path.stem.rpartition("-")[2]
+    if len(named) != _SHORT_DIGEST or not found.startswith(named):
+        raise ModelError(f"weights={str(path)!r}: SHA-256 {found} is not the one in its name; get the file again.")
+    return found

@@ -1,0 +1,1 @@
+"""Training; see the package."""

@@ -1,0 +1,68 @@
+"""What released means of images can tell apart, in words: before anything is spent, and of a release.
+
+Three drawn sets of ten classes say what to expect (`benchmarks/images`): of how many others of the same set the nearest
+released mean is of their class, by the standard deviation of the noise on a class's mean. Real images lie anywhere
+between and beside them, so no word is better than "usable": look at the pictures.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from noisegate.tables.verdicts import rounded_up
+from noisegate.verdict import KEPT, Source, Verdict, Word
+
+# Standard deviations of the noise on a class's mean; shares that are right of simulated digits, of shapes, and of
+# classes with six signs each (8,000 images, pixels, orientations, wavelets and signs, 750 frequencies each, three draws
+# of the noise).
+_NOISE = (0.0015, 0.003, 0.006, 0.0125, 0.025, 0.05, 0.1, 0.2)
+_RIGHT = {
+    "drawn digits": (0.895, 0.894, 0.892, 0.880, 0.838, 0.697, 0.409, 0.186),
+    "shapes": (0.927, 0.927, 0.927, 0.921, 0.853, 0.700, 0.443, 0.189),
+    "classes with six signs each": (0.719, 0.715, 0.699, 0.646, 0.516, 0.310, 0.175, 0.119),
+}
+_WORDS: tuple[Word, ...] = ("usable", "rough")
+
+
+def image_verdict(noise: float, classes: int, records: float | None, source: Source) -> Verdict:
+    """Returns what to expect.
+
+    Args:
+        noise: Standard deviation of the noise on each coordinate of a class's sum.
+        classes: How many there are.
+        records: About how many there are; None for how many each word takes.
+        source: What says so.
+    """
+    needed = {word: rounded_up(noise * classes / _noise_for(KEPT[word])) for word in _WORDS}
+    figures = {"records_for": needed}
+    takes = ", ".join(f"{word} from {least:,}" for word, least in needed.items())
+    if records is None:
+        reason = f"it depends on the number of images: {takes}; noise with fewer"
+        return Verdict(word=None, source=source, reasons=(reason,), figures=figures)
+    on_mean = noise * classes / max(records, 1.0)
+    word: Word = next((word for word in _WORDS if _part_kept(on_mean) >= KEPT[word]), "noise")
+    told = ", ".join(f"{100 * share:.0f} of {what}" for what, share in _shares(on_mean))
+    reason = f"of about {round(records / classes):,} images a class, released means would know: of 100 others {told}"
+    better = next((one for one in _WORDS[: _WORDS.index(word) if word in _WORDS else 2]), None)
+    cures = () if better is None else (f"{better} with {needed[better]:,} images or more, or with a larger epsilon",)
+    return Verdict(word=word, source=source, reasons=(reason,), cures=cures, figures={**figures, "noise": on_mean})
+
+
+def _shares(noise: float) -> Iterator[tuple[str, float]]:
+    """Yields the share that is right of each drawn set."""
+    for what, shares in _RIGHT.items():
+        yield what, float(np.interp(math.log(noise), np.log(_NOISE), shares))
+
+
+def _part_kept(noise: float) -> float:
+    """Returns which part is right of what would be without noise, on average over the sets."""
+    return float(np.mean([share / max(_RIGHT[what]) for what, share in _shares(noise)]))
+
+
+def _noise_for(kept: float) -> float:
+    """Returns the noise at which that part is kept."""
+    parts = [_part_kept(noise) for noise in _NOISE]
+    return math.exp(float(np.interp(-kept, np.negative(parts), np.log(_NOISE))))

@@ -1,0 +1,387 @@
+"""Match a generator's mean features to released ones, and stop at the noise (DP-MERF, section 4).
+
+A release is read as a `Target`: class-wise mean embeddings, their noise, and label shares. `MomentMatching` is the loop
+that all such fits share: Adam, an exponential average of the weights, which is what is kept, and a look now and then at
+the distance on fresh noise vectors. `HalvesMatching` gives it a loss without bias;
+`noisegate_papers.training.perceptual_matching` has those of DP-MEPF.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from noisegate.devices import one_thread
+from noisegate.features.feature_map import Made, TorchForm
+from noisegate.models.checkpoint import FitState, joined, under
+from noisegate.privacy.release import Release
+from noisegate_images.models.generator import Generator
+from noisegate_images.models.image import settle
+from noisegate_images.training.adam import Adam, one_cycle
+from noisegate_images.training.fit import FitSettings, MomentSettings
+from noisegate_images.training.split_batch import SplitBatchLoss
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int64, Shaped
+
+Floats = npt.NDArray[np.float64]
+NO_COUNTERS: Mapping[str, Floats] = MappingProxyType({})
+MISFIT = 0.03
+"""Part of the signal's energy that a generator is taken to miss; chosen on simulated tables, see docs/choosing.md."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """Noisy class-wise mean embeddings.
+
+    Attributes:
+        means: For each block of features, (classes, dim).
+        noise_std: For each block, the standard deviation of the noise on each coordinate of a class's mean, (classes,).
+        weights: Estimated share of each class, non-negative, summing to 1.
+        records: Estimated number of records, at least 1.
+    """
+
+    means: Mapping[str, Floats]
+    noise_std: Mapping[str, Floats]
+    weights: Floats
+    records: float
+
+    @property
+    def present(self) -> npt.NDArray[np.int64]:
+        """Classes with any weight, which alone are sampled and fitted."""
+        return np.flatnonzero(self.weights > 0)
+
+
+def read_target(release: Release, *, counts: str, counters: Mapping[str, Floats] = NO_COUNTERS) -> Target:
+    """Returns the target that a release describes.
+
+    A class's noisy sum is divided by its noisy count (DP-MERF, equation 18). Counts are kept at one noise standard
+    deviation or more, so that a class lost in the noise stays harmless instead of being blown up. Where other sums
+    count as well (`counters`: u with u · v(r) = 1 for every record r, by query), they are means of all estimates,
+    weighted by inverse variances. Where the query `counts` was not asked, the number of records is public and stands in
+    the certificate.
+    """
+    if counts in release.values:
+        every = {counts: np.ones(1), **counters}
+        precisions = np.asarray([(release.noise_std[name] ** 2 * (u @ u)) ** -1 for name, u in every.items()])
+        estimates = np.stack([u @ release.values[name] for name, u in every.items()])
+        noisy, floor = precisions @ estimates / precisions.sum(), max(precisions.sum() ** -0.5, 1.0)
+    else:
+        noisy, floor = np.asarray([float(release.certificate.public.get("records") or 1)]), 1.0
+    safe, positive = np.maximum(noisy, floor), np.maximum(noisy, 0)
+    weights = positive / positive.sum() if positive.sum() > 0 else np.full(len(noisy), 1 / len(noisy))
+    blocks = [name for name in release.values if name != counts]
+    return Target(
+        means={name: release.values[name].T / safe[:, None] for name in blocks},
+        noise_std={name: release.noise_std[name] / safe for name in blocks},
+        weights=weights,
+        records=float(max(noisy.sum(), 1.0)),
+    )
+
+
+def missed_part(target: Target, discrepancy: float) -> float:
+    """Returns which part of the energy of released means, less their noise's, a generator misses that ends so far."""
+    squares = [
+        np.square(means / target.noise_std[name][:, None])[target.present] for name, means in target.means.items()
+    ]
+    coordinates = sum(block.size for block in squares)
+    signal = sum(float(block.sum()) for block in squares) - coordinates
+    return max(discrepancy - 1, 0.0) * coordinates / max(signal, 1.0)
+
+
+def class_weights(target: Target, power: float | None) -> Floats:
+    """Returns the weight of each present class's squared residual in noise standard deviations, 1 for the largest.
+
+    A residual of a class's released mean has two sources: noise, and what the generator never comes to match. In noise
+    standard deviations the first has variance 1, and the second grows with the class's signal: its variance is a part
+    of the signal-to-noise ratio. Weights are the inverse of their sum, so
+
+    - classes that stand out of the noise weigh alike in their means, whatever their share (DP-MERF, section 4.2; noise
+      standard deviations alone would weigh them by their squared share, and forget the small ones), and
+    - a class that the noise drowns weighs by its noise alone, and cannot drag the others along.
+
+    The ratio comes from released values alone: what all classes' means hold above their expected noise, squared. With
+    a `power` weights are the class's share to it instead. As a residual in noise standard deviations grows with the
+    share, 0 then weighs classes by the squares of their shares, and -2 weighs them alike.
+    """
+    if power is not None:
+        shares = target.weights[target.present]
+        return np.asarray((shares / (shares.max() if power > 0 else shares.min())) ** power)
+    dim = sum(means.shape[1] for means in target.means.values())
+    # Sums over coordinates, of a class's squared mean and of the precision that its size gives it.
+    energy, precision = np.zeros(len(target.present)), np.zeros(len(target.present))
+    for name, means in target.means.items():
+        of_block = target.noise_std[name][target.present] ** -2.0
+        energy += np.square(means[target.present]).sum(axis=1) * of_block
+        precision += means.shape[1] * of_block
+    signal = max(float((energy - dim).sum() / precision.sum()), 0.0)
+    variance = 1 + MISFIT * signal * precision / dim
+    return np.asarray(variance.min() / variance)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Discrepancy:
+    """The squared distance to the release over what its noise alone would leave, estimated on fresh noise vectors.
+
+    Both in noise standard deviations, all coordinates of all present classes alike: how the loss weighs classes does
+    not change what the noise explains. The value is unbiased, so it may be below zero; the error is its standard error.
+    """
+
+    value: float
+    error: float
+
+
+class MomentMatching(ABC):
+    """One fit of one generator, which is changed in place; a `noisegate.models.checkpoint.Resumable`.
+
+    `embeddings` are, for each block of the target, the mean features of what the generator gives.
+    """
+
+    settings: MomentSettings
+    beta1: ClassVar[float] = 0.9
+
+    def __init__(
+        self,
+        generator: Generator,
+        target: Target,
+        embeddings: Mapping[str, TorchForm],
+        settings: MomentSettings,
+        *,
+        seed: int,
+        device: torch.device,
+    ) -> None:
+        self.settings, self.steps, self._device, self.target = settings, settings.steps, device, target
+        self.generator = generator.to(device)
+        self.average = copy.deepcopy(self.generator).requires_grad_(False).eval()
+        numbered = {str(place): value for place, value in enumerate(self.generator.parameters())}
+        self._adam = Adam(numbered, learning_rate=1.0, beta1=self.beta1, slower=self._slower())
+        self.random = torch.Generator().manual_seed(seed)
+        self.step, self.discrepancy, self.at_noise = 0, math.inf, False
+        self._embeddings = {name: form.to(device) for name, form in embeddings.items()}
+        present = target.present
+        self._classes = torch.from_numpy(present)
+        self._means = {name: self._tensor(target.means[name][present].T) for name in embeddings}
+        # Residuals in noise standard deviations weigh blocks as maximum likelihood does.
+        self._precisions = {name: self._tensor(1 / target.noise_std[name][present]) for name in embeddings}
+        self._coordinates = sum(means.numel() for means in self._means.values())
+        self._parts: dict[str, nn.Module] = {"generator": self.generator, "average": self.average}
+        self._set_up(target)
+
+    @abstractmethod
+    def _set_up(self, target: Target) -> None:
+        """Makes what the loss needs."""
+
+    @abstractmethod
+    def _gradients(self) -> tuple[Tensor, ...]:
+        """Returns the gradients of the loss in the generator's parameters, on a fresh batch."""
+
+    @abstractmethod
+    def _batch(self, generator: Generator) -> tuple[Shaped[Tensor, "rows latent"], Int64[Tensor, " rows"]]:
+        """Returns fresh noise and labels, the same number of rows for every present class, one class after another."""
+
+    @abstractmethod
+    def _residuals(self, generator: Generator) -> Float[Tensor, "dim classes"]:
+        """Returns residuals on a fresh batch in noise standard deviations, (dim, present classes)."""
+
+    @abstractmethod
+    def _look(self, measured: Discrepancy) -> None:
+        """Does with a measurement of the averaged generator what the method does; sets `at_noise`."""
+
+    def _slower(self) -> dict[str, float]:
+        """Returns at which part of the learning rate weights learn that were learnt before, by their numbers."""
+        prefix, rate = self.generator.pretrained, self.settings.prior_rate
+        names = enumerate(name for name, _ in self.generator.named_parameters())
+        return {str(place): rate for place, name in names if prefix and name.startswith(prefix)}
+
+    def _rate(self, progress: float) -> float:
+        """Returns the part of the learning rate at a part of the steps."""
+        return one_cycle(progress)
+
+    def run(self, report: Callable[[FitState], None] | None = None) -> None:
+        """Runs the remaining steps, or until the distance is at the noise; `average` is then what is kept."""
+        with one_thread(self._device):
+            while self.step < self.steps and not (self.settings.stop_at_noise and self.at_noise):
+                self._descend()
+                self.step += 1
+                if self.step % self.settings.check_every == 0 or self.step == self.steps:
+                    self._look(self.measure())
+                if report:
+                    report(FitState(step=self.step, steps=self.steps, discrepancy=self.discrepancy))
+
+    def measure(self) -> Discrepancy:
+        """Returns the averaged generator's discrepancy, on fresh noise vectors, with its standard error.
+
+        With residuals a₁ … a_k of independent batches, (‖Σ aᵢ‖² − Σ ‖aᵢ‖²)/k(k − 1) is unbiased; the error is a
+        jackknife's.
+        """
+        count = self.settings.check_batches
+        settle(self.average, (self._batch(self.average) for _ in range(count)))
+        with torch.no_grad():
+            batches = [self._residuals(self.average) for _ in range(count)]
+        # Every coordinate of every class alike: under noise alone the mean of their squares is 1.
+        residuals = torch.stack(batches).flatten(1).double() * self._coordinates**-0.5
+        total, squares = residuals.sum(dim=0), residuals.square().sum(dim=1)
+        value = float((total.square().sum() - squares.sum()) / (count * (count - 1)))
+        others = (total - residuals).square().sum(dim=1) - (squares.sum() - squares)
+        left_out = others / ((count - 1) * max(count - 2, 1))
+        error = float(((left_out - left_out.mean()).square().sum() * (count - 1) / count).sqrt())
+        return Discrepancy(value=value, error=error)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Returns everything that `load_state_dict` needs to go on with the same bits, as named tensors."""
+        parts = {name: network.state_dict() for name, network in self._parts.items()}
+        tensors = joined(**parts, optimiser=self._adam.state_dict()) | {"random": self.random.get_state()}
+        tensors["progress"] = torch.tensor(self._progress(), dtype=torch.float64)
+        return {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+
+    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
+        """Resumes where `state_dict` was called."""
+        for name, network in self._parts.items():
+            network.load_state_dict(under(tensors, f"{name}/"))
+        self._adam.load_state_dict(under(tensors, "optimiser/"))
+        self.random.set_state(tensors["random"])
+        self._set_progress(*tensors["progress"].tolist())
+
+    def _progress(self) -> list[float]:
+        return [self.step, self.discrepancy, self.at_noise]
+
+    def _set_progress(self, *progress: float) -> None:
+        step, self.discrepancy, at_noise = progress
+        self.step, self.at_noise = int(step), bool(at_noise)
+
+    def _descend(self) -> None:
+        rate = self.settings.learning_rate * self._rate(self.step / self.steps)
+        self.generator.train()
+        gradients = self._gradients()
+        self._adam.step({str(place): value for place, value in enumerate(gradients)}, scale=rate)
+        # A short memory at first, so that the start is forgotten.
+        decay = min(self.settings.ema_decay, (1 + self.step) / (10 + self.step))
+        with torch.no_grad():
+            for kept, current in zip(self.average.parameters(), self.generator.parameters(), strict=True):
+                kept.lerp_(current, 1 - decay)
+
+    def _tensor(self, values: object) -> Shaped[Tensor, "..."]:
+        return torch.as_tensor(values, dtype=torch.float32, device=self._device)
+
+
+class HalvesMatching(MomentMatching):
+    """With the squared distance in noise standard deviations, without bias, as loss.
+
+    The squared norm of a mean over random noise vectors is biased upward by their variance; the inner product of the
+    residuals of two independent halves of a batch is not.
+    """
+
+    settings: FitSettings
+
+    def _set_up(self, target: Target) -> None:
+        self._split: SplitBatchLoss | None = None
+        if self.settings.independent_halves:
+            penalty = self._roughness if self.settings.total_variation else None
+            self._split = SplitBatchLoss(self.generator, self._half_batch, penalty)
+        weights = self._tensor(class_weights(target, self.settings.class_power))
+        factors = self._factors()
+        # The loss of a generator whose features are all 0 is 1.
+        signal = [by * (self._precisions[name] * self._means[name]).square() for name, by in factors.items()]
+        self._weights = weights / (weights * torch.cat(signal).sum(dim=0)).sum()
+        # An edge is worth its penalty where it is larger than noise makes them, as in denoising by total variation.
+        noise = self._weights.sum() * sum(by * len(self._means[name]) for name, by in factors.items())
+        self._smoothing = self.settings.total_variation * float(noise.sqrt())
+
+    def _gradients(self) -> tuple[Tensor, ...]:
+        if self._split:
+            noise, labels = self._batch(self.generator)
+            return self._split.gradients(noise, labels[::2], self._weights)
+        made = self.generator(*self._batch(self.generator))
+        loss = (self._weights * self._distances_of(made)).sum()
+        if self.settings.total_variation:
+            loss = loss + self._roughness(made)
+        return torch.autograd.grad(loss, list(self.generator.parameters()))
+
+    def _roughness(self, made: Float[Tensor, "rows _"]) -> Float[Tensor, ""]:
+        return self._smoothing * self.generator.total_variation(made)
+
+    def distances(self) -> Float[Tensor, " classes"]:
+        """Returns an unbiased estimate of each present class's squared distance, (classes,), on a fresh batch."""
+        return self._distances_of(self.generator(*self._batch(self.generator)))
+
+    def _distances_of(self, made: Made) -> Float[Tensor, " classes"]:
+        return self._residuals_of(made, self._factors(), halves=2).prod(dim=2).sum(dim=0)
+
+    def _factors(self) -> Mapping[str, float]:
+        """Returns the blocks whose distances this step's loss adds up, with what each squared one is multiplied by."""
+        return dict.fromkeys(self._embeddings, 1.0)
+
+    def _half_batch(self, made: Made) -> Float[Tensor, "dim classes"]:
+        return self._residuals_of(made, self._factors(), halves=1)[:, :, 0]
+
+    def _look(self, measured: Discrepancy) -> None:
+        self.discrepancy, self.at_noise = measured.value, measured.value + measured.error <= 1
+
+    def _batch(self, generator: Generator) -> tuple[Shaped[Tensor, "rows latent"], Int64[Tensor, " rows"]]:
+        rows = generator.components or max(math.ceil(self.settings.batch / len(self._classes) / 2), 8)
+        labels = self._classes.repeat_interleave(2 * rows)
+        return generator.noise(len(labels), self.random).to(self._device), labels.to(self._device)
+
+    def _residuals(self, generator: Generator) -> Float[Tensor, "dim classes"]:
+        return self._halves(generator).mean(dim=2)
+
+    def _halves(self, generator: Generator) -> Float[Tensor, "dim classes 2"]:
+        """Returns residuals in noise standard deviations, (dim, present classes, two independent halves)."""
+        return self._residuals_of(generator(*self._batch(generator)), dict.fromkeys(self._embeddings, 1.0), halves=2)
+
+    def _residuals_of(
+        self, made: Made, factors: Mapping[str, float], *, halves: int
+    ) -> Float[Tensor, "dim classes halves"]:
+        classes, parts = len(self._classes), []
+        for name, factor in factors.items():
+            means = self._embeddings[name].means(made, halves * classes).reshape(-1, classes, halves)
+            scale = self._precisions[name] if factor == 1 else self._precisions[name] * math.sqrt(factor)
+            parts.append((means - self._means[name][:, :, None]) * scale[:, None])
+        return torch.cat(parts)
+
+
+class SumProductMatching(HalvesMatching):
+    """`HalvesMatching` with a weight on all blocks but one (DP-HP, equation 16), and these one after another.
+
+        min over the generator of  ‖μ_sum − μ̂_sum‖² + γ · ‖μ_product − μ̂_product‖²
+
+    for class-wise mean embeddings of maps of norm 1. The paper's code draws the columns of the product once an epoch,
+    and releases its embedding then; releases of one plan can all be made at once, and only the matching goes in turn.
+
+    Args:
+        sum_block: The block that is always matched, with weight 1.
+        gamma: γ, the weight of the others' squared distance beside it; None weighs every block by its noise, as maximum
+            likelihood does.
+        in_turn: Whether the other blocks are matched one after another, each for an equal part of the steps, and each
+            with all of γ; else all at once, with γ shared among them.
+        arguments: Those of `HalvesMatching`.
+    """
+
+    def __init__(self, *arguments: Any, sum_block: str, gamma: float | None, in_turn: bool, **named: Any) -> None:
+        self._sum, self._gamma, self._in_turn = sum_block, gamma, in_turn
+        super().__init__(*arguments, **named)
+
+    def _set_up(self, target: Target) -> None:
+        # Residuals are in noise standard deviations; the distance in embeddings weighs them by their variances.
+        variances = {name: float(stds[0]) ** 2 for name, stds in target.noise_std.items()}
+        self._variance = {name: variance / variances[self._sum] for name, variance in variances.items()}
+        super()._set_up(target)
+
+    def _factors(self) -> Mapping[str, float]:
+        others = [name for name in self._embeddings if name != self._sum]
+        if self._in_turn and others:
+            others = [others[min(self.step * len(others) // self.steps, len(others) - 1)]]
+        if self._gamma is None:
+            return dict.fromkeys((self._sum, *others), 1.0)
+        each = self._gamma / max(len(others), 1)
+        return {self._sum: 1.0} | {name: each * self._variance[name] for name in others}

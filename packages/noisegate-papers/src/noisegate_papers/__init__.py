@@ -1,0 +1,1 @@
+"""The methods of the papers, and the baselines that they are compared with."""

@@ -1,0 +1,308 @@
+"""Trains the decoder of `noisegate_images.networks.decoder` on public images, against heads on a frozen encoder.
+
+An instance-conditioned GAN (Casanova et al., NeurIPS 2021): for the feature of one image, what is drawn should look
+like the images next to it. The discriminator sees through the encoder (Sauer et al., NeurIPS 2021), which is what makes
+some thousand steps enough. Two more terms keep an image near its feature, and two draws for one feature apart (Yang et
+al., ICLR 2019). The weights that are kept are an average over the steps.
+
+What is drawn at random is drawn on the processor, wherever the
+networks are: a GPU sees the same images and noise, rounds otherwise, and ends at other weights.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from noisegate.atomic import new_file
+from noisegate.devices import choose_device
+from noisegate.errors import OptionError
+from noisegate.features.feature_map import FeatureMap
+from noisegate.schema import EncodedTable
+from noisegate.schema.pixels import ImageShape
+from noisegate.settings import Settings, settings
+from noisegate_images.features.perceptual import Perceptual
+from noisegate_images.models.activations import chosen_activations
+from noisegate_images.networks.decoder import (
+    DecoderDesign,
+    DecoderNetwork,
+    build_decoder,
+    decoder_from,
+    default_channels,
+)
+from noisegate_images.networks.layers import ChosenLayers
+from noisegate_images.networks.named import FrozenNetwork
+from noisegate_images.training.adam import Adam
+from noisegate_papers.contrib.pretraining.images import PublicImages
+from noisegate_papers.contrib.pretraining.projected import SEEN, ProjectedDiscriminator, activations_of
+from noisegate_papers.contrib.pretraining.training import Part, Pretraining, Steps, Whole
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, UInt8
+    from PIL.Image import Image
+
+
+_BLOCK = 256
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Instances:
+    """Public images as a decoder is trained on them.
+
+    Attributes:
+        pixels: (images, height, width, channels), uint8.
+        features: Of length 1, (images, features).
+        neighbours: Places of the images nearest to each, itself the first, int32 (images, neighbours).
+    """
+
+    pixels: Tensor
+    features: Tensor
+    neighbours: Tensor
+
+
+def instances_of(pixels: npt.NDArray[np.uint8], encoding: FeatureMap, *, neighbours: int) -> Instances:
+    """Returns public images, (images, height, width, channels), with their features and neighbours.
+
+    The encoding goes from images to unit vectors; so many `neighbours` count as one instance.
+
+    Raises:
+        OptionError: if there are fewer images than that.
+    """
+    if len(pixels) < neighbours:
+        raise OptionError(f"neighbours={neighbours} of {len(pixels)} images; give more images, or fewer neighbours.")
+    features = torch.from_numpy(np.concatenate([encoding(_rows(pixels, at)) for at in range(0, len(pixels), _BLOCK)]))
+    found = []
+    for block in torch.split(features, _BLOCK):
+        # Features have length 1: the largest product is the smallest distance.
+        found.append((block @ features.T).topk(neighbours, dim=1).indices.to(torch.int32))
+    return Instances(pixels=torch.from_numpy(pixels), features=features, neighbours=torch.cat(found))
+
+
+def _rows(pixels: npt.NDArray[np.uint8], at: int) -> EncodedTable:
+    block = pixels[at : at + _BLOCK]
+    return EncodedTable(block.reshape(len(block), -1) / 255, np.zeros((len(block), 0), dtype=np.int32))
+
+
+LAYER = "last"
+"""The encoder's layer that features are of."""
+
+_BETA1, _BETA2 = 0.0, 0.99
+_STEADY, _LEAST = 0.6, 0.02  # part of the steps at the full learning rate, and what of it the last step has
+_WARM = 10  # steps that the average starts with
+_MEASURED = 500  # images that the size of activations is measured on
+
+
+_Weight = Annotated[float, Field(ge=0, le=100), "a number from 0 to 100"]
+
+
+@settings
+class DecoderTraining(Settings):
+    """How to train; all of it is public."""
+
+    steps: Steps = 3000
+    "Of generator and discriminator."
+    batch: Annotated[int, Field(ge=2, lt=2**31, multiple_of=2), "even, 2 or more: each feature is drawn twice"] = 64
+    "Images a step: two draws for each feature."
+    learning_rate: Part = 4e-4
+    "Of Adam, for both; it falls over the last four tenths of the steps."
+    neighbours: Steps = 10
+    "Images that count as pictures of one instance."
+    latent: Steps = 32
+    "Length of the noise."
+    nearness: _Weight = 0.5
+    "Weight of 1 − the cosine of an image's feature and the one it was made for."
+    apartness: _Weight = 5.0
+    "Weight of what two draws for a feature are too alike."
+    apart: Part = 0.12
+    "Mean absolute difference of intensities from which two draws are different enough."
+    average: Part = 0.998
+    "How much of the averaged weights is kept at a step."
+    seed: Whole = 0
+    "Of weights, order and noise."
+    encoder: str = ""
+    "SHA-256 of the weights of the encoder; whatever stands here, `DecoderFitting` puts it in."
+
+
+class DecoderFitting(Pretraining[DecoderTraining]):
+    """One training.
+
+    Args:
+        images: Public images, squares of some size, colour or one channel; their labels are not used.
+        encoder: What gives the features, with the layers of `noisegate_images.networks.encoder`.
+        settings: How.
+        device: Where the networks are trained; "auto" is a GPU when there is one.
+
+    Raises:
+        OptionError: if there are too few images, they are of a size that no decoder makes, or there is no such device.
+    """
+
+    def __init__(
+        self, images: PublicImages, encoder: FrozenNetwork, settings: DecoderTraining, *, device: str = "cpu"
+    ) -> None:
+        self.images, self.settings = images, replace(settings, encoder=encoder.sha256)
+        self.device = choose_device(device)
+        _, height, width, channels = images.pixels.shape
+        shape = ImageShape(height=height, width=width, channels=channels)
+        encoding = Perceptual(activations=chosen_activations(encoder, (LAYER,), shape, pool=True))
+        self.design = DecoderDesign(
+            shape=shape,
+            features=encoding.dim,
+            latent=settings.latent,
+            channels=default_channels(shape),
+            encoder=encoder.sha256,
+            layer=LAYER,
+        )
+        self._known = instances_of(images.pixels, encoding, neighbours=settings.neighbours)
+        self._generator = build_decoder(self.design, seed=settings.seed)
+        self._generator.centre.copy_(self._known.features.mean(dim=0))
+        self._generator.to(self.device)
+        self._averaged = copy.deepcopy(self._generator)
+        layers = ChosenLayers(encoder.module, SEEN, shape, mean=encoder.mean, std=encoder.std)
+        with torch.no_grad():
+            seen = activations_of(layers, self._known.pixels[:_MEASURED].permute(0, 3, 1, 2) / 255)
+        scales = tuple(float(part.square().mean().sqrt()) for part in seen)
+        seeing = layers.to(self.device)
+        heads = ProjectedDiscriminator(seeing, scales, encoding.dim, seed=settings.seed)
+        self._discriminator = heads.to(self.device)
+        self._adams = {
+            name: Adam(
+                {str(place): value for place, value in enumerate(module.parameters())},
+                learning_rate=1.0,
+                beta1=_BETA1,
+                beta2=_BETA2,
+            )
+            for name, module in (("maker", self._generator), ("judge", self._discriminator))
+        }
+        self.parts = {"made": self._generator, "averaged": self._averaged, "judged": self._discriminator} | {
+            f"{name}/optimiser": adam for name, adam in self._adams.items()
+        }
+
+    @property
+    def steps(self) -> int:
+        """Steps of the whole training."""
+        return self.settings.steps
+
+    @property
+    def decoder(self) -> DecoderNetwork:
+        """The decoder so far, averaged, frozen and in evaluation mode."""
+        return decoder_from(self.design, {name: value.cpu() for name, value in self._averaged.state_dict().items()})
+
+    def samples(
+        self, rows: int, draws: int
+    ) -> tuple[UInt8[Tensor, "rows height width channels"], UInt8[Tensor, "rows draws height width channels"]]:
+        """Returns public images and what is drawn for their features, to be looked at."""
+        random = self._random(2, 0)
+        chosen = torch.randperm(len(self._known.pixels), generator=random)[:rows]
+        features = self._known.features[chosen].repeat_interleave(draws, dim=0)
+        with torch.no_grad():
+            made = self.decoder(features, torch.randn(len(features), self.settings.latent, generator=random))
+        intensities = (made * 255).round().to(torch.uint8).permute(0, 2, 3, 1)
+        return self._known.pixels[chosen], intensities.unflatten(0, (len(chosen), draws))
+
+    def _descend(self) -> float:
+        rate = self.settings.learning_rate * _falling(self.step / self.steps)
+        features, real, noise = self._batch()
+        inputs = (features - self._generator.centre) * self.design.features**0.5
+        made = self._generator(features, noise)
+        with torch.no_grad():
+            seen_real = self._discriminator.seen(real)
+        seen_made = self._discriminator.seen(made)
+        loss = self._hinge(seen_real, [part.detach() for part in seen_made], inputs)
+        self._adams["judge"].descend(loss, scale=rate)
+        scores = self._discriminator(seen_made, inputs)
+        wanted = -torch.stack([score.mean() for score in scores]).mean()
+        wanted = wanted + self._faithful(made, seen_made[SEEN.index(LAYER)], features)
+        self._adams["maker"].descend(wanted, scale=rate)
+        self._move_average()
+        return float(loss.detach()) / len(scores)
+
+    def _batch(
+        self,
+    ) -> tuple[Float[Tensor, "rows features"], Float[Tensor, "rows channels side side"], Float[Tensor, "rows latent"]]:
+        """Returns features, a real image for each, and noise; the second half of the features is the first again."""
+        known, random, half = self._known, self._random(1, self.step), self.settings.batch // 2
+        chosen = torch.randint(len(known.features), (half,), generator=random).repeat(2)
+        rank = torch.randint(known.neighbours.shape[1], (2 * half,), generator=random)
+        real = known.pixels[known.neighbours[chosen, rank].long()].permute(0, 3, 1, 2) / 255
+        mirrored = torch.rand(len(real), 1, 1, 1, generator=random) < 0.5
+        real = torch.where(mirrored, real.flip(3), real).contiguous(memory_format=torch.channels_last)
+        noise = torch.randn(2 * half, self.settings.latent, generator=random)
+        return known.features[chosen].to(self.device), real.to(self.device), noise.to(self.device)
+
+    def _hinge(
+        self, real: list[Tensor], made: list[Tensor], inputs: Float[Tensor, "rows features"]
+    ) -> Float[Tensor, ""]:
+        """Returns the hinge loss of the discriminator, summed over its heads."""
+        both = [torch.cat(pair) for pair in zip(real, made, strict=True)]
+        scores = [score.chunk(2) for score in self._discriminator(both, torch.cat([inputs, inputs]))]
+        losses = [torch.relu(1 - one).mean() + torch.relu(1 + other).mean() for one, other in scores]
+        return torch.stack(losses).sum()
+
+    def _faithful(
+        self,
+        made: Float[Tensor, "rows channels height width"],
+        last: Float[Tensor, "rows features _ _"],
+        features: Float[Tensor, "rows features"],
+    ) -> Float[Tensor, ""]:
+        """Returns what images are too far from their feature, and two draws for one too alike."""
+        near = nn.functional.cosine_similarity(last.mean(dim=(2, 3)), features).mean()
+        one, other = made.chunk(2)
+        alike = torch.relu(self.settings.apart - (one - other).abs().mean(dim=(1, 2, 3))).mean()
+        return self.settings.nearness * (1 - near) + self.settings.apartness * alike
+
+    def _move_average(self) -> None:
+        kept = min(self.settings.average, (1 + self.step) / (_WARM + self.step))
+        target = self._generator.state_dict()
+        for name, value in self._averaged.state_dict().items():
+            if value.dtype == torch.float32:
+                value.lerp_(target[name], 1 - kept)
+
+    def _random(self, use: int, number: int) -> torch.Generator:
+        return torch.Generator().manual_seed((self.settings.seed << 32) + (use << 30) + number)
+
+
+def _falling(progress: float) -> float:
+    """Returns the part of the learning rate at `progress` in [0, 1)."""
+    return 1.0 if progress < _STEADY else max(_LEAST, (1 - progress) / (1 - _STEADY))
+
+
+ROWS, DRAWS = 16, 7
+_LEAST_SIDE, _GAP, _PAPER = 56, 4, 255  # pixels of the picture, and their grey
+
+
+def draw_grid(fitting: DecoderFitting) -> Image:
+    """Returns the picture of a training so far."""
+    from PIL import Image
+
+    images, draws = fitting.samples(ROWS, DRAWS)
+    cells = torch.cat([images[:, None], draws], dim=1).numpy()
+    rows, across, height, width, channels = cells.shape
+    scale = max(math.ceil(_LEAST_SIDE / max(height, width)), 1)
+    high, wide = scale * height + _GAP, scale * width + _GAP
+    # The image itself stands apart from what was drawn for it.
+    paper = np.full((rows * high + _GAP, across * wide + 3 * _GAP, channels), _PAPER, dtype=np.uint8)
+    for row in range(rows):
+        for column in range(across):
+            left = _GAP + column * wide + (2 * _GAP if column else 0)
+            cell = cells[row, column].repeat(scale, axis=0).repeat(scale, axis=1)
+            paper[_GAP + row * high : (row + 1) * high, left : left + wide - _GAP] = cell
+    return Image.fromarray(paper[:, :, 0] if channels == 1 else paper)
+
+
+def write_grid(fitting: DecoderFitting, path: Path) -> None:
+    """Writes the picture to `path`, a PNG file, in place of an earlier one.
+
+    Raises:
+        OptionError: if it cannot be written.
+    """
+    with new_file(path, "grid", force=True) as file:
+        draw_grid(fitting).save(file, format="png")

@@ -1,0 +1,146 @@
+"""Trains an encoder, that of `noisegate_images.networks.encoder` or a ResNet18, to tell the labels of public images apart.
+
+Stochastic gradient descent with a one-cycle schedule on random crops and mirror images, half of them in grey so that
+the same encoder serves grey and colour images. Intensities are never inverted: what an encoder does not see, a release
+of its features does not hold, and generators were seen to draw digits dark on light for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from noisegate.errors import OptionError
+from noisegate.models.checkpoint import under
+from noisegate.settings import Settings, settings
+from noisegate_images.networks.encoder import SIDE
+from noisegate_papers.contrib.pretraining.classifiers import CLASSIFIERS, Classifier, Name
+from noisegate_papers.contrib.pretraining.images import LUMA, PublicImages
+from noisegate_papers.contrib.pretraining.training import Part, Pretraining, Rows, Steps, Whole
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32, Int64, UInt8
+
+_MARGIN = 4
+_RISE = 0.2
+_MOMENTUM = 0.9
+
+
+@settings
+class EncoderTraining(Settings):
+    """How to train; all of it is public."""
+
+    network: Name = "encoder"
+    "What is trained, by the name that a method takes it by."
+    epochs: Steps = 5
+    "Times that every image is seen."
+    steps: Steps | None = None
+    "Of the training, in place of that."
+    batch: Rows = 128
+    "Images a step."
+    learning_rate: Annotated[float, Field(ge=0, le=10), "a number from 0 to 10"] = 0.1
+    "Peak of the one-cycle schedule."
+    decay: Part = 5e-4
+    "Weight decay."
+    smoothing: Part = 0.1
+    "Part of a label that is spread over all labels."
+    grey: Part = 0.5
+    "Part of the images that are turned grey."
+    seed: Whole = 0
+    "Of weights, order and augmentation."
+
+
+class EncoderFitting(Pretraining[EncoderTraining]):
+    """One training.
+
+    Args:
+        images: Public images of 32 x 32 pixels in colour, and their labels.
+        settings: How.
+
+    Attributes:
+        classifier: The network so far, with its classifier.
+
+    Raises:
+        OptionError: if there are fewer images than a batch takes.
+        MissingExtraError: if it is a network of torchvision, and that is not installed.
+    """
+
+    def __init__(self, images: PublicImages, settings: EncoderTraining) -> None:
+        if len(images.labels) < settings.batch:
+            raise OptionError(f"{len(images.labels)} images are fewer than batch={settings.batch}; give more of them.")
+        self.images, self.settings = images, settings
+        self._pixels, self._labels = torch.from_numpy(images.pixels), torch.from_numpy(images.labels)
+        self.classifier: Classifier = CLASSIFIERS[settings.network](len(images.classes), seed=settings.seed)
+        self.parts = {"parts": self.classifier}
+        self._optimiser = torch.optim.SGD(
+            self.classifier.parameters(), lr=0.0, momentum=_MOMENTUM, nesterov=True, weight_decay=settings.decay
+        )
+
+    @property
+    def steps(self) -> int:
+        """Steps of the whole training."""
+        return self.settings.steps or self.settings.epochs * self._steps_an_epoch
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Returns weights, momenta and the number of steps."""
+        slots = self._optimiser.state_dict()["state"].items()
+        return super().state_dict() | {f"momentum/{index}": slot["momentum_buffer"] for index, slot in slots}
+
+    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
+        """Resumes where `state_dict` was called."""
+        super().load_state_dict(tensors)
+        momenta = {int(index): {"momentum_buffer": value} for index, value in under(tensors, "momentum/").items()}
+        self._optimiser.load_state_dict({**self._optimiser.state_dict(), "state": momenta})
+
+    @property
+    def _steps_an_epoch(self) -> int:
+        return len(self._labels) // self.settings.batch
+
+    def _descend(self) -> float:
+        settings = self.settings
+        for group in self._optimiser.param_groups:
+            group["lr"] = settings.learning_rate * _cycle(self.step / self.steps)
+        rows = self._rows()
+        images = augmented(self._pixels[rows], self._random(1, self.step), grey=settings.grey)
+        self.classifier.train()
+        logits = self.classifier(images)
+        loss = nn.functional.cross_entropy(logits, self._labels[rows], label_smoothing=settings.smoothing)
+        self._optimiser.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._optimiser.step()
+        return float(loss.detach())
+
+    def _rows(self) -> Int64[Tensor, " rows"]:
+        """Returns which images this step sees: every image once an epoch, but for an incomplete last batch."""
+        epoch, place = divmod(self.step, self._steps_an_epoch)
+        order = torch.randperm(len(self._labels), generator=self._random(0, epoch))
+        return order[place * self.settings.batch : (place + 1) * self.settings.batch]
+
+    def _random(self, use: int, number: int) -> torch.Generator:
+        return torch.Generator().manual_seed((self.settings.seed << 32) + (use << 31) + number)
+
+
+def augmented(
+    pixels: UInt8[Tensor, "rows height width 3"], random: torch.Generator, *, grey: float
+) -> Float32[Tensor, "rows 3 32 32"]:
+    """Returns random crops and mirror images, a part of them grey, (rows, 3, 32, 32) in [0, 1], of uint8 pixels."""
+    rows = len(pixels)
+    images = pixels.permute(0, 3, 1, 2).to(torch.float32) / 255
+    luma = (images * torch.tensor(LUMA)[:, None, None]).sum(dim=1, keepdim=True)
+    images = torch.where((torch.rand(rows, generator=random) < grey)[:, None, None, None], luma, images)
+    padded = nn.functional.pad(images, (_MARGIN,) * 4, mode="reflect")
+    corner = torch.randint(2 * _MARGIN + 1, (2, rows, 1), generator=random)
+    down, right = corner + torch.arange(SIDE)
+    right = torch.where(torch.rand(rows, 1, generator=random) < 0.5, right, right.flip(1))
+    cropped: Tensor = padded.permute(0, 2, 3, 1)[torch.arange(rows)[:, None, None], down[:, :, None], right[:, None, :]]
+    return cropped.permute(0, 3, 1, 2)
+
+
+def _cycle(progress: float) -> float:
+    """Returns the part of the peak learning rate at `progress` in [0, 1): a rise, then a fall to zero."""
+    return progress / _RISE if progress < _RISE else 0.5 * (1 + math.cos(math.pi * (progress - _RISE) / (1 - _RISE)))

@@ -1,0 +1,238 @@
+"""A classifier with the interface of scikit-learn, trained through the gate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from noisegate.data.frames import records_table
+from noisegate.data.tables.tables import TableSource
+from noisegate.errors import OptionError
+from noisegate.gate.gate import Gate
+from noisegate.ledger.ledger import Ledger
+from noisegate.privacy.certificate import Certificate
+from noisegate.privacy.events import Adjacency
+from noisegate.schema import EncodedTable, Schema
+from noisegate_papers.estimators.public_facts import PublicFacts, check_numbers, warn_of_fitted_before
+from noisegate_papers.methods.llm import DPLLM
+
+_RENAMED = "deprecated"
+
+
+class LocallyLinearMaps(ClassifierMixin, PublicFacts, BaseEstimator):  # type: ignore[misc]
+    """A differentially private classifier that explains itself: DP-LLM with the interface of scikit-learn.
+
+    Every call of `fit` costs `epsilon` anew, also those that cross-validation or a grid search makes: choose settings
+    on public or simulated records. Fits on the same records that no ledger books warn of what they cost together. What
+    is fitted may be asked, saved and handed out at no further cost.
+
+    Args:
+        epsilon: ε of the guarantee of one fit.
+        delta: δ of the guarantee.
+        classes: Every label that there may be, public knowledge; not needed with a schema, which says so itself.
+        bounds: Smallest and largest value of the columns of X, public knowledge: a pair of numbers, or of one number
+            for each column. Values outside are moved to the bound.
+        schema: Instead of `classes` and `bounds`: what is publicly known about the columns of X and the label, for
+            tables that have other columns than numbers.
+        records: The number of records as far as the public knows, for instance a rounded one. Sums of gradients are
+            divided by it.
+        random_state: Of the public randomness: projection and initial weights. The samples and the noise take no seed,
+            so two fits with the same `random_state` differ.
+        maps: See `noisegate_papers.methods.llm.DPLLM`, and for the others below.
+        projection: Dimensions of the random projection; None for none.
+        temperature: How many maps have a say.
+        steps: How many noisy gradients are taken.
+        sampling_probability: Poisson sampling probability per step.
+        clip_norm: What the gradient of each record is clipped to.
+        learning_rate: Of Adam.
+        decay: Of the learning rate, after every quarter of the steps.
+        init_std: Standard deviation of the initial weights.
+        centre: The position between the bounds that counts as nothing.
+        adjacency: "add-remove" or "replace-one"; with the latter `records` must be exact.
+        ledger: Ledger, its path or its URL, to book each fit on.
+        dataset: Name of the data set in the ledger.
+        rate: Deprecated name of `sampling_probability`.
+        norm: Deprecated name of `clip_norm`.
+        spread: Deprecated name of `init_std`.
+
+    Attributes:
+        classes_: The labels, in ascending order.
+        classifier_: What was trained; see `noisegate_papers.models.locally_linear.LocallyLinear`.
+        certificate_: The statement to hand out with it.
+        input_names_: What each number of an explanation is about.
+        n_features_in_: Number of columns of X.
+
+    Examples:
+        >>> import numpy as np
+        >>> from noisegate import LocallyLinearMaps
+        >>> X = np.random.default_rng(0).uniform(size=(200, 3))
+        >>> settings = {"classes": [0, 1], "bounds": (0, 1), "records": 200, "steps": 5, "sampling_probability": 0.1}
+        >>> model = LocallyLinearMaps(epsilon=1.0, projection=None, **settings).fit(X, X[:, 0] > 0.5)
+        >>> model.predict(X).shape, model.explain(X[:2]).shape, model.certificate_.epsilon
+        ((200,), (2, 3), 1.0)
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float,
+        delta: float = 1e-5,
+        classes: Any = None,
+        bounds: Any = None,
+        schema: Schema | None = None,
+        records: int | None = None,
+        random_state: Any = None,
+        maps: int = DPLLM.maps,
+        projection: int | None = DPLLM.projection,
+        temperature: float = DPLLM.temperature,
+        steps: int = DPLLM.steps,
+        sampling_probability: float = DPLLM.sampling_probability,
+        clip_norm: float = DPLLM.clip_norm,
+        learning_rate: float = DPLLM.learning_rate,
+        decay: float = DPLLM.decay,
+        init_std: float = DPLLM.init_std,
+        centre: float = DPLLM.centre,
+        adjacency: Adjacency | str = "add-remove",
+        ledger: Ledger | str | Path | None = None,
+        dataset: str | None = None,
+        rate: Any = _RENAMED,
+        norm: Any = _RENAMED,
+        spread: Any = _RENAMED,
+    ) -> None:
+        self.epsilon, self.delta, self.adjacency = epsilon, delta, adjacency
+        self.classes, self.bounds, self.schema, self.records = classes, bounds, schema, records
+        self.random_state = random_state
+        self.maps, self.projection, self.temperature = maps, projection, temperature
+        self.steps, self.sampling_probability, self.clip_norm = steps, sampling_probability, clip_norm
+        self.learning_rate, self.decay, self.init_std, self.centre = learning_rate, decay, init_std, centre
+        self.rate, self.norm, self.spread = rate, norm, spread
+        self.ledger, self.dataset = ledger, dataset
+
+    def fit(self, X: Any, y: Any = None) -> LocallyLinearMaps:  # noqa: N803 - as scikit-learn calls it
+        """Trains the classifier; this is where the budget is spent.
+
+        Args:
+            X: Records: an array (records, columns); with a schema a pandas, Polars or PyArrow table too.
+            y: Their labels, (records,); with a schema None, where X has the label as a column.
+
+        Raises:
+            UserError: if a setting is unusable or the data does not fit; nothing is spent.
+            BudgetRefusedError: if the ledger refuses.
+        """
+        schema, table = self.described(X, y)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        names = [today if getattr(self, old) is _RENAMED else old for old, today in DPLLM.renamed.items()]
+        method = DPLLM(**{name: getattr(self, name) for name in (*_METHOD, *names)}, seed=seed)
+        method.check_fit("cpu")
+        gate = Gate(
+            table,
+            schema=schema,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            adjacency=self.adjacency,
+            records=self.records,
+            ledger=self.ledger,
+            dataset=self.dataset,
+        )
+        warn_of_fitted_before(self)
+        self.classifier_ = method.classifier(method.query(gate))
+        labels = np.asarray(self.classifier_.classes if self.schema is not None else self.declared())
+        self._order = np.argsort(labels, kind="stable")
+        self.classes_ = labels[self._order]
+        self.n_features_in_ = len(schema.columns) - 1
+        self.input_names_ = self.classifier_.inputs.names
+        return self
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        # Noise may drown the few records of a test set.
+        tags.classifier_tags.poor_score = True
+        return tags
+
+    @property
+    def certificate_(self) -> Certificate:
+        """The statement to hand out with the classifier."""
+        check_is_fitted(self)
+        return self.classifier_.certificate
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:  # noqa: N803
+        """Returns the most likely label of each record, (records,)."""
+        likely = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[likely])
+
+    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
+        """Returns the probability of each label of `classes_`, (records, classes); they are not calibrated."""
+        encoded = self._encoded(X)
+        return self.classifier_.probabilities(encoded)[:, self._order]
+
+    def explain(self, X: Any, *, label: Any = None) -> npt.NDArray[np.float32]:  # noqa: N803
+        """Returns why records are predicted as they are: the weighed linear map of one class at each.
+
+        An entry says how much the class gains while its column goes from its lower to its upper bound, or while the
+        level comes up. It costs no privacy.
+
+        Args:
+            X: Records as for `predict`; or one record as an array of any shape with one number for each column.
+            label: The class to explain; None for the predicted one.
+
+        Returns:
+            In the shape of X where every number of X is one input; (records, inputs) where a column with levels, or one
+            that may be missing, has several (`input_names_` says which).
+        """
+        encoded, shape = self._shaped(X)
+        maps = self.classifier_.explain(encoded, of=self._positions(label, len(encoded)))
+        return maps.reshape(shape) if maps.size == np.prod(shape) else maps
+
+    def importance(self, X: Any, *, label: Any = None) -> npt.NDArray[np.float32]:  # noqa: N803
+        """Returns how much of a say each map of one class has at each record, (records, maps); rows sum to 1."""
+        encoded, _ = self._shaped(X)
+        return self.classifier_.importance(encoded, of=self._positions(label, len(encoded)))
+
+    def filters(self, label: Any) -> npt.NDArray[np.float32]:
+        """Returns every linear map of a class, (maps, inputs), in the units of `explain`.
+
+        Raises:
+            OptionError: if there is no such class.
+        """
+        check_is_fitted(self)
+        return self.classifier_.filters(self._level(label))
+
+    def _encoded(self, X: Any) -> EncodedTable:  # noqa: N803
+        """Returns records to predict, encoded by the schema without its label."""
+        check_is_fitted(self)
+        public = self.classifier_.release.schema.unlabelled()
+        if self.schema is None:
+            check_numbers(X)
+            X = validate_data(self, X, reset=False, dtype=np.float64)  # noqa: N806
+        return EncodedTable.concatenate(list(TableSource(records_table(X, public.names), public).batches()))
+
+    def _shaped(self, X: Any) -> tuple[EncodedTable, tuple[int, ...]]:  # noqa: N803
+        """Returns records to explain, and the shape that an explanation of them has if all inputs are columns."""
+        check_is_fitted(self)
+        if isinstance(X, np.ndarray) and X.size == self.n_features_in_:
+            return self._encoded(X.reshape(1, -1)), X.shape
+        encoded = self._encoded(X)
+        return encoded, (len(encoded), self.n_features_in_)
+
+    def _positions(self, label: Any, records: int) -> npt.NDArray[np.int64] | None:
+        """Returns the position of one class among those of the classifier, for each record."""
+        if label is None:
+            return None
+        return np.full(records, self.classifier_.classes.index(self._level(label)))
+
+    def _level(self, label: Any) -> Any:
+        """Returns what the schema calls a label."""
+        known = self.classes_.tolist()
+        if label not in known:
+            raise OptionError(f"label={label!r} is no class; choose one of {known}.")
+        return self.classifier_.classes[int(self._order[known.index(label)])]
+
+
+_METHOD = ("maps", "projection", "temperature", "steps", "learning_rate", "decay", "centre")

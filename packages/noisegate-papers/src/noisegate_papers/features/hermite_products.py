@@ -1,0 +1,276 @@
+"""Sum and product kernels of Hermite features: which columns are multiplied with which, and with what weight.
+
+Everything here follows from the schema, public settings and public randomness.
+
+*Weights.* A group g of columns with d coordinates and supremum s has noise of energy σ²·Δ²·d/w² when its vector is
+multiplied by w, and all groups of a question together have Δ² = Σ w²·s². The least total noise is at w² ∝ √d/s (set the
+derivative of Σ d/w² at fixed Σ w²·s² to zero). With equal columns that is the paper's 1/√D.
+
+*Shares.* Likewise between questions: with shares of μ², the noise energy Σ Δ²·d/(μ²·share) is least at share ∝ Δ·√d.
+The paper splits ε instead, and adds the parts up by basic composition.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, combinations, takewhile
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from noisegate.errors import OptionError
+from noisegate.features.feature_map import FeatureMap, TorchForm
+from noisegate.schema import EncodedTable, Integer, Layout, Schema
+from noisegate.schema.pixels import ImageShape
+from noisegate_papers.features.hermite import ColumnTable, Series, column_tables, shortest_series
+from noisegate_papers.features.products import Group, Products
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+    from torch import Tensor
+
+
+ProductKind = Literal["pairs", "random", "none"]
+
+# Four int64 sums for each coordinate, and a block of 256 vectors as float32, scaled, and rounded.
+_BYTES_A_COORDINATE = 4 * 8
+_BYTES_A_FEATURE = 256 * 3 * 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernel:
+    """One Gaussian kernel for each numeric column, and the series that stands for it.
+
+    Attributes:
+        length_scale: In units of a column's range.
+        order: Of the series; None for the shortest one that keeps `kernel_mass` of the kernel.
+        kernel_mass: Least share of the kernel's squared norm that the shortest series keeps.
+        moved: Whether the series is centred and stretched to the column's range; the paper's starts at the lower bound.
+        reference: Public position whose features are subtracted from every column's, or None.
+        rank: How many directions of a numeric column's features are kept; None for all.
+    """
+
+    length_scale: float
+    order: int | None
+    kernel_mass: float = 0.9
+    moved: bool = True
+    reference: float | None = None
+    rank: int | None = None
+
+    def series(self, length_scale: float | None = None, order: int | None = None) -> Series:
+        """Returns the series, for another length scale or order if one is given."""
+        scale = self.length_scale if length_scale is None else length_scale
+        order = self.order if order is None else order
+        if not self.moved:
+            return Series(length_scale=scale, order=-1 if order is None else order, origin=0.0)
+        shortest = shortest_series(scale, self.kernel_mass)
+        return shortest if order is None else replace(shortest, order=order)
+
+
+def weighted(tables: Sequence[ColumnTable], groups: Sequence[Group]) -> Products:
+    """Returns the map of these groups, with the weights of least total noise, and norm 1 at most."""
+    sizes = [math.prod(tables[column].width for column in group) for group in groups]
+    squares = [math.prod(tables[column].squared_supremum for column in group) for group in groups]
+    weights = [math.sqrt(math.sqrt(size / square)) for size, square in zip(sizes, squares, strict=True)]
+    # Divided by what the bound would be if no series were cut short, so that the papers' 1 stays the measure.
+    whole = math.sqrt(math.fsum(weight**2 for weight in weights))
+    return Products(tables=tuple(tables), groups=tuple(groups), weights=tuple(weight / whole for weight in weights))
+
+
+def sum_groups(layout: Layout) -> list[Group]:
+    """Returns every column but the label, alone."""
+    return [(column,) for column in _usable(layout)]
+
+
+def pair_groups(
+    layout: Layout, widths: Sequence[int], *, most: int, image: ImageShape | None, seed: int
+) -> list[Group]:
+    """Returns pairs of columns but the label: all that fit, or else as many as fit, drawn by public randomness.
+
+    Columns have `widths` coordinates, and all pairs together at most `most`. Near pixels of an `image` come more often.
+    """
+    random = np.random.Generator(np.random.Philox(seed))
+    pairs: list[Group] = list(combinations(_usable(layout), 2))
+    if sum(widths[a] * widths[b] for a, b in pairs) > most:
+        order = random.permutation(len(pairs)).tolist()
+        pairs = [pairs[place] for place in order] if image is None else _pixel_pairs(image, random)
+    taken = accumulate(widths[a] * widths[b] for a, b in pairs)
+    return sorted(pair for pair, _ in takewhile(lambda one: one[1] <= most, zip(pairs, taken, strict=True)))
+
+
+def random_groups(layout: Layout, *, columns: int, draws: int, seed: int) -> list[Group]:
+    """Returns one group of randomly chosen columns for each draw, as the paper's product kernel (section 3.2.1)."""
+    random = np.random.Generator(np.random.Philox(seed))
+    usable = np.asarray(_usable(layout))
+    if columns > len(usable):
+        raise OptionError(
+            f"product_columns={columns}: the schema has {len(usable)} columns besides the label; choose at most that."
+        )
+    return [tuple(sorted(random.choice(usable, columns, replace=False).tolist())) for _ in range(draws)]
+
+
+def named_groups(layout: Layout, subsets: Sequence[Sequence[str]]) -> list[Group]:
+    """Returns the groups of columns that `subsets` names.
+
+    Raises:
+        OptionError: if a name is unknown, named twice in a subset or the label's.
+    """
+    names = [column.name for column in (*layout.numeric, *layout.coded)]
+    allowed = [names[column] for column in _usable(layout)]
+    for subset in subsets:
+        for name in subset:
+            if name not in allowed:
+                why = "is the label, which every sum is split by already" if name in names else "is no column"
+                raise OptionError(f"subsets: {name!r} {why}; choose from {', '.join(allowed)}.")
+        if len(set(subset)) != len(subset) or not subset:
+            raise OptionError(f"subsets: {list(subset)!r} must name at least one column, and each once.")
+    return [tuple(sorted(names.index(name) for name in subset)) for subset in subsets]
+
+
+def tables_of(
+    layout: Layout, kernel: Kernel, length_scales: Sequence[float | None], orders: Sequence[int | None] | None = None
+) -> tuple[ColumnTable, ...]:
+    """Returns the tables of all columns under `kernel`, with length scales and orders of their own where given."""
+    own = orders or [None] * len(length_scales)
+    series = [kernel.series(scale, order) for scale, order in zip(length_scales, own, strict=True)]
+    return column_tables(layout, series, reference=kernel.reference, rank=kernel.rank)
+
+
+def small_shape(image: ImageShape, pool: int) -> ImageShape:
+    """Returns the shape of an image's averages over squares of `pool` pixels a side.
+
+    Raises:
+        OptionError: if the squares do not fill the image.
+    """
+    if image.height % pool or image.width % pool:
+        raise OptionError(f"pool={pool} does not divide images of {image}; choose a number that does, or 1.")
+    return ImageShape(height=image.height // pool, width=image.width // pool, channels=image.channels)
+
+
+def pooled_schema(image: ImageShape, pool: int) -> Schema:
+    """Returns the columns of averages over squares of `pool` pixels a side: whole multiples of 1/(255·pool²)."""
+    small = small_shape(image, pool)
+    return Schema(tuple(Integer(name=f"square_{place}", lower=0, upper=255 * pool**2) for place in range(small.size)))
+
+
+def least_noise_shares(maps: Mapping[str, FeatureMap], bounds: Mapping[str, float]) -> dict[str, float]:
+    """Returns the budget share of each question that makes the total noise least, summing to 1.
+
+    Each is clipped to the part `bounds` of its map's norm.
+    """
+    raw = {name: bounds[name] * one.norm * math.sqrt(one.dim) for name, one in maps.items()}
+    return {name: value / sum(raw.values()) for name, value in raw.items()}
+
+
+def check_memory(name: str, feature_map: FeatureMap, *, columns: int, memory: int) -> None:
+    """Checks that products can be summed in `memory` megabytes, with an answer of `columns`, before anything is spent.
+
+    Raises:
+        OptionError: if it takes more memory; says how much, and what would fit.
+    """
+    products, dim = getattr(feature_map, "products", feature_map), feature_map.dim
+    if not isinstance(products, Products) or products.single:
+        return
+    widths = tuple(products.tables[column].width for column in max(products.groups, key=len))
+    needed = (dim * _BYTES_A_FEATURE + dim * columns * _BYTES_A_COORDINATE) / 1e6
+    if needed <= memory:
+        return
+    fits = int(memory * 1e6 / (_BYTES_A_FEATURE + columns * _BYTES_A_COORDINATE))
+    width = max(int(fits ** (1 / len(widths)) + 1e-9), 1)
+    cure = f"a product of {len(widths)} columns fits with {width} coordinates each, that is order {width - 1}"
+    if len(widths) > 1 and max(widths) > 1:
+        cure += (
+            f", or {max(int(math.log(fits) / math.log(max(widths))), 1)} columns with {max(widths)} coordinates each"
+        )
+    raise OptionError(
+        f"question {name!r} has {dim:,} x {columns} coordinates and would take {needed:,.0f} MB at the gate, more than "
+        f"memory={memory} MB: {cure}. Lower product_order or product_columns, or raise memory."
+    )
+
+
+def _usable(layout: Layout) -> list[int]:
+    label = None if layout.label is None else len(layout.numeric) + layout.label
+    usable = [column for column in range(len(layout.numeric) + len(layout.coded)) if column != label]
+    if not usable:
+        raise OptionError("the schema has no column besides the label; there is nothing to learn.")
+    return usable
+
+
+def _pixel_pairs(image: ImageShape, random: np.random.Generator) -> list[Group]:
+    """Returns pairs of pixels, each once, in the order in which they are taken.
+
+    Half of them are drawn with a distance of at most three pixels, where strokes are; the others anywhere.
+    """
+    count = image.size
+    far = random.integers(0, count, (200_000, 2))
+    rows, columns = np.divmod(far[:, 0] // image.channels, image.width)
+    step = random.integers(-3, 4, (len(far), 2))
+    near_rows, near_columns = rows + step[:, 0], columns + step[:, 1]
+    inside = (near_rows >= 0) & (near_rows < image.height) & (near_columns >= 0) & (near_columns < image.width)
+    near = (near_rows * image.width + near_columns) * image.channels + far[:, 1] % image.channels
+    far[:, 1] = np.where(inside & (np.arange(len(far)) % 2 == 0), near, far[:, 1])
+    pairs = np.sort(far[far[:, 0] != far[:, 1]], axis=1)
+    return list(dict.fromkeys((int(a), int(b)) for a, b in pairs.tolist()))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PooledProducts:
+    """`Products` of an image's averages over squares of pixels, looked up as a smaller image.
+
+    The average of k·k whole intensities from 0 to 255 is a whole multiple of 1/(255·k²), which is a step of the smaller
+    image's columns, so nothing is rounded. It is taken image by image, in one order, hence the same bits wherever an
+    image stands.
+
+    Attributes:
+        products: On the columns of the smaller image, in the order of `pixel_schema`.
+        image: Shape of the images as they come.
+        pool: Side of the squares, in pixels.
+    """
+
+    products: Products
+    image: ImageShape
+    pool: int
+
+    @property
+    def dim(self) -> int:
+        """Number of coordinates."""
+        return self.products.dim
+
+    @property
+    def norm(self) -> float:
+        """The bound of G-22."""
+        return self.products.norm
+
+    @property
+    def nonnegative(self) -> bool:
+        """Whether no coordinate is ever negative."""
+        return self.products.nonnegative
+
+    def __call__(self, records: EncodedTable) -> npt.NDArray[np.float32]:
+        """Returns the vectors, (rows, dim)."""
+        small = pooled(records.numeric, self.image, self.pool)
+        return self.products(EncodedTable(small, np.zeros((len(small), 0), dtype=np.int32)))
+
+    def of_points(self) -> TorchForm:
+        """Returns the means of products at images of points, (rows, pixels)."""
+        import torch
+
+        def small(points: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+            images = points.reshape(-1, self.image.height, self.image.width, self.image.channels).permute(0, 3, 1, 2)
+            return torch.nn.functional.avg_pool2d(images, self.pool).permute(0, 2, 3, 1).flatten(1)
+
+        return self.products.of_points(small)
+
+
+def pooled(numeric: npt.NDArray[np.float64], image: ImageShape, pool: int) -> npt.NDArray[np.float64]:
+    """Returns averages over squares, (rows, smaller height · smaller width · channels)."""
+    shape = (len(numeric), image.height // pool, pool, image.width // pool, pool, image.channels)
+    squares = numeric.reshape(shape)
+    total = np.zeros((shape[0], shape[1], shape[3], shape[5]))
+    for down in range(pool):
+        for right in range(pool):
+            total += squares[:, :, down, :, right]
+    return (total / pool**2).reshape(len(numeric), -1)

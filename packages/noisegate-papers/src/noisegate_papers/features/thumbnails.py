@@ -1,0 +1,78 @@
+"""Images made smaller: the mean of each square of pixels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from noisegate.features.feature_map import Vectors
+from noisegate.schema import EncodedTable
+from noisegate.schema.pixels import ImageShape
+
+
+@dataclass(frozen=True, kw_only=True)
+class Thumbnails:
+    """The mean intensity of each square of `side` x `side` pixels, for each channel.
+
+    The central images of DP-FETA, Li, Gong, Li, Zhao, Hou and Wang (2025), https://arxiv.org/abs/2504.01395, are sums
+    of such vectors over a class. A mean of intensities in [0, 1] is in [0, 1], so a vector of `dim` of them is at most
+    √dim long, and none is negative. Squares are added up pixel by pixel in one order, so a record's vector is a
+    function of that record alone, bit for bit.
+
+    Attributes:
+        image: Shape of the images, whose sides are multiples of `side`.
+        side: Of the squares, in pixels; 1 for the image itself.
+        lead: A number that every vector begins with, if it is positive: outer products then hold how many records they
+            are of, and their mean.
+
+    Examples:
+        >>> from noisegate_papers.features.thumbnails import Thumbnails
+        >>> from noisegate.schema import ImageShape
+        >>> Thumbnails(image=ImageShape(height=28, width=28), side=2).dim
+        196
+    """
+
+    image: ImageShape
+    side: int
+    lead: float = 0.0
+    nonnegative: ClassVar[bool] = True
+
+    @property
+    def small(self) -> ImageShape:
+        """Shape of what comes out."""
+        image, side = self.image, self.side
+        return ImageShape(height=image.height // side, width=image.width // side, channels=image.channels)
+
+    @property
+    def dim(self) -> int:
+        """Number of means, and of the number before them if there is one."""
+        return self.small.size + (self.lead > 0)
+
+    @property
+    def norm(self) -> float:
+        """The length of the vector of a white image."""
+        return math.sqrt(self.small.size + self.lead**2)
+
+    def __call__(self, records: EncodedTable) -> Vectors:
+        """Returns `lead`, if there is one, and means in the order of pixels of a smaller image, float32 (rows, dim)."""
+        height, width, channels = self.small.axes
+        squares = records.numeric.astype(np.float32).reshape(-1, height, self.side, width, self.side, channels)
+        total = np.zeros((len(squares), height, width, channels), np.float32)
+        for row in range(self.side):
+            for column in range(self.side):
+                total += squares[:, :, row, :, column]
+        means = (total / np.float32(self.side**2)).reshape(len(squares), -1)
+        return np.insert(means, 0, np.float32(self.lead), axis=1) if self.lead else means
+
+    @property
+    def first_half(self) -> Callable[[EncodedTable], Vectors]:
+        """The map itself: see `SharingMap`."""
+        return self.__call__
+
+    def second_half(self, values: Vectors) -> Vectors:
+        """Returns what the first half gave."""
+        return values

@@ -1,0 +1,282 @@
+"""Maps of what another map gives: squares, outer products, a public projection, and whitening by public vectors.
+
+A matrix product may round differently with another batch or on another machine, and then one record would move others.
+So projections and whitening multiply whole numbers: entries are rounded to multiples of 2⁻²⁵, so that each partial sum,
+in whatever order, is one that float64 holds without rounding; all else is done to each number, or along each row, by
+itself. So a record's vector is a function of that record alone, bit for bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from noisegate.errors import OptionError
+from noisegate.features.feature_map import AfterMap, FeatureMap, Vectors
+from noisegate.schema import EncodedTable
+
+Matrix = npt.NDArray[np.float64]
+
+_ROOT = np.float32(math.sqrt(2))
+_BITS, _EXACT = 25, 52  # entries are rounded to multiples of 2⁻²⁵; two factors and their sums share 52 bits
+_UNIT = 2.0**_BITS
+_SKEW = 1e-6
+# Directions in which public vectors vary less than this, beside the one in which they vary most, are left out.
+_FLAT = 1e-6
+_LONGEST = 2.0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Squares(AfterMap):
+    """The element-wise squares of vectors of norm at most 1: what a second moment is a sum of.
+
+    DP-MGE, Wu, Guo and Chaudhuri (2023), https://arxiv.org/abs/2309.00008, section 3.1.
+
+    Sensitivity, proved. Let ‖z‖₂ ≤ 1 and v = z ⊙ z. Then
+
+    * ‖v‖₂² = Σ zⱼ⁴ ≤ (Σ zⱼ²)² = ‖z‖₂⁴ ≤ 1, as the cross terms zᵢ² zⱼ² that the square has beside the fourth powers are
+      not negative; equality for a vector with one entry ±1, so under add/remove-one the sensitivity of a sum of v is
+      exactly 1;
+    * v ≥ 0 in every coordinate, whatever the signs of z. So ‖v − w‖² = ‖v‖² + ‖w‖² − 2⟨v, w⟩ ≤ 2, and under replace-one
+      the sensitivity is exactly √2 (two vectors with their one entry at different places).
+
+    The paper's Claim 1 has neither the second line nor exact composition: see `noisegate_papers.methods.mge`.
+
+    These are not `Perceptual(moment=2)`, whose squares are scaled to norm 1 once more. That suits DP-MEPF, which only
+    compares embeddings, but f²/‖f²‖ has no variance of f/‖f‖ in it. Here Σⱼ vⱼ = ‖z‖², which is 1 for every vector of
+    length 1, and known before any record is read.
+    """
+
+    nonnegative: ClassVar[bool] = True
+
+    @property
+    def dim(self) -> int:
+        """Length of the vector."""
+        return self.of.dim
+
+    @property
+    def norm(self) -> float:
+        """The square of the other map's: ‖z ⊙ z‖ ≤ ‖z‖², with equality where one entry is all there is."""
+        return self.of.norm**2
+
+    def second_half(self, values: Vectors) -> Vectors:
+        """Returns the squares, (rows, dim), of what the first half gave."""
+        return np.square(self.of.second_half(values))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OuterProducts(AfterMap):
+    """The outer product of a vector with itself, as a vector of the same geometry: what a full covariance is a sum of.
+
+    Of the symmetric matrix xxᵀ the upper triangle is kept, row by row, with the entries off the diagonal times √2. With
+    v = (xᵢxⱼ·[√2 if i < j])ᵢ≤ⱼ,
+
+    * ⟨v(x), v(y)⟩ = Σᵢ xᵢ²yᵢ² + Σ_{i<j} 2 xᵢxⱼyᵢyⱼ = (Σᵢ xᵢyᵢ)² = ⟨x, y⟩², so ‖v(x)‖ = ‖x‖² ≤ 1 for ‖x‖ ≤ 1, with
+      equality for ‖x‖ = 1: under add/remove-one the sensitivity of a sum of v is 1, whatever the number of coordinates;
+    * the map from symmetric matrices with the Frobenius norm to such vectors keeps lengths, so noise of one size on v
+      is noise of one size on the matrix, and the nearest admissible matrix is the nearest admissible vector.
+
+    Under replace-one ‖v(x) − v(y)‖² = ‖x‖⁴ + ‖y‖⁴ − 2⟨x, y⟩² ≤ 2. But entries have both signs, and the gate enforces
+    norms and signs alone; so it is asked with the 2 of signed vectors there, which is more than it would have to be
+    by √2.
+    """
+
+    @property
+    def dim(self) -> int:
+        """Entries on and above the diagonal."""
+        return self.of.dim * (self.of.dim + 1) // 2
+
+    @property
+    def norm(self) -> float:
+        """The square of the other map's."""
+        return self.of.norm**2
+
+    @property
+    def nonnegative(self) -> bool:
+        """Whether the other map is."""
+        return self.of.nonnegative
+
+    def second_half(self, values: Vectors) -> Vectors:
+        """Returns triangles, (rows, dim), of what the first half gave; each entry is one product, rounded once."""
+        vectors = self.of.second_half(values)
+        down, right = np.triu_indices(self.of.dim)
+        products = vectors[:, down] * vectors[:, right]
+        return np.where(down == right, products, products * _ROOT)
+
+
+def matrices_of(triangles: Matrix) -> Matrix:
+    """Returns the symmetric matrices, (rows, k, k), whose triangles, (rows, k(k + 1)/2), are given."""
+    size = (math.isqrt(8 * triangles.shape[1] + 1) - 1) // 2
+    down, right = np.triu_indices(size)
+    matrices = np.zeros((len(triangles), size, size))
+    matrices[:, down, right] = np.where(down == right, triangles, triangles / math.sqrt(2))
+    matrices[:, right, down] = matrices[:, down, right]
+    return matrices
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Compression(AfterMap):
+    """A public projection of vectors to few numbers, such as the axes of a public PCA.
+
+    A projection makes no vector longer: x = Pᵀz with PᵀP = 1 has ‖x‖² = zᵀPPᵀz ≤ ‖z‖², since PPᵀ is an orthogonal
+    projection. So a bound on the vectors is one on the compressed ones.
+
+    Entries of z and P are rounded to multiples of 2⁻²⁵. Each partial sum of zⱼPⱼₖ over j, in whatever order, is then a
+    multiple of 2⁻⁵⁰ no larger than Σ |zⱼ||Pⱼₖ| ≤ ‖z‖‖Pₖ‖ < 2, so below 2⁵¹ of them, and float64 holds it without
+    rounding. The one rounding is that of the result to float32, entry by entry. What all rounding adds to a norm is
+    below 2⁻¹⁵ for up to 1024 entries and axes; the gate clips it off.
+
+    Attributes:
+        axes: Orthonormal columns, (dim of the map, dim), float64; public.
+
+    Raises:
+        OptionError: if the columns are not orthonormal, or do not fit the map.
+    """
+
+    axes: Matrix
+    nonnegative: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.axes.ndim != 2 or len(self.axes) != self.of.dim or not 1 <= self.axes.shape[1] <= self.of.dim:
+            raise OptionError(f"axes of shape {self.axes.shape} do not compress vectors of {self.of.dim} numbers.")
+        if not np.abs(self.axes.T @ self.axes - np.eye(self.dim)).max() < _SKEW:
+            raise OptionError("the axes of a compression must be orthonormal, or it would make vectors longer.")
+
+    @property
+    def dim(self) -> int:
+        """Number of axes."""
+        return int(self.axes.shape[1])
+
+    @property
+    def norm(self) -> float:
+        """That of the map: a projection makes no vector longer."""
+        return self.of.norm
+
+    def second_half(self, values: Vectors) -> Vectors:
+        """Returns coordinates along the axes, (rows, dim), of what the first half gave."""
+        whole = np.rint(self.of.second_half(values).astype(np.float64) * _UNIT)
+        return ((whole @ self._whole) / _UNIT**2).astype(np.float32)
+
+    @cached_property
+    def _whole(self) -> Matrix:
+        return np.rint(self.axes * _UNIT)
+
+
+def random_axes(entering: int, leaving: int, *, seed: int) -> Matrix:
+    """Returns orthonormal columns in random directions, (entering, leaving), from a public seed."""
+    return np.ascontiguousarray(_signed(np.linalg.qr(np.random.default_rng(seed).normal(size=(entering, leaving)))[0]))
+
+
+def principal_axes(vectors: npt.NDArray[np.floating], leaving: int) -> Matrix:
+    """Returns the axes along which public vectors, (rows, dim), are largest: (dim, leaving), the largest first.
+
+    They are eigenvectors of the second moment E zzᵀ, without the mean taken off: what is compressed is the vector
+    itself, and its mean direction is the first thing to keep.
+
+    Raises:
+        OptionError: if there are fewer vectors than axes, which would leave some to chance.
+    """
+    if len(vectors) < leaving:
+        raise OptionError(f"{len(vectors)} public record(s) give no {leaving} principal axes; give more, or ask fewer.")
+    exact = vectors.astype(np.float64)
+    return np.ascontiguousarray(_signed(np.linalg.eigh(exact.T @ exact)[1][:, ::-1][:, :leaving]))
+
+
+def axes_digest(axes: Matrix) -> str:
+    """Returns the SHA-256 of axes, rounded as they are used, for certificates."""
+    whole = np.rint(axes * _UNIT).astype("<i8")
+    return hashlib.sha256(f"{whole.shape}".encode() + np.ascontiguousarray(whole).tobytes()).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Whitened:
+    """Vectors centred, turned and stretched by what is known of public ones, so that no direction drowns in another.
+
+    With μ and Σ the mean and covariance of public vectors, Σ = V diag(s²) Vᵀ, a vector z becomes the first numbers of
+
+        a · diag(s^−w) Vᵀ (z − μ),
+
+    where a makes public vectors as long as they should be, on average, and w from 0 to 1 says how much short directions
+    are stretched. What is longer than twice that is shortened to it: the record is one that no public one resembles.
+    Made by `whitened`.
+
+    Attributes:
+        of: The map.
+        centre: μ, (dim of the map,), float64; public.
+        axes: a · V diag(s^−w), (dim of the map, dim), float64; public.
+        norm: What no vector is longer than.
+    """
+
+    of: FeatureMap
+    centre: Matrix
+    axes: Matrix
+    norm: float
+    nonnegative: ClassVar[bool] = False
+
+    @property
+    def dim(self) -> int:
+        """Number of axes."""
+        return int(self.axes.shape[1])
+
+    def __call__(self, records: EncodedTable) -> Vectors:
+        """Returns vectors, float32 (rows, dim)."""
+        return self.after(self.of(records))
+
+    def after(self, vectors: Vectors) -> Vectors:
+        """Returns what becomes of vectors of the map, (rows, dim of the map)."""
+        whole, bits, shift = self._whole
+        turned = np.rint(vectors.astype(np.float64) * _UNIT) @ whole / 2.0 ** (_BITS + bits) - shift
+        lengths = np.sqrt(np.square(turned).sum(axis=1, keepdims=True))
+        turned *= np.minimum(1.0, self.norm / np.maximum(lengths, 1e-30))
+        return turned.astype(np.float32)
+
+    def digest(self) -> str:
+        """Returns the SHA-256 of centre, axes and norm, for certificates."""
+        digest = hashlib.sha256(f"{self.axes.shape} {self.norm!r}".encode())
+        for public in (self.centre, self.axes):
+            digest.update(np.ascontiguousarray(public, dtype="<f8").tobytes())
+        return digest.hexdigest()
+
+    @cached_property
+    def _whole(self) -> tuple[Matrix, int, Matrix]:
+        """The axes in whole numbers, by how many bits they were made larger, and what the centre becomes."""
+        longest = float(np.linalg.norm(self.axes, axis=0).max()) * max(self.of.norm, 1.0) * 1.01
+        bits = _EXACT - _BITS - math.ceil(math.log2(max(longest, 1e-30))) - 1
+        whole = np.rint(self.axes * 2.0**bits)
+        return whole, bits, np.rint(self.centre * _UNIT) @ whole / 2.0 ** (_BITS + bits)
+
+
+def whitened(of: FeatureMap, public: Vectors, *, dim: int, exponent: float, length: float) -> Whitened:
+    """Returns a map that is centred, turned and stretched by public vectors.
+
+    Args:
+        of: The map.
+        public: Its vectors at public records, (rows, dim of the map).
+        dim: How many directions are kept, those first in which public vectors vary most; at most the map's.
+        exponent: w, from 0 for none to 1, where public vectors vary as much in each direction.
+        length: Root of the mean square of the lengths that public vectors get.
+
+    Raises:
+        OptionError: if all public vectors are the same.
+    """
+    exact = public.astype(np.float64)
+    centre = exact.mean(axis=0)
+    squares, turned = np.linalg.eigh((exact - centre).T @ (exact - centre) / len(exact))
+    squares, turned = np.maximum(squares[::-1][:dim], 0.0), _signed(turned[:, ::-1][:, :dim])
+    if not squares[0] > 1e-12:
+        raise OptionError("public: all public records have the same features, so that none can be told from another.")
+    stretched = np.where(squares > _FLAT * squares[0], np.maximum(squares, 1e-30) ** (-exponent / 2), 0.0)
+    scale = length / math.sqrt(float((squares * np.square(stretched)).sum()))
+    return Whitened(of=of, centre=centre, axes=turned * stretched * scale, norm=_LONGEST * length)
+
+
+def _signed(axes: Matrix) -> Matrix:
+    """Returns axes turned so that the largest entry of each is positive: programs differ in this."""
+    largest = axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])]
+    return axes * np.where(largest < 0, -1.0, 1.0)

@@ -1,0 +1,1 @@
+"""Methods; see the package."""

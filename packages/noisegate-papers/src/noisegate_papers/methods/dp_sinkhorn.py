@@ -1,0 +1,109 @@
+"""DP-Sinkhorn: a generator pulled towards real records by noisy gradients of an optimal transport loss.
+
+Cao, Bie, Vahdat, Fidler and Kreis (NeurIPS 2021), https://arxiv.org/abs/2111.01177. There is no adversary: in each step
+the loss between what the generator makes, X, and a sample of real records, Y, is differentiated with respect to X; that
+gradient, clipped as a whole and noised at the gate (`Gate.batch`, G-24), is all that the generator learns from.
+
+The loss is the semi-debiased one, 2·W(X₁, Y) − W(X₁, X₂), where W is entropic transport, Cuturi (NeurIPS 2013),
+https://arxiv.org/abs/1306.0895, and X₂ shares all but a part of its records with X₁. A record's cost is the sum over
+inputs of |x − y|² + |x − y|, and more where labels differ.
+
+What differs from the published program: samples are true Poisson samples, an empty one too; nothing is stopped or
+chosen on test data; and the sensitivity is the diameter 2C of a vector that a record may turn round, not C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from noisegate.methods.registry import register
+from noisegate.privacy.batch_plan import BatchPlan
+from noisegate.privacy.gradient_plan import CalibratedGradientPlan
+from noisegate.privacy.plan import Budget
+from noisegate.schema import Schema
+from noisegate.settings import Count, Fraction, Positive, Unit, settings
+from noisegate_papers.methods.adversarial import GENERATOR
+from noisegate_papers.methods.gan import GuidedMethod, by_records
+from noisegate_papers.methods.generative import shapes_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from noisegate.gate.gate import Gate
+    from noisegate.gate.queries.batches import SampleVector
+    from noisegate.gate.queries.gradients import StepSession
+    from noisegate_papers.training.transport import TransportTraining
+
+
+@register("dp-sinkhorn")
+@settings
+class DPSinkhorn(GuidedMethod):
+    """Settings of DP-Sinkhorn; none of them depends on private data.
+
+    Examples:
+        >>> from noisegate import Budget, DPSinkhorn, Schema
+        >>> from noisegate.schema import Integer
+        >>> plan = DPSinkhorn(steps=10).plan(Schema([Integer(name="age", lower=0, upper=99)]), Budget(epsilon=1.0))
+        >>> [(event.name, event.steps, event.sensitivity / 2**22) for event in plan.events]  # twice the norm
+        [('generator', 10, 2.0)]
+    """
+
+    steps: Count = by_records(table=600, images=2000)
+    sampling_probability: Fraction = by_records(table=0.05, images=256 / 60_000)
+    clip_norm: Positive = 0.5
+    """L2 norm that the gradient of the loss of a whole sample is clipped to."""
+    batch: Count = 50
+    """Generated records in X₁."""
+    fresh: Unit = 0.4
+    """Part of X₂ that is not in X₁: 0 for a loss with all of its bias, 1 for none, and a larger variance."""
+    regularisation: Positive = 0.05
+    """Of the transport (λ), in units of the cost's mean over inputs."""
+    iterations: Count = 50
+    """Of Sinkhorn's algorithm, each of both potentials."""
+    label_cost: Positive = 1.0
+    """Cost between records of different labels, beside the mean over inputs."""
+    learning_rate: Positive = by_records(table=3e-3, images=2e-3)
+    """Of the generator, by Adam."""
+
+    def gradient_plan(self, schema: Schema, budget: Budget) -> BatchPlan:
+        """Returns the steps; refuses a schema that does not fit the settings."""
+        (gan, inputs), generated = self.checked(schema), self.batch + round(self.fresh * self.batch)
+        return BatchPlan(
+            name=GENERATOR,
+            steps=self.steps,
+            sampling_probability=self.sampling_probability,
+            clip_norm=self.clip_norm,
+            parameters={"records": (generated, inputs)},
+            trained=shapes_of(gan.generator(schema).state_dict()),
+        )
+
+    def session(self, gate: Gate, plan: CalibratedGradientPlan, *, journal: Path | None, **options: Any) -> StepSession:
+        """Returns a session of vectors of whole samples."""
+        public, vector = self.public_facts(gate.schema), self._vector(gate.schema)
+        return gate.batch(plan, vector, method=self.name, public=public, journal=journal)
+
+    def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> TransportTraining:
+        """Returns the generator at its start."""
+        from noisegate_papers.training.transport import TransportTraining
+
+        return TransportTraining(**self.generator_training(schema, plan.plan.parameters["records"][0], device))
+
+    def _vector(self, schema: Schema) -> SampleVector:
+        """Returns the gradient of the loss with respect to generated records, of those and a sample of real ones."""
+        import torch
+
+        from noisegate_papers.training.transport import transport_gradient
+
+        label, inputs = schema.layout.label, self.gan(schema).inputs(schema)[0]
+        loss = {"label_cost": self.label_cost, "regularisation": self.regularisation, "iterations": self.iterations}
+
+        def vector(parameters: Mapping[str, Any], numeric: Any, codes: Any) -> dict[str, Tensor]:
+            coded = torch.from_numpy(codes).long()
+            labels = coded[:, label] if label is not None else torch.zeros(len(coded), dtype=torch.long)
+            generated = parameters["records"].cpu(), parameters["labels"].cpu()
+            real = inputs(torch.from_numpy(numeric), coded), labels
+            return {"records": transport_gradient(generated, real, first=self.batch, **loss)}  # type: ignore[arg-type]
+
+        return vector

@@ -1,0 +1,151 @@
+"""DPDM: a diffusion model of images whose denoiser learns from noisy gradients.
+
+Dockhorn, Cao, Vahdat and Kreis (TMLR 2023), https://arxiv.org/abs/2210.09929. The loss of a record is the mean of that
+of EDM over several draws of noise, clipped after the mean, so that more draws cost time and no privacy
+(`noisegate_papers.training.denoising`); what is released is a running mean of the weights, from which images are drawn
+by a deterministic sampler (`noisegate_papers.models.diffusion`). Labels are public knowledge, in equal shares or in
+those that are given.
+
+What differs from the published program: noise of a record follows from the record and the number of the step, and the
+denoiser has no attention (`noisegate_papers.networks.denoiser`). The defaults are for a laptop; ``preset="paper"`` is
+the schedule for MNIST, 300 passes on Poisson samples of 4096, with a denoiser of 1.4 million weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from noisegate.errors import OptionError
+from noisegate.gate.per_example.losses import RecordLoss, module_loss
+from noisegate.methods.registry import register
+from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
+from noisegate.privacy.plan import Budget
+from noisegate.privacy.release import Release
+from noisegate.schema import Schema
+from noisegate.schema.pixels import ImageShape
+from noisegate.settings import Count, Fraction, ImageSize, LabelShares, by_preset, settings
+from noisegate_images.models.image_network import check_image_schema
+from noisegate_papers.methods.generative import GenerativeMethod, public_shares, released_arrays, weight_shapes
+from noisegate_papers.training.schedules import DiffusionConfig
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int64
+    from torch import Tensor
+
+    from noisegate_papers.models.diffusion import DiffusionImages
+    from noisegate_papers.networks.denoiser import Denoiser
+    from noisegate_papers.training.denoising import NoiseDraws
+    from noisegate_papers.training.diffusion import DiffusionTraining
+
+DENOISER = "denoiser"
+"""The event, and what is released."""
+
+
+@register("dpdm")
+@settings
+class DPDM(DiffusionConfig, GenerativeMethod):
+    """Settings of DPDM; none of them depends on private data.
+
+    Examples:
+        >>> from noisegate import DPDM, Budget
+        >>> from noisegate.schema import pixel_schema
+        >>> method = DPDM.for_schema(pixel_schema(8, 8, labels=("cat", "dog")), {"steps": 10})
+        >>> plan = method.plan(pixel_schema(8, 8, labels=("cat", "dog")), Budget(epsilon=1.0))
+        >>> [(event.name, event.steps) for event in plan.events], plan.epsilon <= 1.0
+        ([('denoiser', 10)], True)
+    """
+
+    image: ImageSize | None = None
+    """Height, width and channels of the images."""
+    steps: Count = by_preset(400, paper=4395)
+    sampling_probability: Fraction = by_preset(512 / 60_000, paper=4096 / 60_000)
+    label_shares: LabelShares | None = None
+    """Share of each level of the label, as public knowledge; None for equal shares."""
+
+    def __post_init__(self) -> None:
+        scale = self.patch << (len(self.channels) - 1)
+        if not self.channels or self.shape.height % scale or self.shape.width % scale:
+            raise OptionError(
+                f"image={self.shape}: with patch={self.patch} and channels={list(self.channels)} height and width must "
+                f"be multiples of {max(scale, 1)}; give fewer channels or a smaller patch, or pad the images."
+            )
+
+    @classmethod
+    def for_images(cls, shape: ImageShape, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the shape, and the largest patch and the most sizes that divide it."""
+        paper = given.get("preset") == "paper"
+        patch = given.get("patch") or next(p for p in ((1,) if paper else (2, 1)) if divides(shape, p))
+        channels = given.get("channels") or ((64, 128, 128) if paper else (32, 64))
+        while len(channels) > 1 and not divides(shape, patch << (len(channels) - 1)):
+            channels = channels[:-1]
+        return {**super().for_images(shape, given), "patch": patch, "channels": channels}
+
+    def denoiser(self, schema: Schema) -> Denoiser:
+        """Returns the denoiser at its start, on the CPU; refuses a schema that does not fit."""
+        from noisegate_papers.networks.denoiser import build_denoiser
+
+        check_image_schema(schema, self.shape, labelled=False)
+        public_shares(schema, self.label_shares)
+        classes = schema.layout.classes
+        return build_denoiser(self.shape, classes, channels=self.channels, patch=self.patch, seed=self.seed)
+
+    def draws(self) -> NoiseDraws:
+        """Returns the public noise of the training."""
+        from noisegate_papers.training.denoising import NoiseDraws
+
+        levels = {"p_mean": self.p_mean, "p_std": self.p_std}
+        return NoiseDraws.of(self.shape.size, multiplicity=self.noise_draws, **levels, seed=self.seed)
+
+    def gradient_plan(self, schema: Schema, budget: Budget) -> GradientPlan:
+        """Returns the steps; beside the weights, the number of the step is a parameter, of gradient zero."""
+        from noisegate_papers.training.diffusion import STEP
+
+        shapes = weight_shapes(self.denoiser(schema))
+        return self.steps_of(DENOISER, {**shapes, STEP: (1,)}, trained=shapes)
+
+    def loss(self, schema: Schema) -> RecordLoss:
+        """Returns the mean loss of one record over its draws of noise."""
+        import torch
+
+        from noisegate_papers.networks.denoiser import coefficients
+        from noisegate_papers.training.denoising import denoising_loss
+        from noisegate_papers.training.diffusion import STEP
+
+        network, draws, label, classes = self.denoiser(schema), self.draws(), schema.layout.label, schema.layout.classes
+
+        def loss(
+            parameters: Mapping[str, Tensor], numeric: Float[Tensor, " pixels"], codes: Int64[Tensor, " coded"], /
+        ) -> Float[Tensor, ""]:
+            noise, sigma = draws(parameters[STEP], numeric)
+            coded = numeric[:0] if label is None else torch.arange(classes, device=codes.device) == codes[label]
+            given = coded[None].float(), noise, coefficients(sigma)
+            criterion = module_loss(network, lambda run, image, _: denoising_loss(run, 2 * image[None] - 1, *given))
+            return criterion({name: value for name, value in parameters.items() if name != STEP}, numeric, codes)
+
+        return loss
+
+    def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> DiffusionTraining:
+        """Returns the denoiser at its start."""
+        from noisegate_papers.training.diffusion import DiffusionTraining
+
+        options: dict[str, Any] = {"learning_rate": self.learning_rate, "ema_decay": self.ema_decay, "device": device}
+        return DiffusionTraining(self.denoiser(schema), batch=batch, **options)
+
+    def model(self, release: Release, fitting: Any = None) -> DiffusionImages:
+        """Returns the released denoiser, to be drawn from."""
+        from noisegate_papers.models.diffusion import DiffusionImages
+
+        network, shares = self.denoiser(release.schema), public_shares(release.schema, self.label_shares)
+        arrays = released_arrays(release, DENOISER, weight_shapes(network), what="denoiser of this size")
+        network.load_state_dict(arrays)
+        sampled: dict[str, Any] = {"channels": self.channels, "sampling_steps": self.sampling_steps}
+        weights, network = np.asarray(shares or (1.0,)), network.requires_grad_(False).eval()
+        return DiffusionImages(denoiser=network, weights=weights, **sampled)
+
+
+def divides(shape: ImageShape, scale: int) -> bool:
+    """Returns whether both sides of images are multiples of `scale`."""
+    return not (shape.height % scale or shape.width % scale)

@@ -1,0 +1,257 @@
+"""DP-DRE: public records, weighed to look like the private ones.
+
+Wu, Guo and Chaudhuri (2023), https://arxiv.org/abs/2309.00008, section 3.2. A perceptron learns to
+tell features of private records from those of public ones, from noisy gradients
+(`noisegate_papers.training.density_ratio`). Where it gives D, a public reference gets the weight w = D/(1 − D), the
+density of private features over that of public ones, and records are drawn from the references by w. Where no public
+record is like the private ones, no weight helps.
+
+Public records with labels are weighed with the label that they have, by the ratio of joint densities. Those without are
+weighed once with every label, against labels that are drawn uniformly: w(label, reference) then holds the shares of the
+labels too, and nothing else need be asked for them.
+
+What differs from the paper: each step is a true Poisson sample and accounted as one; features are centred and stretched
+by what public ones are like, which costs nothing; the mean of the last weights is kept. `preset="paper"` undoes both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+import numpy as np
+from pydantic import Field
+
+from noisegate.errors import OptionError, said
+from noisegate.features.feature_map import FeatureMap
+from noisegate.gate.per_example.losses import RecordLoss, real_loss
+from noisegate.methods.registry import register
+from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
+from noisegate.privacy.plan import Budget
+from noisegate.privacy.release import Release
+from noisegate.schema import Schema
+from noisegate.settings import Count, Fraction, Positive, Seed, Unit, Widths, by_preset, derived, settings
+from noisegate_images.methods.encoders import EncodedImages
+from noisegate_images.models.image_network import check_image_schema
+from noisegate_papers.features.transforms import whitened
+from noisegate_papers.methods.generative import GenerativeMethod, released_arrays, weight_shapes
+from noisegate_papers.methods.public_reference import Source, features_of, read_reference
+from noisegate_papers.models.inputs import input_features
+from noisegate_papers.models.public_features import PublicFeatures
+from noisegate_papers.models.record_sets import density_ratios, weight_notes
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from noisegate.features.feature_map import FeatureMap
+    from noisegate.gate.gate import Gate
+    from noisegate.models.record_model import RecordModel
+    from noisegate_papers.networks.discriminator import Discriminator
+    from noisegate_papers.training.density_ratio import DensityRatioTraining
+
+PUBLIC = "public"
+"""The decoder that gives for a feature the public record that it came from."""
+
+
+Preset: TypeAlias = Literal["default", "paper"]
+"""This library's settings, or table 4, the first row of CIFAR-10. Which clipping norm, learning rate and number of
+private images go with it the text at hand does not say; 1, 1e-3 and 50,000 stand in."""
+
+MAX_CLIP_NORM = 2.0
+"""The largest clipping norm that is chosen where none was asked for."""
+
+MAX_NOISE_STD = 8.65
+"""Where none was asked for: the most noise on each number of a sum of gradients, in the units of the gradients.
+
+It is what 500 steps at ε = 1 have with the largest norm. With more noise in a step, Adam follows nothing else: at
+ε = 0.1 a smaller norm, which changes the gradients but lets them be heard, is worth more (docs/public-data.md).
+"""
+
+
+def clip_norm_for(noise_multiplier: float) -> float:
+    """Returns the clipping norm for a noise multiplier, both public: the largest, or less where the noise is loud."""
+    return MAX_CLIP_NORM if noise_multiplier * MAX_CLIP_NORM <= MAX_NOISE_STD else MAX_NOISE_STD / noise_multiplier
+
+
+DISCRIMINATOR = "discriminator"
+"""The event, and what is released."""
+
+
+@register("dp-dre")
+@settings
+class DPDRE(EncodedImages, GenerativeMethod):
+    """Settings of DP-DRE; none of them depends on private data.
+
+    Examples:
+        >>> from noisegate import Budget, DPDRE
+        >>> from noisegate.schema import pixel_schema
+        >>> plan = DPDRE(steps=100, sampling_probability=0.125).plan(pixel_schema(8, 8), Budget(epsilon=1.0))
+        >>> [(event.name, event.steps, event.rate) for event in plan.events]
+        [('discriminator', 100, 0.125)]
+    """
+
+    public: Source = field(default=None, compare=False)
+    """Path of the public records, of the same schema and in any form that private ones may have, or a table in memory.
+    They are handed out as they are, so they must hold no private record."""
+    references: Annotated[int, Field(ge=2), "a whole number, 2 or more"] = 10_000
+    """How many of them are used at most, drawn at random; they travel with the model."""
+    public_labels: bool = derived(lambda given: given["image"] is None)
+    """Whether they have the label of the schema. By default true for tables and false for images."""
+    decoder: str = PUBLIC
+    """What images are handed out: "public", those that the features came from, or what a decoder makes of the features:
+    its name or file, see `noisegate_images.models.decoder.load_decoder`."""
+    dimensions: Count = 64
+    """Directions of the features that are kept, those first in which public ones vary most."""
+    whitening: Unit = by_preset(0.5, paper=0.0)
+    """How far directions are brought to the same spread, from 0 to 1."""
+    length: Positive = 2.0
+    """Of the features, on average over the public ones."""
+    seed: Seed = 0
+    """Of the public randomness: which references are drawn, and more."""
+    preset: Preset = "default"
+    """"paper": the settings below are as in the paper's table 4."""
+    hidden: Widths = (16,)
+    """Widths of the discriminator's hidden layers."""
+    steps: Count = by_preset(500, paper=3000)
+    """How many noisy gradients are taken, which is what costs privacy."""
+    sampling_probability: Fraction = by_preset(0.05, paper=64 / 50_000)
+    """Poisson sampling probability per step."""
+    batch: Count = 1024
+    """References in a step."""
+    clip_norm: Positive | None = by_preset(None, paper=1.0)  # type: ignore[assignment]
+    """L2 norm that the gradient at each private record is clipped to; None for `clip_norm_for` the noise."""
+    learning_rate: Positive = by_preset(0.02, paper=1e-3)
+    """Of Adam."""
+    averaged: Fraction = by_preset(0.5, paper=1e-9)
+    """Part of the steps, the last ones, whose weights are averaged."""
+    most_weight: Positive = 1e4
+    """Weights D/(1 − D) are at most this, so that they are finite whatever the discriminator says."""
+
+    def __post_init__(self) -> None:
+        if self.image is not None:
+            _ = self.shape
+        elif self.decoder != PUBLIC:
+            raise OptionError(f"decoder={self.decoder!r} makes images; of a table, public rows are handed out.")
+
+    def plain_features(self, schema: Schema) -> FeatureMap:
+        """Returns the features of records before they are centred and stretched."""
+        if self.image is None:
+            return input_features(schema, otherwise="there is nothing to weigh records by")
+        check_image_schema(schema, self.shape, labelled=False)
+        return self.encoding()
+
+    def public_features(self, schema: Schema) -> PublicFeatures:
+        """Returns public records and their features; reads the former once.
+
+        Raises:
+            UserError: if the public records are not there, do not fit the schema, or are all alike; or the encoder or
+                decoder is not there or does not fit.
+        """
+        known: dict[str, PublicFeatures] = self._public_features
+        if schema.digest() not in known:
+            label, encode = schema.layout.label, self.plain_features(schema)
+            decoder = None if self.decoder == PUBLIC else self.checked_decoder()
+            most, labelled = self.references, self.public_labels
+            reference = read_reference(self.public, schema, most=most, labelled=labelled, seed=self.seed)
+            plain, dim = features_of(reference.records, encode), min(self.dimensions, encode.dim)
+            labels = reference.records.codes[:, label].astype(np.int64) if reference.labelled else None
+            known[schema.digest()] = PublicFeatures(
+                reference=reference,
+                features=whitened(encode, plain, dim=dim, exponent=self.whitening, length=self.length),
+                plain=plain,
+                labels=labels,
+                encoder=None if self.image is None else self.encoder().sha256,
+                decoder=decoder,
+            )
+        return known[schema.digest()]
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the settings as a JSON object; a public table in memory is not in it."""
+        public = self.public if isinstance(self.public, str) else None
+        return super(DPDRE, replace(self, public=public)).to_json()
+
+    @cached_property
+    def _public_features(self) -> dict[str, PublicFeatures]:
+        return {}
+
+    def gradient_plan(self, schema: Schema, budget: Budget) -> GradientPlan:
+        """Returns the steps of the discriminator."""
+        norm = self.clip_norm or MAX_CLIP_NORM
+        return replace(self, clip_norm=norm).steps_of(DISCRIMINATOR, weight_shapes(self.discriminator(schema)))
+
+    def plan(self, schema: Schema, budget: Budget) -> CalibratedGradientPlan:
+        """Returns the calibrated plan; a clipping norm that was not given follows from it."""
+        plan = super().plan(schema, budget)
+        if self.clip_norm is not None:
+            return plan
+        # The noise multiplier does not depend on the norm: whatever it is, it is that many grid units.
+        return replace(plan, plan=replace(plan.plan, clip_norm=clip_norm_for(plan.noise_multiplier)))
+
+    def check_gate(self, gate: Gate) -> None:
+        """See `GradientMethod`; a DataError if the public records are private ones too, by what their files hold."""
+        super().check_gate(gate)
+        gate.check_apart(self.public)
+        self.public_features(gate.schema)
+
+    def check_fit(self, device: str) -> None:
+        """See `Method`; an OptionError if there are no public records."""
+        super().check_fit(device)
+        if self.public is None:
+            raise OptionError(
+                "public=None: dp-dre weighs public records to look like the private ones. Give some of the same "
+                f"schema: {said('public', 'PATH')}."
+            )
+
+    def loss(self, schema: Schema) -> RecordLoss:
+        """Returns the loss of one private record, −log D, which the discriminator should take for private."""
+        return real_loss(self.discriminator(schema), lambda numeric, codes: numeric, schema)
+
+    def represent(self, schema: Schema) -> FeatureMap:
+        """Returns the features of records; reads the public ones, which say how they are centred and stretched."""
+        return self.public_features(schema).features
+
+    def public_facts(self, schema: Schema) -> dict[str, Any]:
+        """Returns settings and digests of what was taken as public, for the certificate."""
+        return {**super().public_facts(schema), **self.public_features(schema).to_json()}
+
+    def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> DensityRatioTraining:
+        """Returns the discriminator at its start."""
+        from noisegate_papers.training.density_ratio import DensityRatioTraining
+
+        public = self.public_features(schema)
+        return DensityRatioTraining(
+            self.discriminator(schema).to(device),
+            public.vectors,
+            public.labels,
+            records=batch,
+            batch=self.batch,
+            learning_rate=self.learning_rate,
+            burn_in=self.steps - max(round(self.averaged * self.steps), 1),
+            seed=self.seed,
+        )
+
+    def discriminator(self, schema: Schema) -> Discriminator:
+        """Returns the discriminator at its start, on the CPU."""
+        from noisegate_papers.networks.discriminator import build_table_discriminator
+
+        dim = min(self.dimensions, self.plain_features(schema).dim)
+        return build_table_discriminator(dim, schema.layout.classes, hidden=self.hidden, seed=self.seed)
+
+    def model(self, release: Release, fitting: Any = None) -> RecordModel:
+        """Returns the references with their weights; a ModelError if the public records are others than then."""
+        return self.public_features(release.schema).model(self.reference_weights(release), release.schema)
+
+    def notes(self, release: Release) -> dict[str, Any]:
+        """Returns on how many references the weights rest."""
+        labels = self.public_features(release.schema).labels
+        return weight_notes(self.reference_weights(release), release.schema, labels)
+
+    def reference_weights(self, release: Release) -> npt.NDArray[np.float64]:
+        """Returns the weights of the references, (labels or 1, references), by the released discriminator."""
+        public, discriminator = self.public_features(release.schema), self.discriminator(release.schema)
+        shapes = weight_shapes(discriminator)
+        discriminator.load_state_dict(released_arrays(release, DISCRIMINATOR, shapes, what="such discriminator"))
+        public.check(release.certificate.public)
+        return density_ratios(discriminator, public.vectors, public.labels, most=self.most_weight)

@@ -1,0 +1,189 @@
+"""DP-GAN and DP-CGAN: a generator trained against a discriminator that learns from noisy gradients.
+
+DP-GAN, Xie et al. (2018), https://arxiv.org/abs/1802.06739, makes whole records: where they have a label, it is drawn
+first, from shares that are learned, and the rest is made for it. DP-CGAN, Torkzadehmahani, Kairouz and Paten (CVPR
+workshops 2019), https://arxiv.org/abs/2001.09700, is given the labels, whose shares are public knowledge. Both take
+several steps of the discriminator to one of the generator, without which noise decides the game: Bie, Kamath and Zhang
+(TMLR 2023), https://arxiv.org/abs/2302.02936.
+
+What differs from the published programs: each step draws a true Poisson sample and is accounted as one, and noise is
+added to the gradients at real records alone. These are baselines.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from noisegate.errors import SchemaError
+from noisegate.gate.per_example.losses import RowInputs
+from noisegate.methods.registry import register
+from noisegate.privacy.release import Release
+from noisegate.schema import Schema
+from noisegate.settings import Count, Fraction, ImageSize, LabelShares, Positive, Widths, derived, settings
+from noisegate_images.models.image_network import ImageKind, ImageNetwork, check_image_schema
+from noisegate_papers.methods.adversarial import AdversarialMethod
+from noisegate_papers.methods.generative import GenerativeMethod, public_shares
+from noisegate_papers.models.inputs import Inputs, inputs_of, scaled_inputs
+
+if TYPE_CHECKING:
+    from noisegate.models.record_model import RecordModel
+    from noisegate_images.models.generator import Generator
+    from noisegate_papers.models.inputs import DiscriminatorInput
+    from noisegate_papers.networks.discriminator import Discriminator
+
+
+def by_records(*, table: Any, images: Any) -> Any:
+    """Returns a field whose default depends on whether records are rows or images."""
+    return derived(lambda given: table if given["image"] is None else images)
+
+
+@settings
+class RecordGAN(AdversarialMethod):
+    """What DP-GAN and DP-CGAN share.
+
+    Defaults for tables were tried on the survey of `noisegate demo` at ε = 1, where learning rates of 1e-3 did worse;
+    those for images on simulated digits, in one run of 800 steps (benchmarks/simulated_digits.py).
+    """
+
+    network: ImageKind = "convolutional"
+    """Of images: "convolutional" or "fully-connected"."""
+    hidden: Widths = by_records(table=(128, 128), images=(200,))
+    channels: Widths = (16, 8)
+    """Of the convolutional generator, at a quarter and at half of the image's size."""
+    discriminator_channels: Widths = (32, 64)
+    """Of each convolution of the discriminator of images, which halves height and width."""
+    steps: Count = by_records(table=600, images=2000)
+    sampling_probability: Fraction = by_records(table=0.05, images=256 / 60_000)
+    discriminator_learning_rate: Positive = by_records(table=3e-3, images=1e-3)
+    generator_learning_rate: Positive = by_records(table=3e-3, images=2e-3)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.image is not None:
+            self._design()
+
+    def inputs(self, schema: Schema) -> tuple[RowInputs, DiscriminatorInput]:
+        """Returns the maps to the inputs of a classifier, over their scale."""
+        from noisegate_papers.models.inputs import TableInput, encode_images
+
+        fake = TableInput(schema.layout) if self.image is None else encode_images
+        return scaled_inputs(self._inputs(schema), schema), fake
+
+    def generator(self, schema: Schema) -> Generator:
+        """Returns the generator at its start, on the CPU."""
+        from noisegate_images.models.image import build_image_generator
+        from noisegate_images.models.table import build_table_generator
+
+        if self.image is not None:
+            return build_image_generator(self._design(), max(schema.layout.classes, 1), seed=self.seed)
+        return build_table_generator(schema.layout, latent=self.latent, hidden=self.hidden, seed=self.seed)
+
+    def discriminator(self, schema: Schema) -> Discriminator:
+        """Returns the discriminator at its start, on the CPU; refuses a schema that does not fit."""
+        from noisegate_papers.networks.discriminator import build_image_discriminator, build_table_discriminator
+
+        inputs, classes, seed = len(self._inputs(schema).names), schema.layout.classes, self.discriminator_seed
+        self.label_weights(schema)
+        if self.image is None:
+            return build_table_discriminator(inputs, classes, hidden=self.discriminator_hidden, seed=seed)
+        return build_image_discriminator(self.shape, classes, channels=self.discriminator_channels, seed=seed)
+
+    def _design(self) -> ImageNetwork:
+        return ImageNetwork(
+            shape=self.shape, kind=self.network, latent=self.latent, hidden=self.hidden, channels=self.channels
+        )
+
+    def _inputs(self, schema: Schema) -> Inputs:
+        if self.image is not None:
+            check_image_schema(schema, self.shape, labelled=False)
+        return inputs_of(schema, centre=0.5, otherwise="there is nothing to make")
+
+
+@register("dp-gan")
+@settings
+class DPGAN(RecordGAN):
+    """Settings of DP-GAN: see `RecordGAN`. A label, if there is one, is drawn first, from shares that are learned.
+
+    Examples:
+        >>> from noisegate import DPGAN
+        >>> DPGAN().steps, DPGAN(image=(28, 28, 1)).steps
+        (600, 2000)
+    """
+
+
+@register("dp-cgan")
+@settings
+class DPCGAN(RecordGAN):
+    """Settings of DP-CGAN: see `RecordGAN`.
+
+    Examples:
+        >>> from noisegate import DPCGAN, Schema
+        >>> from noisegate.schema import Boolean
+        >>> DPCGAN(label_shares=(0.9, 0.1)).label_weights(Schema([Boolean(name="ill")], label="ill"))
+        (0.9, 0.1)
+    """
+
+    label_shares: LabelShares | None = None
+    """Share of each level of the label, missing last where it may be, as public knowledge; None for equal shares."""
+
+    def label_weights(self, schema: Schema) -> tuple[float, ...]:
+        """Returns the shares that were given, or equal ones; refuses a schema that they do not fit."""
+        shares = public_shares(schema, self.label_shares)
+        if shares is None:
+            raise SchemaError(
+                "dp-cgan is given labels: name a column with levels as the label of the schema, or use dp-gan."
+            )
+        return shares
+
+
+@settings
+class GuidedMethod(GenerativeMethod):
+    """Base of methods whose generator, one of `RecordGAN`'s, follows noisy gradients at what it makes."""
+
+    image: ImageSize | None = None
+    network: ImageKind = "convolutional"
+    latent: Count = 32
+    hidden: Widths = by_records(table=(128, 128), images=(200,))
+    channels: Widths = (16, 8)
+    """The generator: see `RecordGAN`; no image for a table."""
+    batch: Count = 16
+    learning_rate: Positive = 2e-3
+    """Generated records of a step, and the generator's rate, by Adam."""
+    label_shares: LabelShares | None = None
+    """Share of each level of the label, as public knowledge; None for equal shares."""
+
+    def __post_init__(self) -> None:
+        self.gan()
+
+    for_images = RecordGAN.for_images
+
+    def gan(self, schema: Schema | None = None) -> RecordGAN:
+        """Returns the GAN whose generator and inputs these are; its discriminator is not used."""
+        given = {name: getattr(self, name) for name in ("image", "network", "latent", "hidden", "channels", "seed")}
+        plain = schema is not None and schema.layout.label is None
+        return DPGAN(**given) if plain else DPCGAN(**given, label_shares=self.label_shares)
+
+    def checked(self, schema: Schema) -> tuple[RecordGAN, int]:
+        """Returns that GAN and how many inputs a record has, the label left out; refuses a schema that does not fit."""
+        gan = self.gan(schema)
+        gan.inputs(schema), gan.label_weights(schema)
+        return gan, len(inputs_of(schema, centre=0.5).names)
+
+    def generator_training(self, schema: Schema, records: int, device: str) -> dict[str, Any]:
+        """Returns what every training of a generator is given, of so many records in a step."""
+        import torch
+
+        gan = self.gan(schema)
+        return {
+            "generator": gan.generator(schema).to(device),
+            "shares": torch.tensor(gan.label_weights(schema) or (1.0,)),
+            "encode": gan.inputs(schema)[1],
+            "records": records,
+            "learning_rate": self.learning_rate,
+            "seed": self.seed,
+            "device": device,
+        }
+
+    def model(self, release: Release, fitting: Any = None) -> RecordModel:
+        """Returns the released generator, to be drawn from."""
+        return self.gan(release.schema).model(release)

@@ -1,0 +1,151 @@
+"""AIM and MST: noisy marginals chosen on the way, and the graphical model that agrees with them, through OpenDP.
+
+MST, McKenna, Miklau and Sheldon (JPC 2021), https://arxiv.org/abs/2108.04978, measures all single columns and the pairs
+of a spanning tree that its model explains worst. AIM, McKenna, Mullins, Sheldon and Miklau (VLDB 2022),
+https://arxiv.org/abs/2201.12677, goes on choosing, up to triples, while the budget lasts and its model is small.
+OpenDP's `opendp.extras.mbi` runs them at the gate, which holds all records in memory; the model is then fitted to what
+was released, and can be drawn from without OpenDP.
+
+Numeric columns become cells between public cuts: one for each step where there are few, else equal widths.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
+
+from noisegate.features.binning import NumericBins, equal_bins
+from noisegate.features.contingency import Tables, check_groups, tables_up_to
+from noisegate.methods.method import Method
+from noisegate.methods.registry import register
+from noisegate.privacy.marginal_plan import MarginalPlan
+from noisegate.privacy.plan import Budget
+from noisegate.privacy.release import Release
+from noisegate.schema import Layout, Schema
+from noisegate.settings import Count, NoBool, Seed, TwoOrMore, settings
+from noisegate.tables.released import Table
+
+if TYPE_CHECKING:
+    from noisegate.gate.gate import Gate
+    from noisegate_papers.models.graphical import GraphicalModel
+    from noisegate_papers.training.graphical import GraphicalFit
+
+MOST_ROUNDS = 4000
+# The upper ends are those of the proof in docs/guarantees.md.
+Megabytes = Annotated[float, Field(gt=0, le=250), "a number above 0, at most 250"]
+Rounds = Annotated[int, Field(ge=1, le=MOST_ROUNDS), f"a whole number from 1 to {MOST_ROUNDS}"]
+
+
+@settings
+class Marginals(Method):
+    """What AIM and MST have in common; none of the settings depends on private data."""
+
+    seeded_fit = True
+
+    bins: TwoOrMore = 32
+    """Most cells of a numeric column, beside the one for missing values."""
+    iterations: Count = 1000
+    """Steps of mirror descent, each time that a model is fitted to noisy marginals."""
+    seed: Seed = 0
+    """Unused, since nothing here draws public randomness before sampling; accepted like by other methods."""
+
+    @abstractmethod
+    def plan(self, schema: Schema, budget: Budget) -> MarginalPlan:
+        """Returns what may be spent on which tables. Reads no data."""
+
+    def cells(self, layout: Layout) -> tuple[NumericBins, ...]:
+        """Returns the cells of each numeric column."""
+        return tuple(equal_bins(column, self.bins) for column in layout.numeric)
+
+    def sizes(self, layout: Layout) -> tuple[int, ...]:
+        """Returns the number of cells of each column, numeric columns first."""
+        return (*(bins.size for bins in self.cells(layout)), *(column.size for column in layout.coded))
+
+    def tables(self, sizes: tuple[int, ...], degree: int, most_cells: float = math.inf) -> Tables:
+        """Returns the tables to choose from; see `tables_up_to`.
+
+        Raises:
+            OptionError: if the columns have too many.
+        """
+        informative = sum(size > 1 for size in sizes)
+        check_groups(informative, self.name, "another method, such as pairwise with pairs='none'", size=degree)
+        return tables_up_to(sizes, degree=degree, most_cells=most_cells)
+
+    def query(self, gate: Gate, plan: MarginalPlan | None = None) -> Release:
+        """Returns the release: the one time that private records are used. Holds all of them in memory."""
+        plan, public = plan or self.plan(gate.schema, gate.budget), self.public_facts(gate.schema)
+        return gate.marginals(plan, self.cells(gate.schema.layout), method=self.name, public=public)
+
+    def check_fit(self, device: str) -> None:
+        """Finds what would stop the fit, before any budget is spent; see `Method`. It computes on the CPU."""
+        from noisegate.gate.queries.marginals import check_extra
+
+        super().check_fit(device)
+        check_extra()
+
+    def fitting(self, release: Release, *, device: str = "auto", plan: Any = None) -> GraphicalFit:
+        """Returns the fit of a release, ready to run; always on the CPU."""
+        from noisegate_papers.training.graphical import GraphicalFit, read_marginals
+
+        sizes = self.sizes(release.schema.layout)
+        return GraphicalFit(sizes, read_marginals(release, self.name), iterations=self.iterations)
+
+    def released_tables(self, release: Release) -> tuple[tuple[NumericBins, ...], list[Table]]:
+        """Returns the cells of numeric columns, and all tables that were measured; see `Method`."""
+        from noisegate_papers.training.graphical import read_marginals
+
+        layout = release.schema.layout
+        sizes = self.sizes(layout)
+        return self.cells(layout), [
+            Table(columns=columns, counts=counts.reshape([sizes[column] for column in columns]), noise_std=std)
+            for columns, counts, std in read_marginals(release, self.name)
+        ]
+
+    def model(self, release: Release, fitting: GraphicalFit) -> GraphicalModel:
+        """Returns the model that a fit has reached."""
+        from noisegate_papers.models.graphical import GraphicalModel
+
+        layout = release.schema.layout
+        coded = tuple(column.size for column in layout.coded)
+        return GraphicalModel(bins=self.cells(layout), coded=coded, factors=fitting.factors)
+
+
+@register("mst")
+@settings
+class MST(Marginals):
+    """All single columns and a spanning tree of pairs; about a minute for 30,000 records of 15 columns."""
+
+    def plan(self, schema: Schema, budget: Budget) -> MarginalPlan:
+        """Returns what may be spent on which tables. Reads no data."""
+        sizes, options = self.sizes(schema.layout), {"iterations": self.iterations}
+        tables = self.tables(sizes, 2)
+        return MarginalPlan.calibrate(
+            budget, name=self.name, algorithm="MST", options=options, sizes=sizes, candidates=tables
+        )
+
+
+@register("aim")
+@settings
+class AIM(Marginals):
+    """Tables of up to `degree` columns, chosen while the budget lasts; minutes to hours, mostly for its model."""
+
+    degree: Annotated[Literal[2, 3, 4], NoBool] = 3
+    """Most columns of a table."""
+    max_model_mb: Megabytes = 80.0
+    """Largest model, MB; the fit's time grows with it. OpenDP's default."""
+    rounds: Rounds | None = None
+    """Most rounds of choosing that the budget is laid out for; None for OpenDP's default, 16 for each column."""
+
+    def plan(self, schema: Schema, budget: Budget) -> MarginalPlan:
+        """Returns what may be spent on which tables. Reads no data."""
+        sizes = self.sizes(schema.layout)
+        rounds = self.rounds or min(16 * sum(size > 1 for size in sizes), MOST_ROUNDS)
+        options = {"iterations": self.iterations, "max_size": self.max_model_mb, "rounds": rounds}
+        # A model holds 8 bytes a cell, so larger tables could never be chosen.
+        tables = self.tables(sizes, self.degree, most_cells=self.max_model_mb * 2**17)
+        return MarginalPlan.calibrate(
+            budget, name=self.name, algorithm="AIM", options=options, sizes=sizes, candidates=tables
+        )

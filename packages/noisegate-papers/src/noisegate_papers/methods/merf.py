@@ -1,0 +1,120 @@
+"""DP-MERF: mean embeddings with random features.
+
+Harder, Adamczewski and Park (AISTATS 2021), https://arxiv.org/abs/2002.11603. One pass over the records releases three
+class-wise sums in one plan: random Fourier features (`noisegate_images.features.fourier`), scaled one-hot codes
+(`Levels`) and counts. A generator is then fitted so that its expected embedding matches.
+
+The paper's four variants follow from the schema: without a coded label the table is unlabelled (a numeric label is one
+more column); with one, sums are class-wise and noisy counts reweigh them (balanced or not, section 4.2); coded columns
+add the polynomial kernel of section 4.3. What differs from the paper, and why, is in docs/choosing.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from noisegate.errors import OptionError
+from noisegate.features.contingency import check_groups
+from noisegate.features.feature_map import Levels
+from noisegate.methods.embedding import Embedding
+from noisegate.methods.registry import register
+from noisegate.privacy.plan import Budget
+from noisegate.schema import Schema
+from noisegate.settings import Count, Number, Share, Widths, settings
+from noisegate_images.features.fourier import Kernel, draw
+from noisegate_images.methods.matched import IMAGE_FIT, TABLES, MatchedMethod, by_generator
+from noisegate_images.models.image_network import check_image_schema
+from noisegate_papers.features.error_bounds import ErrorBound, error_bound, random_feature_error
+
+FOURIER, LEVELS = "fourier", "levels"
+Interval = Annotated[
+    tuple[Number, Number],
+    BeforeValidator(lambda value: (value, value) if isinstance(value, int | float) else value),
+    Field(strict=False),
+    "an interval, low first, as in (0.1, 0.5), or a number",
+]
+# What the error bound chooses from: steps of two figures, and no embedding longer than the gate can sum at ease.
+_FREQUENCIES = (*range(1, 10), *(figures * 10**power for power in range(5) for figures in range(10, 100)))
+
+
+@register("dp-merf")
+@settings
+class DPMERF(MatchedMethod):
+    """Settings of DP-MERF; none of them depends on private data.
+
+    Defaults for images were chosen on simulated digits (benchmarks/simulated_digits.py), which are public;
+    benchmarks/dp_merf says how, and has the paper's.
+
+    Examples:
+        >>> from noisegate import Budget, DPMERF, Schema
+        >>> from noisegate.schema import Boolean, Integer
+        >>> schema = Schema((Integer(name="age", lower=0, upper=99), Boolean(name="ill")), label="ill")
+        >>> plan = DPMERF(frequencies=50).plan(schema, Budget(epsilon=1.0))
+        >>> {event.name: (event.coordinates, round(event.noise_multiplier, 2)) for event in plan.events}
+        {'fourier': (200, 3.79), 'counts': (2, 21.86)}
+    """
+
+    frequencies: Count = 1000
+    """Random frequencies; the embedding has twice as many coordinates for each label."""
+    kernel: Kernel = by_generator(table="pairs", images="numeric")
+    """"pairs" (one or two columns a frequency) or "numeric" (the paper: all numeric columns)."""
+    length_scale: Interval = by_generator(table=(0.005, 0.5), images=(5.0, 5.0))
+    """Length scales are drawn log-uniformly from this interval, in units of a column's range."""
+    length_scales: Mapping[str, Interval] = field(default_factory=dict)
+    """The same for single columns, by name."""
+    fourier_share: Share = 1.0
+    """Budget share of the Fourier sums."""
+    levels_share: Share = 0.5
+    """Budget share of the one-hot sums."""
+    hidden: Widths = by_generator(table=(256, 256), images=(), convolutional=(200,), fully_connected=(500, 500))
+    """Widths of the generator's hidden layers."""
+
+    @property
+    def fit_defaults(self) -> Mapping[str, Any]:
+        """What the fit has otherwise."""
+        if self.generator in TABLES:
+            return {"steps": 1000, "learning_rate": 0.1} if self.generator == "mixture" else {}
+        return {"steps": 3000, "batch": 128, "learning_rate": 5e-3, **IMAGE_FIT}
+
+    def embeddings(self, schema: Schema) -> dict[str, Embedding]:
+        """Returns the Fourier sums, and the one-hot sums of a table with coded columns besides the label."""
+        layout = schema.layout
+        if self.image is not None:
+            check_image_schema(schema, self.shape)
+        numeric = [column.name for column in layout.numeric]
+        for name in self.length_scales:
+            if name not in numeric:
+                raise OptionError(f"length_scales names {name!r}, which is no numeric column of the schema.")
+        if self.kernel == "pairs":
+            check_groups(len(schema.columns), "kernel='pairs'", "kernel='numeric', where there are numeric columns")
+        fourier = draw(
+            layout,
+            count=self.frequencies,
+            kernel=self.kernel,
+            length_scales=[self.length_scales.get(name, self.length_scale) for name in numeric],
+            exclude_label=layout.label is not None,
+            seed=self.seed,
+        )
+        embeddings = {FOURIER: Embedding(fourier, self.fourier_share)}
+        if coded := layout.others:
+            levels = Levels(columns=coded, sizes=tuple(layout.coded[j].size for j in coded))
+            embeddings[LEVELS] = Embedding(levels, self.levels_share)
+        return embeddings
+
+    def error_bounds(self, schema: Schema, budget: Budget, records: int) -> tuple[ErrorBound, ...]:
+        """Returns the bound on the Fourier query; codes and counts stand for their kernels exactly."""
+        bound = error_bound(
+            self.plan(schema, budget).release(FOURIER),
+            records=records,
+            setting="frequencies",
+            value=self.frequencies,
+            candidates=_FREQUENCIES,
+            dimension=lambda frequencies: 2 * frequencies,
+            approximation=random_feature_error,
+            source="DP-MERF, Proposition 3.1, tightened",
+        )
+        return (bound,)

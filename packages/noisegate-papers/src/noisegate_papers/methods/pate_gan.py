@@ -1,0 +1,66 @@
+"""PATE-GAN: a student discriminator learns from noisy votes of teachers on generated records, a generator from it.
+
+Jordon, Yoon and van der Schaar (ICLR 2019), https://openreview.net/forum?id=S1zk9iRqF7. Each teacher tells its shard
+from generated records and votes on those of a step, real or not; votes are counted with noise, and the student takes
+the majority for the truth. It never sees a real record.
+
+What differs from the published programs, in six of which an audit found nineteen errors (Ganev, Annamalai and De
+Cristofaro, 2024, https://arxiv.org/abs/2406.13985): ε is that of the worst case and follows from the plan, where theirs
+is a data-dependent bound that is itself private; noise is Gaussian, on the counts and not on the label that comes of
+them; and shards are disjoint.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from noisegate.methods.registry import register
+from noisegate.privacy.gradient_plan import CalibratedGradientPlan
+from noisegate.schema import Schema
+from noisegate.settings import Count, Positive, derived, settings
+from noisegate_papers.methods.sharded import ShardedMethod
+
+if TYPE_CHECKING:
+    from noisegate_papers.methods.generative import Shapes
+    from noisegate_papers.training.teachers import Teacher
+    from noisegate_papers.training.transport import StudentTraining
+
+
+@register("pate-gan")
+@settings
+class PATEGAN(ShardedMethod):
+    """Settings of PATE-GAN; none of them depends on private data.
+
+    Examples:
+        >>> from noisegate import Budget, PATEGAN, Schema
+        >>> from noisegate.schema import Integer
+        >>> method = PATEGAN(steps=10, batch=64)
+        >>> event = method.plan(Schema([Integer(name="age", lower=0, upper=99)]), Budget(epsilon=1.0)).events[0]
+        >>> event.coordinates, method.clip_norm  # 64 votes of one half
+        (64, 4.0)
+    """
+
+    batch: Count = 64
+    student_learning_rate: Positive = 3e-3
+    """Of the student, by Adam."""
+    clip_norm: Positive = derived(lambda given: math.sqrt(given["batch"]) / 2)
+    """L2 norm of all votes of a teacher in a step, one half for or against each record."""
+
+    def answers(self, schema: Schema) -> Shapes:
+        """Returns the shape of the votes."""
+        return {"votes": (self.batch,)}
+
+    def teacher(self, schema: Schema) -> Teacher:
+        """Returns a teacher that votes."""
+        from noisegate_papers.training.teachers import Teacher, votes
+
+        return Teacher(**self.teaching(schema), says=votes)
+
+    def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> StudentTraining:
+        """Returns generator and student at their start."""
+        from noisegate_papers.training.transport import StudentTraining
+
+        student = self.teaching(schema)["discriminator"].to(device)
+        given = self.generator_training(schema, self.batch, device)
+        return StudentTraining(student, student_learning_rate=self.student_learning_rate, **given)

@@ -1,0 +1,203 @@
+"""Private Evolution for images: private images vote for public candidates, those with many votes are kept and varied.
+
+Lin, Gopi, Kulkarni, Nori and Yekhanin (ICLR 2024), https://arxiv.org/abs/2305.15560, algorithms 1 and 2. The paper
+begins with what a diffusion model draws, and varies it by that model. Here one begins with public images, or with
+simulated shapes where there are none, and varies them by operations on pixels or by a public decoder. A vote goes to
+the nearest candidate of the image's label by what a public map sees in them.
+
+The published program counts the classes of the private images and makes as many candidates of each, free of charge;
+and callbacks may look at private images in every round. Here shares of the labels are bought, and nothing but the gate
+sees an image.
+
+In each round a record adds 1 to one candidate, bit for bit (G-25): 1 under add/remove-one, √2 under replace-one,
+however candidates follow from earlier answers, since norm, share and noise of each round are those of the plan (G-13).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from noisegate.errors import ModelError, OptionError
+from noisegate.features.feature_map import Counts, FeatureMap
+from noisegate.methods.registry import register
+from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query
+from noisegate.privacy.release import Release
+from noisegate.schema import Schema
+from noisegate.settings import Count, Relative, Seed, TwoOrMore, Unit, derived, settings
+from noisegate_images.methods.encoders import EncodedImages
+from noisegate_images.models.image_network import check_image_schema
+from noisegate_papers.features.pixels import BlurredPixels
+from noisegate_papers.methods.public_reference import Source, read_reference
+from noisegate_papers.methods.tab_pe import Candidates, Rounds
+
+if TYPE_CHECKING:
+    from noisegate.gate.gate import Gate
+    from noisegate_papers.models.public_features import PublicReference
+    from noisegate_papers.models.record_sets import WeightedReference
+    from noisegate_papers.training.image_evolution import ImageEvolution
+
+
+COUNTS = "counts"
+
+
+@register("pe")
+@settings
+class PrivateEvolution(EncodedImages):
+    """Settings of Private Evolution; none of them depends on private data.
+
+    Examples:
+        >>> from noisegate import Budget, PrivateEvolution
+        >>> from noisegate.schema import pixel_schema
+        >>> plan = PrivateEvolution(image=(8, 8, 1), rounds=2).plan(pixel_schema(8, 8), Budget(epsilon=1.0))
+        >>> {event.name: (event.coordinates, round(event.noise_multiplier, 2)) for event in plan.events}
+        {'counts': (1, 26.38), 'votes-1': (4000, 5.33), 'votes-2': (4000, 5.33)}
+    """
+
+    public: Source = field(default=None, compare=False)
+    """Public images of the same size, a path in any form that private ones may have, or a table in memory; None where
+    the method does without. They are part of what is made, so they must hold no private one."""
+    references: TwoOrMore = 10_000
+    """How many of them are used at most, drawn at random."""
+    public_labels: bool = False
+    """Whether they have labels of the schema."""
+    seed: Seed = 0
+    """Of the public randomness. Never of the private noise."""
+    features: Literal["pixels", "encoder"] = derived(lambda given: "encoder" if _coloured(given) else "pixels")
+    """What images are compared by: "pixels", blurred a little, by default for grey ones; or "encoder", what the
+    frozen network sees in them, by default for colour."""
+    variations: Literal["operations", "decoder"] = "operations"
+    """"operations" on pixels (turns, shifts, bends, blends, contrast, noise), or "decoder": what it draws near them."""
+    variation: Unit = 1.0
+    """How far the first variations go; it falls to none."""
+    candidates: Candidates = 4000
+    """Most candidates, of all labels; there are no more than records for each standard deviation of the noise."""
+    rounds: Rounds = 4
+    """Rounds of votes."""
+    images: Count = 10_000
+    """Images that the model draws from, about: candidates by their votes, and variations of these."""
+    counts_share: Relative = 0.02
+    """Budget share of the numbers of images of each label."""
+    votes_share: Relative = 0.98
+    """Budget share of all votes."""
+
+    def reference(self, schema: Schema) -> PublicReference | None:
+        """Returns the public images, read once, or None; a DataError if they cannot be read or do not fit."""
+        if self.public is None:
+            return None
+        if schema.digest() not in self._references:
+            labelled = self.public_labels and schema.layout.label is not None
+            found = read_reference(self.public, schema, most=self.references, labelled=labelled, seed=self.seed)
+            self._references[schema.digest()] = found
+        return self._references[schema.digest()]
+
+    def reference_facts(self, schema: Schema) -> dict[str, Any]:
+        """Returns what a certificate says of the public images."""
+        reference = self.reference(schema)
+        return {} if reference is None else {"reference": reference.to_json()}
+
+    def check_reference(self, schema: Schema, public: Mapping[str, Any]) -> None:
+        """Raises a ModelError if the public images are others than a certificate says."""
+        here, there = self.reference_facts(schema).get("reference"), public.get("reference")
+        if here != there:
+            raise ModelError(
+                f"public: these are not the public images that the release was made with; give the same ones. The "
+                f"certificate says {there}, found {here}."
+            )
+
+    def check_gate(self, gate: Gate) -> None:
+        """See `Method`; a DataError if the public images are private ones too, by what their files hold."""
+        super().check_gate(gate)
+        check_image_schema(gate.schema, self.shape, labelled=False)
+        if self.public is not None:
+            gate.check_apart(self.public)
+            self.reference(gate.schema)
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the settings as a JSON object; a public table in memory is not in it."""
+        public = self.public if isinstance(self.public, str) else None
+        return super(PrivateEvolution, replace(self, public=public)).to_json()
+
+    @cached_property
+    def _references(self) -> dict[str, PublicReference]:
+        return {}
+
+    def plan(self, schema: Schema, budget: Budget) -> CalibratedPlan:
+        """Returns the calibrated plan. Reads no data."""
+        check_image_schema(schema, self.shape, labelled=False)
+        classes = schema.layout.classes or 1
+        if classes > self.candidates:
+            raise OptionError(f"candidates={self.candidates}: there are {classes} labels; ask for one each at least.")
+        counts = Query.of(COUNTS, Counts(), columns=classes, share=self.counts_share)
+        fixed: dict[str, Any] = {"columns": 1, "norm": 1.0, "nonnegative": True, "adaptive": True}
+        share = self.votes_share / self.rounds
+        votes = (Query(name=name, dim=self.candidates, share=share, **fixed) for name in self._names)
+        return Plan(queries=(counts, *votes)).calibrate(budget)
+
+    def query(self, gate: Gate, plan: CalibratedPlan | None = None) -> Release:
+        """Returns the release: a pass over the records for the labels' counts, and one for each round."""
+        self.check_gate(gate)
+        plan, label = plan or self.plan(gate.schema, gate.budget), gate.schema.layout.label
+        noise_std = plan.release(self._names[0]).noise_std_natural
+        with gate.open(plan, method=self.name, public=self.public_facts(gate.schema)) as session:
+            values: dict[str, Any] = session.ask({COUNTS: Counts()})
+            evolution = self.evolution(gate.schema, values[COUNTS][0], noise_std)
+            for place, name in enumerate(self._names):
+                if place:
+                    evolution.select(values[self._names[place - 1]][:, 0])
+                values |= session.ask({name: evolution.votes(self.compared(), label)})
+        return session.release()
+
+    def compared(self) -> FeatureMap:
+        """Returns the map from an image to what it is compared by."""
+        return BlurredPixels(image=self.shape) if self.features == "pixels" else self.encoding()
+
+    def evolution(self, schema: Schema, counts: Any, noise_std: float) -> ImageEvolution:
+        """Returns the candidates of the first round; reads the public images, if any."""
+        from noisegate_papers.training.image_evolution import DecodedVariations, ImageEvolution
+        from noisegate_papers.training.image_variations import Beginning, varied
+
+        reference = self.reference(schema)
+        beginning = Beginning(self.shape.axes, None if reference is None else reference.records, self.public_labels)
+        vary = varied if self.variations == "operations" else DecodedVariations(self.encoding(), self.checked_decoder())
+        random = np.random.Generator(np.random.Philox(self.seed))
+        settings = {name: getattr(self, name) for name in ("candidates", "rounds", "variation")}
+        return ImageEvolution(counts, beginning, vary, noise_std=noise_std, random=random, **settings)
+
+    def model(self, release: Release, fitting: Any = None) -> WeightedReference:
+        """Returns the last candidates, drawn by their votes; a ModelError if the public images are others than then."""
+        self.check_reference(release.schema, release.certificate.public)
+        noise_std, last = release.noise_std[self._names[0]], self._names[-1]
+        evolution = self.evolution(release.schema, release.values[COUNTS][0], noise_std)
+        for name in self._names[:-1]:
+            evolution.select(release.values[name][:, 0])
+        return evolution.model(release.values[last][:, 0], self.images, release.schema.layout.label)
+
+    def check_fit(self, device: str) -> None:
+        """See `Method`; an error if variations are asked of a decoder, and none fits."""
+        super().check_fit(device)
+        self._digests()
+
+    def public_facts(self, schema: Schema) -> dict[str, Any]:
+        """Returns the settings with the digests of what was taken as public, for the certificate."""
+        return {"settings": self.to_json() | self._digests(), **self.reference_facts(schema)}
+
+    def _digests(self) -> dict[str, str]:
+        """Returns those of the networks that are used."""
+        digests = {} if self.features == "pixels" else {"sha256": self.encoder().sha256}
+        return (
+            digests if self.variations == "operations" else {**digests, "decoder_sha256": self.checked_decoder().digest}
+        )
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """The query of each round."""
+        return tuple(f"votes-{place + 1}" for place in range(self.rounds))
+
+
+def _coloured(given: Any) -> bool:
+    return given["image"] is not None and given["image"][2] > 1

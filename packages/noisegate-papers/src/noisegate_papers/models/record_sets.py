@@ -1,0 +1,311 @@
+"""Record models that are sets of records themselves: drawing is choosing among them.
+
+Records that were made once (`PointSet`) come each as often as any other. Public ones (`WeightedReference`) come by
+weight, the heavy ones often: what is handed out are public records, and only how often each one comes says anything of
+private records. The weights follow from what was released.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from noisegate.models.record_model import Array
+from noisegate.records import Images, Rows
+from noisegate.schema import Region, Schema
+from noisegate.seeds import permutation, uniform, uniform32
+
+if TYPE_CHECKING:
+    import torch
+
+    from noisegate_papers.networks.discriminator import Discriminator
+
+Weights = npt.NDArray[np.float64]
+
+LEAST_EFFECTIVE = 0.01
+"""Part of the references below which a warning says that the weights rest on few of them."""
+
+_ROWS = 4096
+# References looked at at once, to tell which lie in a region.
+_AT_ONCE = 2048
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PointSet:
+    """Records that were made once; no record is ever between two of them.
+
+    Attributes:
+        records: The set, at least one record.
+        label: Place of the label among the coded columns, or None.
+    """
+
+    records: Rows
+    label: int | None
+
+    kind: ClassVar[str] = "point-set"
+
+    def draw(self, rows: int, random: torch.Generator) -> Rows:
+        """Returns `rows` records in random order: whole copies of the set, and a random part of it without repetition.
+
+        The part takes from each label its share of the set, rounded up or down; so `rows` equal to the size of the set
+        gives each record once. `random` is public randomness, on the CPU.
+        """
+        size = len(self.records)
+        copies, rest = divmod(rows, size)
+        chosen = np.concatenate([np.tile(np.arange(size), copies), self._spread(random)[:rest]])
+        return self.records.rows(chosen[permutation(random, rows)])
+
+    def probability(self, region: Region) -> float:
+        """Returns the share of the set that lies in `region`."""
+        return float(region.contains(self.records).mean())
+
+    def given(self, region: Region) -> PointSet:
+        """Returns the records in `region`, of which there is at least one."""
+        return PointSet(records=self.records.rows(region.contains(self.records)), label=self.label)
+
+    def tensors(self) -> dict[str, Array]:
+        """Returns the encoded columns."""
+        return {"numeric": self.records.numeric, "codes": self.records.codes}
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the size of the set."""
+        return {"records": len(self.records)}
+
+    @classmethod
+    def from_saved(cls, schema: Schema, tensors: Mapping[str, Array], description: Mapping[str, Any]) -> Self:
+        """Returns the set that `tensors` and `to_json` describe."""
+        numeric, codes = tensors["numeric"], tensors["codes"]
+        _check_records(schema, numeric, codes, records=description["records"])
+        return cls(records=Rows(numeric, codes), label=schema.layout.label)
+
+    def _spread(self, random: torch.Generator) -> npt.NDArray[np.int64]:
+        """Returns all places in an order of which every beginning holds the labels in their shares."""
+        size = len(self.records)
+        order = permutation(random, size)
+        labels = np.zeros(size, np.int64) if self.label is None else self.records.codes[order, self.label]
+        place = np.empty(size)
+        for label in np.unique(labels):
+            mine = np.flatnonzero(labels == label)
+            # One shift for the whole label, so that no label comes first more often than others of its size.
+            place[mine] = (np.arange(len(mine)) + float(uniform32(random, 1)[0])) / len(mine)
+        return order[np.argsort(place, kind="stable")]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WeightedReference:
+    """Public records, drawn by weight.
+
+    Attributes:
+        records: The public reference set, at least one record.
+        weights: Nonnegative, with a positive sum: (1, records), where each record has the label that it came with, or
+            (labels, records), where each may be drawn with every label.
+        label: Place of the label among the coded columns; needed where there are several rows of weights.
+    """
+
+    records: Rows
+    weights: Weights
+    label: int | None
+
+    kind: ClassVar[str] = "weighted-reference"
+
+    def draw(self, rows: int, random: torch.Generator) -> Rows:
+        """Returns `rows` records in random order: each as often as its share of the weights says, rounded up or down.
+
+        `random` is public randomness, on the CPU.
+        """
+        labels, places = np.divmod(systematic_sample(self.weights.reshape(-1), rows, random), len(self.records))
+        return self._labelled(places, labels)
+
+    def probability(self, region: Region) -> float:
+        """Returns the share of the weights whose records lie in `region`."""
+        return float(self._within(region).sum() / self.weights.sum())
+
+    def given(self, region: Region) -> WeightedReference:
+        """Returns the records in `region`, with their weights; the sum of these must be positive."""
+        weights = self._within(region)
+        held = np.flatnonzero(weights.any(axis=0))
+        return WeightedReference(
+            records=self.records.rows(held), weights=np.ascontiguousarray(weights[:, held]), label=self.label
+        )
+
+    def tensors(self) -> dict[str, Array]:
+        """Returns the public records and their weights."""
+        return {**tensors_of(self.records), "weights": self.weights}
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the size of the set, and what it weighs."""
+        return {"records": len(self.records), **weight_summary(self.weights)}
+
+    @classmethod
+    def from_saved(cls, schema: Schema, tensors: Mapping[str, Array], description: Mapping[str, Any]) -> Self:
+        """Returns the set that `tensors` and `to_json` describe."""
+        records, weights, label = records_from(schema, tensors), tensors["weights"], schema.layout.label
+        labels = {1} if label is None else {1, schema.layout.coded[label].size}
+        if weights.ndim != 2 or weights.shape[0] not in labels or weights.shape[1] != len(records):
+            raise ValueError(f"weights of shape {weights.shape} for {len(records)} records")
+        if description["records"] != len(records):
+            raise ValueError(f"{len(records)} records in place of {description['records']}")
+        if not np.isfinite(weights).all() or (weights < 0).any() or not weights.sum() > 0:
+            raise ValueError("weights must be finite numbers, none below 0 and one above")
+        return cls(records=records, weights=weights.astype(np.float64), label=label)
+
+    def _labelled(self, places: npt.NDArray[np.intp], labels: npt.NDArray[np.intp]) -> Rows:
+        """Returns the records at some places, with labels in place of their own where every label has weights."""
+        records = self.records.rows(places)
+        if len(self.weights) > 1:
+            assert self.label is not None
+            # Picked by a list of places, so this is a copy.
+            records.codes[:, self.label] = labels
+        return records
+
+    def _within(self, region: Region) -> Weights:
+        """Returns the weights, with zero for what does not lie in `region`."""
+        weights, total = self.weights.copy(), len(self.records)
+        for label in range(len(weights)):
+            for start in range(0, total, _AT_ONCE):
+                places = np.arange(start, min(start + _AT_ONCE, total))
+                inside = region.contains(self._labelled(places, np.full(len(places), label)))
+                weights[label, places[~inside]] = 0.0
+        return weights
+
+
+def tensors_of(records: Rows) -> dict[str, Array]:
+    """Returns records as safetensors keep them: intensities of images as bytes, (records, pixels), and codes."""
+    images = records.pixels.reshape(len(records), -1) if isinstance(records, Images) else None
+    return {"numeric": records.numeric if images is None else images, "codes": records.codes}
+
+
+def records_from(schema: Schema, tensors: Mapping[str, Array]) -> Rows:
+    """Returns the records that `tensors_of` wrote; a KeyError or ValueError if they do not fit the schema."""
+    numeric, codes = tensors["numeric"], tensors["codes"]
+    if numeric.dtype != (np.float64 if schema.images is None else np.uint8) or codes.dtype != np.int32:
+        raise ValueError(f"records of types {numeric.dtype} and {codes.dtype}")
+    _check_records(schema, numeric, codes, records=len(numeric))
+    if schema.images is not None:
+        return Images(numeric.reshape(-1, *schema.images.shape.axes), codes[:, 0] if codes.size else None)
+    return Rows(numeric, codes)
+
+
+def _check_records(schema: Schema, numeric: Array, codes: Array, *, records: int) -> None:
+    """Checks saved records, which anybody may have edited: their shapes, numbers and codes; raises a ValueError."""
+    layout = schema.layout
+    if (numeric.shape, codes.shape) != ((records, len(layout.numeric)), (records, len(layout.coded))) or not records:
+        raise ValueError(f"records of shapes {numeric.shape} and {codes.shape} do not fit the schema")
+    if ((codes < 0) | (codes >= [column.size for column in layout.coded])).any():
+        raise ValueError("a code stands for no level of its column")
+    if numeric.dtype == np.uint8:
+        return
+    absent = np.isnan(numeric)
+    if (absent.any(axis=0) & ~np.array([column.missing for column in layout.numeric], dtype=bool)).any():
+        raise ValueError("a value is missing where the schema allows none")
+    if not (absent | ((numeric >= 0) & (numeric <= 1))).all():
+        raise ValueError("a number lies outside of the bounds of its column")
+
+
+def density_ratios(
+    discriminator: Discriminator,
+    vectors: npt.NDArray[np.float32],
+    labels: npt.NDArray[np.int64] | None,
+    *,
+    most: float,
+) -> Weights:
+    """Returns the weight of each reference, in proportion to w = D/(1 − D) = exp(s).
+
+    Scores s are cut at log `most`, so that no weight is infinite however sure the discriminator is; that is a rule
+    known beforehand. What is returned is divided by the largest weight, which drawing does not notice.
+
+    Args:
+        discriminator: On the CPU.
+        vectors: Features of the references, (references, features).
+        labels: Their labels, (references,); None where they have none.
+        most: The largest w.
+
+    Returns:
+        (labels, references), or (1, references) where references have labels of their own, or there are none.
+    """
+    import torch
+
+    parts = []
+    with torch.no_grad():
+        for start in range(0, len(vectors), _ROWS):
+            rows = slice(start, start + _ROWS)
+            own = None if labels is None else torch.from_numpy(labels[rows])
+            parts.append(discriminator.label_scores(torch.from_numpy(vectors[rows]), own))
+    scores = np.minimum(torch.cat(parts, dim=1).numpy().astype(np.float64), math.log(most))
+    weights: Weights = np.exp(scores - scores.max())
+    return weights
+
+
+def weight_notes(weights: Weights, schema: Schema, labels: npt.NDArray[np.int64] | None) -> dict[str, Any]:
+    """Returns what a report says of weights: on how many references they rest, in all and for each label.
+
+    For weights and labels see `density_ratios`.
+    """
+    found, references = weight_summary(weights), weights.shape[1]
+    notes: dict[str, Any] = {"references": references, "effective_references": found["effective"]}
+    notes["largest_share"] = found["largest_share"]
+    warnings = []
+    if found["effective"] < LEAST_EFFECTIVE * references:
+        warnings.append(
+            f"The weights rest on few public records: {found['effective']:.0f} of {references:,} count, so that few "
+            "different ones are drawn, again and again. Give public records that are more like the private ones, or "
+            "a larger epsilon."
+        )
+    if by_label := _by_label(weights, labels, schema):
+        notes["effective_by_label"] = by_label
+        if absent := [label for label, effective in by_label.items() if not effective]:
+            warnings.append(
+                f"No public record has the label {', '.join(absent)}, so none is drawn with it; with "
+                "public_labels=false every public record may be drawn with every label."
+            )
+    return notes | ({"warning": " ".join(warnings)} if warnings else {})
+
+
+def _by_label(weights: Weights, labels: npt.NDArray[np.int64] | None, schema: Schema) -> dict[str, float]:
+    """Returns the effective number of references of each label, 0 where there is none; nothing without labels."""
+    layout = schema.layout
+    if layout.label is None:
+        return {}
+    column = layout.coded[layout.label]
+    names = [*map(str, column.levels), *(["missing"] * (column.size - len(column.levels)))]
+    each = weights if labels is None else [np.where(labels == code, weights[0], 0.0) for code in range(column.size)]
+    return {name: effective_size(row) if row.any() else 0.0 for name, row in zip(names, each, strict=True)}
+
+
+def effective_size(weights: Weights) -> float:
+    """Returns the effective sample size of nonnegative weights, (Σw)² / Σw²: their number, if all weigh the same.
+
+    It is how many draws from the weighted distribution itself would estimate a mean about as well (Kish, 1965).
+    """
+    shares = weights / weights.sum()
+    return float(1 / np.square(shares).sum())
+
+
+def weight_summary(weights: Weights) -> dict[str, float]:
+    """Returns the effective sample size and the share of the heaviest reference, of weights (labels, references).
+
+    The weights of one reference with all its labels are added up.
+    """
+    of_references = weights.sum(axis=0)
+    largest = float(of_references.max() / of_references.sum())
+    return {"effective": effective_size(of_references), "largest_share": largest}
+
+
+def systematic_sample(weights: Weights, rows: int, random: torch.Generator) -> npt.NDArray[np.intp]:
+    """Returns `rows` places in random order, each as often as its share of the weights says, rounded up or down.
+
+    One uniform shift of an even comb on the cumulated weights, which are nonnegative. Each place alone is a draw by
+    weight, and fewer references are drawn twice than in independent draws.
+    """
+    ends = np.cumsum(weights)
+    shift = float(uniform(random, 1)[0])
+    comb = (np.arange(rows) + shift) / max(rows, 1) * ends[-1]
+    # The last tooth may meet the end by rounding; a place of weight 0 is never met from the right.
+    places = np.minimum(np.searchsorted(ends, comb, side="right"), np.flatnonzero(weights)[-1])
+    shuffled: npt.NDArray[np.intp] = places[permutation(random, rows)]
+    return shuffled

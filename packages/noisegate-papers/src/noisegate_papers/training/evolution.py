@@ -1,0 +1,195 @@
+"""Private Evolution of a table: candidates are drawn from noisy one-way tables, voted for, selected and varied.
+
+Everything here follows from public facts, from a public seed and from what was released, so that the candidates of a
+round are the same when they are asked for and when a release is read. See `noisegate_papers.methods.tab_pe`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from noisegate.errors import ModelError
+from noisegate.features.binning import NumericBins
+from noisegate.models.choice import Choice, stratified_uniforms
+from noisegate.models.mixture import Mixture
+from noisegate.models.within_cell import WithinCell
+from noisegate.seeds import public_random, uniform
+from noisegate.tables.design import Design
+from noisegate.tables.mixture_fit import within_cells
+from noisegate.tables.released import Answered
+from noisegate.tables.tables import ClassTables, class_tables, likely_shares
+from noisegate_papers.features.votes import NearestVotes, lattice
+
+if TYPE_CHECKING:
+    import torch
+    from jaxtyping import Float, Int32
+
+    Array = npt.NDArray[Any]
+
+Floats = npt.NDArray[np.float64]
+Cells = npt.NDArray[np.int32]
+
+FEWEST = 20
+"""Candidates that there are at least."""
+
+# Weights are brought to the one-way tables in so many passes, in each by no more than this factor.
+_PASSES, _FACTOR = 20, 5.0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OneWay:
+    """What was released before the first vote, and what can be drawn from it.
+
+    Attributes:
+        design: The queries before the votes.
+        bins: Cells of each numeric column.
+        within: Where in its cells each numeric column lies.
+        tables: Noisy counts of each column.
+        shares: Of the cells of each column but the label, side by side, in each class of the label, (classes, D).
+    """
+
+    design: Design
+    bins: tuple[NumericBins, ...]
+    within: tuple[WithinCell, ...]
+    tables: ClassTables
+    shares: Floats
+
+    @classmethod
+    def read(cls, design: Design, answers: Answered) -> Self:
+        """Returns what the answers say."""
+        bins, released = design.read(answers)
+        histograms = design.read_histograms(answers)
+        sizes = (*(one.size for one in bins), *(column.size for column in design.layout.coded))
+        tables = class_tables(released, sizes, design.label, design.prior(histograms, bins))
+        within = within_cells(design, bins, histograms)
+        return cls(design=design, bins=bins, within=within, tables=tables, shares=likely_shares(tables))
+
+    def classes(self, rows: int, random: torch.Generator) -> npt.NDArray[np.intp]:
+        """Returns classes of the label in their shares, (rows,)."""
+        whole = np.zeros(rows, dtype=np.int64)
+        counts = self.tables.counts
+        return Choice(counts, np.zeros(len(counts), dtype=np.int64)).pick(whole, stratified_uniforms(whole, random))
+
+    def draw(self, place: int, classes: npt.NDArray[np.intp], random: torch.Generator) -> npt.NDArray[np.intp]:
+        """Returns a cell of one column, numbered without the label, for each of the given classes, (rows,)."""
+        size, table = self.tables.sizes[place], self.shares[:, self.tables.spans[place]]
+        choice = Choice(table.ravel(), np.repeat(np.arange(len(table)), size))
+        return choice.pick(classes, stratified_uniforms(classes, random)) - classes * size
+
+
+class Evolution:
+    """The candidates of one round after the other.
+
+    Args:
+        one_way: What was released before the votes.
+        candidates: Most candidates of a round.
+        noise_std: Of the noise on each number of votes.
+        rounds: How many rounds there are.
+        variation: Part of the cells that is drawn anew in the variations of the first round; it falls to none.
+        label_weight: How far apart labels are, beside other codes.
+        seed: Of the public randomness.
+    """
+
+    def __init__(
+        self,
+        one_way: OneWay,
+        *,
+        candidates: int,
+        noise_std: float,
+        rounds: int,
+        variation: float,
+        label_weight: float,
+        seed: int,
+    ) -> None:
+        self._one_way, self._noise_std, self._rounds, self._variation = one_way, noise_std, rounds, variation
+        self._random, self._round = public_random(seed), 0
+        design, bins = one_way.design, one_way.bins
+        coded = tuple(column.size for column in design.layout.coded)
+        self._points = lattice(bins, coded, label=design.label, label_weight=label_weight)
+        # As many as may have more votes each than the noise.
+        rows = int(np.clip(float(one_way.tables.counts.sum()) / noise_std, min(FEWEST, candidates), candidates))
+        classes = one_way.classes(rows, self._random)
+        self.candidates: Cells = np.zeros((rows, len(bins) + len(coded)), dtype=np.int32)
+        if design.label is not None:
+            self.candidates[:, design.label] = classes
+        for place, column in enumerate(design.columns):
+            self.candidates[:, column] = one_way.draw(place, classes, self._random)
+
+    @property
+    def votes(self) -> NearestVotes:
+        """The map that asks for the votes of this round."""
+        return NearestVotes(bins=self._one_way.bins, points=self._points, candidates=self.candidates)
+
+    def select(self, votes: Float[Array, " candidates"]) -> None:
+        """Makes the candidates of the next round: the half with the most noisy votes, and a variation of each."""
+        self._check(votes)
+        self._round += 1
+        kept = self.candidates[np.argsort(-votes, kind="stable")[: (len(votes) + 1) // 2]]
+        varied = self._varied(kept[: len(votes) // 2], self._variation * (1 - self._round / self._rounds))
+        self.candidates = np.concatenate([kept, varied])
+
+    def mixture(self, votes: Float[Array, " candidates"], *, smoothing: float) -> Mixture:
+        """Returns candidates weighted by their noisy votes, as far as these exceed the noise, as a mixture.
+
+        Weights are brought to the one-way tables, whose noise is less: votes say which cells come together. A component
+        is a candidate with each of its cells, but for a part `smoothing`, which is drawn from the one-way tables.
+        """
+        self._check(votes)
+        one_way = self._one_way
+        design, tables, classes = one_way.design, one_way.tables, self._classes(self.candidates)
+        weights = np.maximum(votes - self._noise_std, 0.0)
+        weights = self._raked(weights if weights.any() else np.ones_like(weights))
+        live = weights > 0
+        weights, candidates, classes = weights[live], self.candidates[live], classes[live]
+        probabilities: list[npt.NDArray[np.float32]] = []
+        sizes = (*(bins.size for bins in one_way.bins), *(column.size for column in design.layout.coded))
+        shares = iter(tables.spans)
+        for column, size in enumerate(sizes):
+            alone = np.eye(size)[candidates[:, column]]
+            if column != design.label:
+                alone = (1 - smoothing) * alone + smoothing * one_way.shares[classes, next(shares)]
+            probabilities.append(alone.astype(np.float32))
+        return Mixture(
+            layout=design.layout,
+            within=one_way.within,
+            weights=weights / weights.sum(),
+            probabilities=tuple(probabilities),
+        )
+
+    def _check(self, votes: Floats) -> None:
+        if len(votes) != len(self.candidates):
+            raise ModelError(
+                f"the release holds {len(votes)} votes in round {self._round + 1}, and {len(self.candidates)} "
+                "candidates follow from its earlier answers."
+            )
+
+    def _classes(self, candidates: Int32[Array, "rows columns"]) -> npt.NDArray[np.intp]:
+        label = self._one_way.design.label
+        return np.zeros(len(candidates), np.intp) if label is None else candidates[:, label].astype(np.intp)
+
+    def _varied(self, candidates: Int32[Array, "rows columns"], part: float) -> Cells:
+        """Returns candidates with a part of their cells drawn anew, given their labels."""
+        varied, classes = candidates.copy(), self._classes(candidates)
+        for place, column in enumerate(self._one_way.design.columns):
+            fresh = self._one_way.draw(place, classes, self._random)
+            varied[:, column] = np.where(uniform(self._random, len(varied)) < part, fresh, varied[:, column])
+        return varied
+
+    def _raked(self, weights: Floats) -> Floats:
+        """Returns weights that agree with the one-way tables (iterative proportional fitting; Deming, Stephan 1940)."""
+        one_way, classes = self._one_way, self._classes(self.candidates)
+        tables, weights = one_way.tables, weights / weights.sum()
+        counts = tables.counts / tables.counts.sum()
+        for _ in range(_PASSES):
+            for place, (column, span) in enumerate(zip(one_way.design.columns, tables.spans, strict=True)):
+                goal = (counts[:, None] * one_way.shares[:, span]).ravel()
+                cells = classes * tables.sizes[place] + self.candidates[:, column]
+                held = np.bincount(cells, weights, len(goal))
+                factor = np.divide(goal, held, out=np.ones_like(goal), where=held > 0)
+                weights = weights * np.clip(factor, 1 / _FACTOR, _FACTOR)[cells]
+                weights /= weights.sum()
+        return np.asarray(weights)

@@ -1,0 +1,115 @@
+"""How what the papers train is trained: networks, sets and their schedules. Nothing here can change the privacy."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from noisegate.settings import (
+    Count,
+    Number,
+    Positive,
+    Seed,
+    Settings,
+    Steps,
+    TwoOrMore,
+    Unit,
+    Whole,
+    Widths,
+    by_preset,
+    settings,
+)
+from noisegate_images.training.fit import MomentSettings
+
+_Small = Annotated[float, Field(gt=0, le=10), "a positive number, 10 or less"]
+_AtLeastTwo = Annotated[int, Field(ge=2), "a whole number, 2 or more"]
+
+
+@settings
+class PerceptualFitSettings(MomentSettings):
+    """How the generator of DP-MEPF is fitted; see `noisegate_papers.training.perceptual_matching`."""
+
+    renamed = {"averaging": "ema_decay"}  # noqa: RUF012
+
+    steps: Whole = 3000
+    batch: _AtLeastTwo = 128
+    ema_decay: Unit = 0.998
+    stop_at_noise: bool = False
+    check_every: Steps = 500
+    check_batches: _AtLeastTwo = 16
+    check_images: Steps = 5000
+    "Images for a comparison with the validation embedding."
+    schedule: Literal["constant", "one-cycle"] = "one-cycle"
+    'Of the learning rate; "one-cycle" is a short rise, then a cosine to zero.'
+    loss: Literal["squared", "moving-average"] = "squared"
+    "Squared distance of the means of a batch, or GFMN's moving average of the gap."
+    average_rate: _Small = 1e-4
+    "Learning rate of the Adam that moves the average."
+    average_eps: _Small = 1e-8
+    "Its eps."
+    average_reduction: Literal["mean", "sum"] = "mean"
+    "Whether squared differences of average and gap are averaged or added up over the features."
+
+
+@settings
+class AdversarialConfig(Settings):
+    """How generator and discriminator are trained; none of it uses private records."""
+
+    discriminator_steps: Count = 5
+    """Steps of the discriminator to one of the generator (n_D)."""
+    batch: Count = 128
+    """Generated records in a step."""
+    discriminator_learning_rate: Positive = 1e-3
+    """Of Adam."""
+    generator_learning_rate: Positive = 1e-3
+    """Of Adam."""
+    seed: Seed = 0
+    """Of the public randomness: initial weights, noise vectors, labels. Never of the samples or the private noise."""
+
+
+@settings
+class SetSchedule(Settings):
+    """What happens between the steps of PSG; none of it uses private records."""
+
+    batches: Count = 10
+    """Steps between two trainings of the network on the set (K)."""
+    outer: Count = 10
+    """How often that is done before a fresh network takes its place (T)."""
+    epochs: Whole = 10
+    """Passes over the set in one training of the network (J)."""
+    network_learning_rate: Positive = 0.01
+    """Of these trainings, by plain gradient descent."""
+    ema_decay: Unit = 0.0
+    """Of the average of the set over the steps, which is what is released; 0 releases the set of the last step."""
+    seed: Seed = 0
+    """Of the public randomness: networks, orders, the set's start. Never of the samples or the private noise."""
+
+    def stream(self, kind: int, number: int) -> int:
+        """Returns the seed of the `number`-th network or order: another for each."""
+        return int(np.random.SeedSequence([self.seed, kind, number]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+@settings
+class DiffusionConfig(Settings):
+    """How a diffusion model is made, trained and drawn from; none of it uses private records."""
+
+    preset: Literal["laptop", "paper"] = "laptop"
+    """"laptop", or "paper": more channels at every pixel, 32 draws a record, 4395 steps on samples of 4096."""
+    channels: Widths = by_preset((32, 64), paper=(64, 128, 128))
+    """Of the denoiser at each size, every one half of that before."""
+    patch: Count = by_preset(2, paper=1)
+    """Pixels to a side of what the denoiser's first size sees as one."""
+    noise_draws: Count = by_preset(2, paper=32)
+    """Draws of noise for each record in a step (K, noise multiplicity)."""
+    p_mean: Number = -1.2
+    """Mean of the logarithm of σ in training, where images are in [−1, 1]."""
+    p_std: Positive = 1.2
+    """Its standard deviation."""
+    learning_rate: Positive = by_preset(1e-3, paper=3e-4)
+    """Of Adam."""
+    ema_decay: Unit = by_preset(0.98, paper=0.999)
+    """Of the running mean of the weights, which is what is released."""
+    sampling_steps: TwoOrMore = by_preset(12, paper=50)
+    """Levels of noise on the way to an image, of which the denoiser sees each but the last one twice."""

@@ -1,0 +1,200 @@
+"""What the quick start tells a stranger to type works as it is written, and the demos; the README is a journey."""
+
+import json
+import re
+import shlex
+from functools import partialmethod
+from pathlib import Path
+
+import pytest
+
+from noisegate_images.training.fit import FitSettings
+from noisegate_papers.methods.llm import DPLLM
+from noisegate_papers.methods.merf import DPMERF
+
+from .conftest import rows
+
+ROOT = Path(__file__).parents[4]
+PAGES = ["docs/quickstart.md"]
+SCHEMA = """\
+label = "income"
+[columns.age]
+kind = "integer"
+lower = 10
+upper = 100
+[columns.hours]
+kind = "continuous"
+lower = 0.0
+upper = 100.0
+[columns.job]
+kind = "categorical"
+levels = ["nurse", "teacher", "farmer"]
+[columns.income]
+kind = "categorical"
+levels = ["no", "yes"]
+"""
+
+
+def _blocks(page, language):
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", (ROOT / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    return [text for named, text in blocks if named == language]
+
+
+def _commands(page):
+    lines = (line for block in _blocks(page, "") for line in block.replace("\\\n", "").splitlines())
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("noisegate ")]
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Makes the defaults small, so that commands can run exactly as they are written."""
+    for settings, defaults in ((FitSettings, {"steps": 10}), (DPMERF, {"frequencies": 10}), (DPLLM, {"steps": 3})):
+        made = partialmethod(settings.__init__, **defaults)
+        monkeypatch.setattr(settings, "__init__", made)
+
+
+@pytest.fixture
+def shelf(tmp_path, monkeypatch, quick):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NOISEGATE_LEDGER", raising=False)
+    for seed, name in enumerate(["public_sample", "private", "real_test", "patients"]):
+        # A discovery at epsilon 0.1 finds nothing in fewer records.
+        count = 3000 if name == "private" else 300
+        (tmp_path / f"{name}.csv").write_text("\n".join(["age,hours,job,income", *rows(count, seed)]) + "\n")
+    (tmp_path / "codebook.csv").write_text("name,type,min,max\nage,integer,0,120\nhours,number,0,\n")
+    return tmp_path
+
+
+def test_the_home_page_says_what_the_readme_says():
+    said = [(ROOT / page).read_text("utf-8").split("\n\n") for page in ("README.md", "docs/index.md")]
+    install = [next(part for part in page if "pip install" in part) for page in said]
+    assert said[0][1] == said[1][1], "the first paragraph"
+    assert install[0] == install[1]
+    limits = [next(part for part in page if "Version 0.1" in part).splitlines()[-1] for page in said]
+    assert limits[0] == limits[1]
+
+
+@pytest.mark.slow  # the README's are a journey
+@pytest.mark.parametrize("page", PAGES)
+def test_the_commands_of(page, shelf, cli):
+    commands = _commands(page)
+    assert {command[0] for command in commands} >= {"schema", "plan", "fit", "sample", "evaluate", "verify"}
+    for command in commands:
+        if (shelf / "model").exists() and command[0] == "fit" and "model" in command:
+            # A page may show two ways to fit; each starts with a clean shelf.
+            (shelf / "model").rename(shelf / "earlier-model")
+        ended = cli(*command)
+        assert ended.code == 0, (command, ended.err)
+    assert len((shelf / "synthetic.csv").read_text().splitlines()) == 30_001
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_python_of(page, shelf, cli, capsys):
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    (shelf / "schema.toml").write_text(SCHEMA)
+    pyarrow.parquet.write_table(pyarrow.csv.read_csv("patients.csv"), "patients.parquet")
+    assert cli("ledger", "register", "patients", "--epsilon", "4", "--ledger", "ledger.db").code == 0
+    blocks = _blocks(page, "python")
+    assert blocks
+    for block in blocks:
+        names = {}
+        exec(compile(block, page, "exec"), names)
+        assert names["synthesizer"].sample(5).shape == (5, 4)
+    assert cli("verify", "model").code == 0
+    assert cli("ledger", "show", "--ledger", "ledger.db", "--json").json["accounts"][0]["committed"] == 1
+
+
+def test_the_demo(shelf, cli):
+    ended = cli("demo", "--out", "demo")
+    assert ended.code == 0
+    for words in ("synthetic.csv", "certificate.md", "public.html", "private.html", "noisegate verify demo/model"):
+        assert words in ended.out
+    assert "NOT covered" in " ".join(ended.out.replace("│", " ").split())
+    assert cli("verify", "demo/model").code == 0
+    made = sorted(path.name for path in (shelf / "demo").iterdir())
+    assert made == [
+        "demo.json",
+        "model",
+        "private.html",
+        "public.html",
+        "schema.toml",
+        "survey-kept-aside.csv",
+        "survey.csv",
+        "synthetic.csv",
+    ]
+    assert "NOT covered" in json.loads((shelf / "demo" / "demo.json").read_text())["caveat"]
+    (shelf / "demo" / "thesis.txt").write_text("mine")
+    assert cli("demo", "--out", "demo").code == 2
+    assert (shelf / "demo" / "thesis.txt").read_text() == "mine"
+    (shelf / "demo" / "thesis.txt").unlink()
+    assert set(cli("demo", "--out", "demo", "--json").json) == {
+        "synthetic",
+        "certificate",
+        "public",
+        "private",
+        "evaluation",
+    }
+    assert not [path for path in shelf.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.slow
+def test_the_demo_of_images(shelf, cli, monkeypatch):
+    from PIL import Image
+
+    from noisegate.cli import demo
+
+    few = {
+        "pixels": 20,
+        "orientations": 20,
+        "wavelets": 20,
+        "channels": (4, 2),
+        "fit_options": {"steps": 3, "batch": 20},
+    }
+    monkeypatch.setattr(demo, "SETTINGS", few)
+    # As many are made as the noisy count says, whose noise has a standard deviation of 120: of few there may be none.
+    monkeypatch.setattr(demo, "COUNT", 800)
+    monkeypatch.setattr(demo, "ASIDE", 40)
+    ended = cli("demo", "--images", "--epsilon", "2")
+    assert ended.code == 0, ended.err
+    told = " ".join(ended.out.split())
+    for words in ("synthetic.png", "drawn.png", "epsilon = 2, delta = 1e-05", "noisegate verify noisegate-demo-images"):
+        assert words in told
+    made = shelf / "noisegate-demo-images"
+    assert {path.name for path in made.iterdir()} == demo.MADE_OF_IMAGES
+    assert cli("verify", made / "model").code == 0
+    with Image.open(made / "synthetic.png") as shown, Image.open(made / "drawn.png") as drawn:
+        assert shown.size == drawn.size
+    # What it says of the digits is what anyone can do with them.
+    few = ["--epsilon", "1", "--set", "pixels=5", "--set", "orientations=5", "--set", "wavelets=5"]
+    described = ["--schema", made / "images.toml", *few]
+    assert cli("plan", *described).code == 0
+    assert cli("demo", "--out", made).code == 2, "a demo of images is no earlier demo of a survey"
+    assert set(cli("demo", "--images", "--epsilon", "2", "--out", made, "--json").json) == {
+        "synthetic",
+        "certificate",
+        "picture",
+        "private",
+        "public",
+        "real",
+        "figures",
+    }
+
+
+def test_drawn_digits_follow_from_the_seed_and_show_every_digit():
+    import numpy as np
+
+    from noisegate_images.demo import drawn_digits
+
+    first, again, other = ([*drawn_digits(1200, seed=0)], [*drawn_digits(1200, seed=0)], [*drawn_digits(1200, seed=1)])
+    assert [len(batch) for batch in first] == [1000, 200]
+    assert all(np.array_equal(one.pixels, two.pixels) for one, two in zip(first, again, strict=True))
+    assert not np.array_equal(first[0].pixels, other[0].pixels)
+    assert set(first[1].labels) == set(range(10))
+    ink = first[0].pixels.mean(axis=(1, 2, 3)) / 255
+    assert ink.min() > 0.03
+    assert ink.max() < 0.5
+    # Nothing is cut off: hardly any ink at the border.
+    border = np.concatenate([first[0].pixels[:, [0, -1]].ravel(), first[0].pixels[:, :, [0, -1]].ravel()])
+    assert (border > 127).mean() < 0.01

@@ -1,0 +1,113 @@
+"""Training an encoder on public images: it learns, repeats itself, goes on after a stop, and never inverts."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from noisegate.errors import ModelError, OptionError
+from noisegate.schema.pixels import ImageShape
+from noisegate_images.networks.layers import ChosenLayers
+from noisegate_images.networks.named import load_network
+from noisegate_papers.contrib.pretraining.encoder import EncoderFitting, EncoderTraining, augmented
+from noisegate_papers.contrib.pretraining.images import PublicImages
+from noisegate_papers.contrib.pretraining.training import partial_of
+
+QUICK = EncoderTraining(epochs=2, batch=8, learning_rate=0.05)
+
+
+def images(rows=24, seed=0):
+    """Bright images and dark ones."""
+    random = np.random.default_rng(seed)
+    labels = np.arange(rows) % 2
+    pixels = random.integers(0, 60, (rows, 32, 32, 3)) + 190 * labels[:, None, None, None]
+    return PublicImages(pixels=pixels.astype(np.uint8), labels=labels.astype(np.int64), classes=("dark", "bright"))
+
+
+def test_it_learns_what_is_there():
+    fit, losses = EncoderFitting(images(), replace(QUICK, epochs=8)), []
+    fit.run(lambda step, loss: losses.append(loss))
+    assert fit.step == fit.steps == len(losses) == 24
+    assert np.mean(losses[-4:]) < 0.75 * np.mean(losses[:2])
+
+
+def test_a_kept_training_goes_on_with_the_same_bits(tmp_path):
+    whole, first, second = (EncoderFitting(images(), QUICK) for _ in range(3))
+    whole.run()
+
+    def stop(step, loss):
+        if step == 4:
+            raise KeyboardInterrupt
+
+    path = partial_of(tmp_path / "e.safetensors")
+    assert not second.resume(path)
+    with pytest.raises(KeyboardInterrupt):
+        first.run(stop)
+    first.save(path)
+    assert second.resume(path)
+    assert second.step == 4
+    second.run()
+    for one, other in zip(whole.classifier.state_dict().values(), second.classifier.state_dict().values(), strict=True):
+        assert torch.equal(one, other)
+    for changed in (EncoderFitting(images(), replace(QUICK, epochs=3)), EncoderFitting(images(seed=1), QUICK)):
+        with pytest.raises(ModelError, match="was left by a training with other images or options; remove"):
+            changed.resume(path)
+    path.write_bytes(b"nothing")
+    with pytest.raises(ModelError, match="cannot be read"):
+        EncoderFitting(images(), QUICK).resume(path)
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+def test_numbers_near_zero_are_what_they_were_after_a_training():
+    """The switch that makes it faster is that of the thread: left on, the gate's own numbers would change."""
+
+    def stop(step, loss):
+        assert tiny * 1.0 == 0
+        raise KeyboardInterrupt
+
+    tiny = float("5e-324")
+    fit = EncoderFitting(images(), QUICK)
+    with pytest.raises(KeyboardInterrupt):
+        fit.run(stop)
+    assert tiny * 1.0 > 0
+    fit.run()
+    assert tiny * 1.0 > 0
+
+
+def test_crops_and_mirror_images_are_parts_of_the_image_and_never_inverted():
+    ramp = np.broadcast_to(np.arange(32, dtype=np.uint8)[:, None] * 8, (64, 32, 32))
+    pixels = torch.from_numpy(np.stack([ramp, ramp // 2, ramp // 4], axis=-1))
+    made = augmented(pixels, torch.Generator().manual_seed(0), grey=0.5)
+    assert made.shape == (64, 3, 32, 32)
+    assert 0 <= float(made.min()) <= float(made.max()) <= 1
+    grey = (made[:, 0] == made[:, 2]).flatten(1).all(dim=1)
+    assert 10 < int(grey.sum()) < 54
+    # Brighter towards the bottom, in every one of them, but for the reflected margin.
+    assert (made[:, :, 24].mean(dim=(1, 2)) > made[:, :, 8].mean(dim=(1, 2))).all()
+
+
+def test_unusable_options_are_refused():
+    with pytest.raises(OptionError, match="are fewer than batch=128"):
+        EncoderFitting(images(), EncoderTraining())
+    bad = [{"epochs": 0}, {"steps": 0}, {"seed": True}, {"grey": 2.0}, {"network": "torchvision:vgg19"}]
+    for options in (*bad, {"learning_rate": "fast"}):
+        with pytest.raises(OptionError, match=f"{next(iter(options))}="):
+            EncoderTraining(**options)
+
+
+def test_a_resnet18_has_the_layers_of_the_paper(tmp_path):
+    pytest.importorskip("torchvision")
+    fit = EncoderFitting(images(), replace(QUICK, network="torchvision:resnet18", steps=2))
+    fit.run()
+    assert fit.step == 2
+    path = tmp_path / "resnet18.safetensors"
+    network = load_network("torchvision:resnet18", str(path), fit.classifier.write(path))
+    shape = ImageShape(height=32, width=32, channels=3)
+    layers = ChosenLayers(network.module, network.layers, shape, mean=network.mean, std=network.std)
+    assert layers.dim == 47_104
+    fit.classifier.eval()
+    given = torch.rand(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    last = ChosenLayers(network.module, ["fc"], shape, mean=network.mean, std=network.std)
+    with torch.inference_mode():
+        torch.testing.assert_close(last(given.permute(0, 2, 3, 1).flatten(1)), fit.classifier(given))

@@ -1,0 +1,80 @@
+import pytest
+
+from noisegate import DPMERF
+from noisegate.privacy.events import Adjacency
+from noisegate.privacy.plan import Budget, Plan, Query
+from noisegate.schema import Boolean, Categorical, Continuous, Schema
+from noisegate_papers.features.error_bounds import error_bound, noise_error, random_feature_error
+
+SCHEMA = Schema((Continuous(name="x", lower=0.0, upper=1.0), Boolean(name="y")), label="y")
+
+
+def series(records, order=3, columns=1, epsilon=1.0, norm=0.5):
+    """A truncated series: an error that falls geometrically, and one feature more for each order."""
+    question = Query(name="series", dim=order + 1, columns=columns, norm=norm, share=1.0)
+    release = Plan(queries=(question,)).calibrate(Budget(epsilon=epsilon)).release("series")
+    bound = error_bound(
+        release,
+        records=records,
+        setting="order",
+        value=order,
+        candidates=range(200),
+        dimension=lambda value: value + 1,
+        approximation=lambda value: 0.3**value,
+        source="a paper",
+    )
+    return bound, release
+
+
+def test_the_bound_is_least_where_it_says():
+    bound, release = series(10_000)
+    std = release.noise_std_natural / 10_000
+    # The noise term is σ²D + 4·B·σ·E(chi of D), with B = 0.5; the chi distribution's mean is √(D − 1/2) or so.
+    for terms in (bound.chosen, bound.least):
+        assert terms.dim == terms.value + 1
+        assert terms.noise == pytest.approx(std**2 * terms.dim + 2 * std * (terms.dim - 0.5) ** 0.5, rel=0.02)
+        assert terms.total == terms.approximation + terms.noise
+    totals = {order: series(10_000, order)[0].chosen.total for order in range(200)}
+    assert bound.least.value == min(totals, key=totals.__getitem__) > 3
+    assert bound.least.total == min(totals.values())
+    assert bound.largest == 1.0
+
+
+def test_more_labels_and_fewer_records_ask_for_fewer_features():
+    orders = [
+        series(records, columns=columns)[0].least.value
+        for records, columns in ((10**6, 1), (10**4, 1), (10**4, 50), (10, 50))
+    ]
+    assert orders == sorted(orders, reverse=True)
+    assert len(set(orders)) == 4
+
+
+def test_the_noise_follows_the_norm():
+    """A record's vector of half the norm: half the noise on each coordinate, and half the distance between tables."""
+    plain, halved = (series(10_000, norm=norm)[0].chosen.noise for norm in (0.5, 0.25))
+    assert halved == pytest.approx(plain / 4, rel=1e-9)
+
+
+def test_a_setting_that_is_best_is_kept():
+    bound, _ = series(10_000)
+    again, _ = series(10_000, bound.least.value)
+    assert again.chosen == again.least
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+def test_dp_merf_follows_its_proposition(adjacency):
+    """The noise is that of the plan, for labels, adjacency and shares as they are."""
+    schema = Schema((*SCHEMA.columns, Categorical(name="k", levels=("a", "b", "c"))), label="k")
+    budget = Budget(epsilon=2.0, adjacency=adjacency)
+    method = DPMERF(frequencies=70)
+    (bound,) = method.error_bounds(schema, budget, 5_000)
+    std = method.plan(schema, budget).release("fourier").noise_std_natural / 5_000
+    for terms in (bound.chosen, bound.least):
+        expected = random_feature_error(terms.value) + noise_error(std, 2 * terms.value * 3, norm=1.0)
+        assert terms.total == pytest.approx(expected, rel=1e-12)
+        assert terms.dim == 2 * terms.value
+    assert bound.chosen.value == 70
+    # The plan that follows the recommendation has the noise that the bound counted on.
+    advised = DPMERF(frequencies=bound.least.value).error_bounds(schema, budget, 5_000)[0]
+    assert advised.chosen.total == pytest.approx(bound.least.total, rel=1e-9)
+    assert advised.least.total == pytest.approx(bound.least.total, rel=1e-9)

@@ -1,0 +1,151 @@
+"""Votes: each record is for one candidate, the nearest one, whatever the other records and however it is computed."""
+
+import numpy as np
+import pytest
+
+from noisegate.errors import OptionError
+from noisegate.features.binning import NumericBins
+from noisegate.gate.execution import Encoded
+from noisegate.gate.sums import LocalEngine, SumTask, sum_records
+from noisegate.privacy.events import Adjacency
+from noisegate.privacy.grid import UNITS, Grid
+from noisegate.records import Rows
+from noisegate.schema import Boolean, Categorical, Continuous, Schema
+from noisegate.testing import check_feature_map, made_up
+from noisegate_papers.features.votes import NearestVotes, lattice
+
+BINS = (NumericBins((0.2, 0.5), nullable=True), NumericBins(tuple(np.arange(1, 24) / 24)))
+CODED = (3, 2)
+SCHEMA = Schema(
+    (
+        Continuous(name="x", lower=0.0, upper=1.0, missing=True),
+        Continuous(name="y", lower=0.0, upper=1.0),
+        Categorical(name="k", levels=tuple("abc")),
+        Boolean(name="ill"),
+    )
+)
+LARGEST = 2**23  # twice of it is what float32 counts to
+GRID = Grid(norm=1.0, nonnegative=True)
+
+
+def votes(rows=50, seed=0, **options):
+    random = np.random.default_rng(seed)
+    candidates = np.stack([random.integers(0, size, rows) for size in (4, 24, 3, 2)], axis=1).astype(np.int32)
+    return NearestVotes(bins=BINS, points=lattice(BINS, CODED, **options), candidates=candidates)
+
+
+def records(rows=400, seed=0):
+    return made_up(SCHEMA.layout, rows, seed)
+
+
+def task_of(features, **changes):
+    return SumTask(**{"feature_map": features, "grid": GRID, "columns": 1, "label": None, **changes})
+
+
+def test_it_keeps_the_contract_of_feature_maps():
+    check_feature_map(votes(), SCHEMA.layout)
+
+
+def test_the_nearest_candidate_is_that_of_whole_numbers_and_the_first_of_equals():
+    features, people = votes(300), records()
+    cells = np.stack(
+        [*(bins.codes(people.numeric[:, place]) for place, bins in enumerate(BINS)), *people.codes.T], axis=1
+    )
+
+    def points(rows):
+        return np.concatenate([one[rows[:, column]] for column, one in enumerate(features.points)], axis=1)
+
+    apart = points(cells)[:, None] - points(features.candidates)[None]
+    distances = np.square(apart).sum(axis=2)
+    assert distances.dtype == np.int64
+    assert np.array_equal(features.nearest(people), distances.argmin(axis=1))
+    # Candidates that are the same are there, so that ties are.
+    assert len(np.unique(features.candidates, axis=0)) < len(features.candidates)
+
+
+def test_every_distance_is_exact_however_many_columns_there_are():
+    wide = 60
+    bins = tuple(NumericBins(tuple(np.arange(1, 16) / 16)) for _ in range(wide))
+    points = lattice(bins, (2,) * wide)
+    assert sum(int(np.square(one).sum(axis=1).max()) for one in points) <= LARGEST
+    random = np.random.default_rng(3)
+    candidates = np.concatenate([random.integers(0, 16, (40, wide)), random.integers(0, 2, (40, wide))], axis=1)
+    features = NearestVotes(bins=bins, points=points, candidates=candidates.astype(np.int32))
+    people = Rows(random.random((300, wide)), random.integers(0, 2, (300, wide)).astype(np.int32))
+    cells = np.concatenate([(people.numeric * 16).astype(int), people.codes], axis=1)
+    rows = [np.concatenate([one[each[:, c]] for c, one in enumerate(points)], axis=1) for each in (cells, candidates)]
+    distances = np.square(rows[0][:, None] - rows[1][None]).sum(axis=2)
+    assert np.array_equal(features.nearest(people), distances.argmin(axis=1))
+
+
+def test_a_record_votes_once_and_moves_the_sum_by_the_bound_and_no_more():
+    features, people = votes(), records()
+    total = sum_records(people, {"q": task_of(features)}).sums["q"][0]
+    weight = int(GRID.quantise(np.ones((1, 1), dtype=np.float32))[0, 0])
+    assert 0.98 * UNITS < weight <= UNITS
+    assert total.sum() == weight * len(people)
+    for place in range(20):
+        others = np.delete(np.arange(len(people)), place)
+        moved = total - sum_records(people.rows(others), {"q": task_of(features)}).sums["q"][0]
+        assert sorted(moved.tolist())[-2:] == [0, weight]
+        assert np.count_nonzero(moved) == 1
+        assert weight**2 <= GRID.bound.sensitivity_squared(Adjacency.ADD_REMOVE)
+        other = people.rows(np.r_[others, (place + 1) % len(people)])
+        replaced = sum_records(other, {"q": task_of(features)}).sums["q"][0] - total
+        assert int(np.square(replaced).sum()) <= GRID.bound.sensitivity_squared(Adjacency.REPLACE_ONE)
+
+
+def test_what_is_added_is_what_the_grid_makes_of_the_vectors():
+    features, people = votes(), records()
+    for grid in (GRID, Grid(norm=0.3, nonnegative=True), Grid(norm=3.0, nonnegative=True)):
+        assert (task_of(features, grid=grid).exact is None) == (grid.norm < 1)
+        exact = sum_records(people, {"q": task_of(features, grid=grid)}).sums["q"][0]
+        assert np.array_equal(exact, grid.quantise(features(people)).sum(axis=0, dtype=np.int64))
+
+
+def test_a_vote_does_not_depend_on_the_other_records_nor_on_their_number():
+    features, people = votes(5000), records(2000)
+    together = features.nearest(people)
+    order = np.random.default_rng(1).permutation(len(people))
+    assert np.array_equal(features.nearest(people.rows(order)), together[order])
+    alone = [int(features.nearest(people.rows([place]))[0]) for place in range(0, 2000, 97)]
+    assert alone == together[::97].tolist()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_engines_and_batches_give_the_same_sum(threads):
+    features, people = votes(), records()
+    whole = sum_records(people, {"q": task_of(features)}).sums["q"]
+    parts = [people.rows(slice(start, start + 57)) for start in range(0, len(people), 57)]
+    totals = LocalEngine(threads=threads).sum(Encoded(parts), {"q": task_of(features)}, None)
+    assert np.array_equal(totals.sums["q"], whole)
+
+
+def test_a_centre_is_left_to_the_grid():
+    assert votes().exact_sum(Grid(norm=1.0, centre=(0.5,) * 50)) is None
+
+
+def test_labels_are_as_far_apart_as_is_said():
+    near, far = lattice(BINS, CODED), lattice(BINS, CODED, label=3, label_weight=16.0)
+    side = near[1][-1, 0]
+    assert 2 * near[2][0, 0] ** 2 == pytest.approx(side**2 / 2, rel=0.01)
+    assert np.square(near[0][3] - near[0][1]).sum() == pytest.approx(side**2 / 2, rel=0.01)
+    assert far[3][0, 0] == pytest.approx(4 * far[2][0, 0], rel=0.01)
+    assert sum(int(np.square(one).sum(axis=1).max()) for one in far) <= LARGEST
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"candidates": np.zeros((3, 2), dtype=np.int32)},
+        {"candidates": np.zeros((0, 4), dtype=np.int32)},
+        {"candidates": np.full((3, 4), 3, dtype=np.int32)},
+        {"candidates": np.full((3, 4), -1, dtype=np.int32)},
+        {"points": tuple(2 * one for one in lattice(BINS, CODED))},
+        {"points": tuple(-one for one in lattice(BINS, CODED))},
+    ],
+)
+def test_what_would_not_be_exact_is_refused(changes):
+    given = {"bins": BINS, "points": lattice(BINS, CODED), "candidates": np.zeros((3, 4), dtype=np.int32)}
+    with pytest.raises(OptionError, match=r"points|candidates"):
+        NearestVotes(**{**given, **changes})

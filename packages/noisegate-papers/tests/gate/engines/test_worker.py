@@ -1,0 +1,211 @@
+"""A worker counts each part once, and a round counts each part once whichever workers are lost; Ray is played here."""
+
+import json
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.shared.played import Played
+
+from noisegate.data import TableSource
+from noisegate.engines import worker as workers
+from noisegate.engines.ray import RayEngine
+from noisegate.engines.ray_pool import Pool
+from noisegate.engines.ray_round import LOSSES, Pass
+from noisegate.engines.worker import SumJob, Worker, fingerprint
+from noisegate.errors import DataError, MissingExtraError, OptionError
+from noisegate.gate.execution import Encoded
+from noisegate.gate.gate import Gate
+from noisegate.gate.sums import LocalEngine, SumTask, sum_records
+from noisegate.privacy.grid import Grid
+
+
+@pytest.fixture
+def layout(lookup_schema):
+    return lookup_schema(4).layout
+
+
+@pytest.fixture
+def tasks(chosen):
+    return {"q": SumTask(feature_map=chosen(np.eye(4, dtype=np.float32)), grid=Grid(norm=1.0), columns=2, label=1)}
+
+
+@pytest.fixture
+def parts(encoded, layout):
+    return [Encoded([encoded(layout, 20 + seed, seed)]) for seed in range(6)]
+
+
+class Stopped:
+    """A part that an error stops half-way."""
+
+    def __init__(self, records, error):
+        self.records, self.error = records, error
+
+    def unread(self):
+        yield from self.records.unread()
+        raise self.error
+
+
+def same(totals, parts, tasks):
+    whole = LocalEngine(threads=1).sum(Encoded([read() for part in parts for read in part.unread()]), tasks, None)
+    assert totals.records == whole.records
+    assert totals.sums["q"].tolist() == whole.sums["q"].tolist()
+
+
+def begun(tasks, layout):
+    worker = Worker()
+    worker.begin(SumJob(tasks), layout)
+    return worker
+
+
+def test_a_repeated_part_counts_once(tasks, layout, parts):
+    worker = begun(tasks, layout)
+    assert [worker.add(number, parts[number]) for number in (0, 1, 0, 2, 1)] == [20, 21, 20, 22, 21]
+    held, totals = worker.totals()
+    assert held == {0: 20, 1: 21, 2: 22}
+    same(totals, parts[:3], tasks)
+
+
+def test_a_round_begins_with_nothing(tasks, layout, parts):
+    worker = begun(tasks, layout)
+    worker.add(0, parts[0])
+    worker.begin(SumJob(tasks), layout)
+    assert worker.totals()[0] == {} and worker.totals()[1].records == 0
+    worker.add(0, parts[1])
+    same(worker.totals()[1], parts[1:2], tasks)
+
+
+@pytest.mark.parametrize("error", [DataError("x.csv, line 7"), ZeroDivisionError("SECRET")])
+def test_a_part_that_fails_adds_nothing_and_its_error_is_a_value(error, tasks, layout, parts):
+    worker = begun(tasks, layout)
+    worker.add(0, parts[0])
+    found = worker.add(1, Stopped(parts[1], error))
+    assert (str(found) == "x.csv, line 7") is isinstance(error, DataError)
+    assert "SECRET" not in str(found) and (isinstance(error, DataError) or "ZeroDivisionError" in str(found))
+    same(worker.totals()[1], parts[:1], tasks)
+    assert worker.add(1, parts[1]) == 21  # it is not taken for counted
+
+
+def test_fingerprints_tell_processors_versions_settings_and_integers_apart(tasks, layout, chosen, monkeypatch):
+    here = fingerprint(SumJob(tasks), layout)
+    assert fingerprint(SumJob(tasks), layout) == here
+    other = chosen(np.nextafter(np.eye(4, dtype=np.float32), 0, dtype=np.float32) * np.float32(0.99))
+    assert (
+        fingerprint(SumJob({"q": SumTask(feature_map=other, grid=Grid(norm=1.0), columns=2, label=1)}), layout) != here
+    )
+    with monkeypatch.context() as patched:
+        patched.setenv("MKL_CBWR", "AVX2,STRICT")
+        assert fingerprint(SumJob(tasks), layout) != here
+    for name, found in (("_processor", ("another",)), ("_version", "0")):
+        with monkeypatch.context() as patched:
+            patched.setattr(workers, name, lambda *_, found=found: found)
+            assert fingerprint(SumJob(tasks), layout) != here
+
+
+def played(monkeypatch, parts, tasks, layout, dies=lambda *_: None, progress=None, hands=2):
+    ray = Played(dies)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    pool = Pool(workers=hands, wait_seconds=60)
+    try:
+        return Pass(pool, parts, SumJob(tasks), layout, progress).totals()
+    finally:
+        assert len(pool.actors) == len(ray.alive) <= hands  # each that was dismissed is gone
+        pool.close()
+        assert not ray.alive
+
+
+@pytest.mark.parametrize("hands", [1, 2, 9])
+def test_all_parts_are_summed(hands, monkeypatch, tasks, layout, parts):
+    seen = []
+    same(played(monkeypatch, parts, tasks, layout, progress=seen.append, hands=hands), parts, tasks)
+    assert seen == sorted(seen) and seen[-1] == sum(range(20, 26))
+
+
+@pytest.mark.parametrize("when", ["before", "after"])  # it was counted, or the answer alone was lost
+@pytest.mark.parametrize("name", ["add", "totals", "begin"])
+@pytest.mark.parametrize("which", [0, 1, 2, 5])
+def test_a_lost_worker_changes_no_total(which, name, when, monkeypatch, tasks, layout, parts):
+    calls = []
+
+    def dies(called, *_):
+        calls.append(called)
+        return when if called == name and calls.count(name) == which + 1 else None
+
+    same(played(monkeypatch, parts, tasks, layout, dies), parts, tasks)
+
+
+def test_each_part_has_a_line_of_the_log_without_numbers_of_records(monkeypatch, tasks, layout, parts, caplog):
+    caplog.set_level("INFO", "noisegate")
+    lost = iter(["before"])
+    played(monkeypatch, parts, tasks, layout, lambda called, *_: next(lost, None) if called == "add" else None)
+    lines = [json.loads(record.getMessage()) for record in caplog.records]
+    first, summed = lines[0], [line for line in lines if line["event"] == "part summed"]
+    assert first.keys() == {"event", "part", "parts"} and first["event"] == "worker lost"
+    assert len(lines) == 1 + len(summed) == 7
+    assert all(line.keys() == {"event", "part", "parts", "done", "seconds", "seconds_left"} for line in summed)
+    assert [line["done"] for line in summed] == [1, 2, 3, 4, 5, 6] and summed[-1]["seconds_left"] == 0
+    assert {line["part"] for line in summed} == {1, 2, 3, 4, 5, 6}
+
+
+def test_a_part_that_ends_every_worker_is_given_up(monkeypatch, tasks, layout, parts):
+    tried = []
+
+    def dies(called, number=None, *_):
+        tried.append(number)
+        return "before" if number == 3 else None
+
+    with pytest.raises(DataError, match="over part 4 of 6"):
+        played(monkeypatch, parts, tasks, layout, dies)
+    assert tried.count(3) == LOSSES + 1
+    with pytest.raises(DataError, match="before they began"):
+        played(monkeypatch, parts, tasks, layout, lambda called, *_: "before" if called == "begin" else None)
+
+
+def test_the_error_of_the_first_part_is_told(monkeypatch, tasks, layout, parts):
+    for number in (1, 2, 4):
+        parts[number] = Stopped(parts[number], DataError(f"part {number}"))
+    for hands in (1, 2, 6):
+        with pytest.raises(DataError, match="part 1"):
+            played(monkeypatch, parts, tasks, layout, hands=hands)
+
+
+def test_nothing_but_counts_and_totals_comes_back(joined, tmp_path, lookup_schema, tasks):
+    frame = pd.DataFrame({"which": np.arange(200) % 4, "label": np.arange(200) % 3 == 0})
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    source = TableSource(tmp_path / "x.csv", lookup_schema(4))
+    totals = RayEngine(part_bytes=300).sum(source, tasks, None)
+    assert totals.sums["q"].tolist() == sum_records(next(source.batches()), tasks).sums["q"].tolist()
+    kinds = {tuple(map(type, one)) if isinstance(one, tuple) else type(one) for one in joined.answers}
+    assert kinds == {str, int, (dict, type(totals))}
+
+
+def test_what_cannot_be_read_in_parts_is_refused_before_anything_is_spent(joined, tmp_path, lookup_schema, monkeypatch):
+    schema, frame = lookup_schema(4), pd.DataFrame({"which": [1, 2], "label": [True, False], "who": ["a", "b"]})
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    (tmp_path / "empty.csv").write_text("which,label\n")
+
+    def ask(data, **options):
+        from noisegate import DPMERF
+
+        gate = Gate(data, schema=schema, epsilon=1.0, engine=RayEngine(), **options)
+        DPMERF(frequencies=5).query(gate)
+
+    with pytest.raises(OptionError, match="table in memory"):
+        ask(frame[["which", "label"]])
+    frame[["which", "label"]].to_csv(tmp_path / "x.csv", index=False)
+    with pytest.raises(DataError, match="there are no records"):
+        ask(tmp_path / "empty.csv")
+    with pytest.raises(OptionError, match="more than sums"):
+        RayEngine().check(TableSource(tmp_path / "x.csv", schema), sums=False)
+    monkeypatch.undo()
+    monkeypatch.setattr("noisegate.errors.find_spec", lambda _: None)
+    with pytest.raises(MissingExtraError, match=r"noisegate\[ray\]"):
+        ask(tmp_path / "x.csv")
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "nowhere", "ray://", "127.0.0.1:99999", ":6379"])
+def test_an_address_that_does_not_answer_is_named(address, joined):
+    joined.is_initialized = lambda: False
+    with pytest.raises(OptionError, match=r"^address='.*no Ray cluster could be joined"):
+        RayEngine(address=address)._join()

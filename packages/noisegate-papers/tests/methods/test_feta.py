@@ -1,0 +1,124 @@
+"""DP-FETA: means of classes are bought beside the steps, and the denoiser learns from nothing else before these."""
+
+import numpy as np
+import pytest
+import torch
+
+from noisegate import DPDM, DPFETA, Budget, Gate
+from noisegate.errors import OptionError
+from noisegate.gate.sums import SumTask, sum_records
+from noisegate.ledger.ledger import Kind, Ledger
+from noisegate.privacy import noise
+from noisegate.records import Rows
+from noisegate.schema import ImageShape
+from noisegate_papers.features.thumbnails import Thumbnails
+from noisegate_papers.training.diffusion import DiffusionTraining, enlarged, jittered
+
+from .test_dpdm import SCHEMA, SMALL, gate_of, stripes
+
+
+def method(**settings):
+    return DPFETA.for_schema(SCHEMA, {**SMALL, "means_steps": 2, **settings})
+
+
+@pytest.fixture
+def warmed(monkeypatch):
+    """Returns the images that denoisers were warmed up with."""
+    seen = []
+
+    def kept(self, images, *arguments, **options):
+        seen.append(images.numpy())
+
+    monkeypatch.setattr(DiffusionTraining, "warm_up", kept)
+    return seen
+
+
+def test_the_means_cost_little_noise_on_the_steps():
+    schema_plan = [made.plan(SCHEMA, Budget(epsilon=1.0)) for made in (DPDM.for_schema(SCHEMA, SMALL), method())]
+    alone, beside = (plan.noise_multiplier for plan in schema_plan)
+    assert alone < beside < 1.1 * alone
+    assert schema_plan[1].epsilon <= 1.0
+
+
+def test_means_are_the_released_sums_over_the_records_that_the_public_expects(warmed, monkeypatch):
+    released = np.full((8,), 12)
+    monkeypatch.setattr(
+        noise, "add_noise", lambda sums, **_: np.where(sums.size == 8, released[0] * 2**20, 0) + 0 * sums
+    )
+    made = method(label_shares=(0.8, 0.2), steps=1)
+    for rows in (60, 20):  # neighbours and more of the same public number: the same means
+        made.query(Gate(stripes(rows), schema=SCHEMA, epsilon=5.0, records=100))
+    assert np.array_equal(warmed[0], warmed[1])
+    scale = made.plan(SCHEMA, Budget(epsilon=5.0)).release("means").query.grid.scale
+    value = 12 * 2**20 / scale
+    expected = np.clip([[value / 80], [value / 20]], 0, 1)
+    np.testing.assert_allclose(warmed[0], np.broadcast_to(expected, (2, 16)), rtol=1e-6)
+
+
+def test_with_little_noise_they_are_the_means_of_the_classes(warmed):
+    made, data = method(means_share=1.0, means_bound=1.0), stripes(1000)
+    shares = (data.label == "across").mean()
+    method(means_share=1.0, means_bound=1.0, steps=1, label_shares=(shares, 1 - shares)).query(
+        Gate(data, schema=SCHEMA, epsilon=900.0, records=1000)
+    )
+    small = made.thumbnails()
+    images = data.drop(columns="label").to_numpy() / 255
+    records = Rows(images, np.zeros((len(images), 1), np.int32))
+    for row, label in enumerate(("across", "down")):
+        mean = small(records)[(data.label == label).to_numpy()].mean(axis=0)
+        exact = enlarged(torch.from_numpy(mean[None]), small.small, small.side).numpy()[0]
+        np.testing.assert_allclose(warmed[0][row], exact, atol=0.02)
+
+
+def test_a_record_moves_the_sum_of_its_class_by_the_bound_and_no_more():
+    query = method().gradient_plan(SCHEMA, Budget(epsilon=1.0)).queries[0]
+    assert query.norm == pytest.approx(0.5 * 2)  # half the length of four white pixels
+    task = SumTask(feature_map=query.feature_map, grid=query.grid, columns=2, label=0)
+    random = np.random.default_rng(0)
+    for image in (np.ones(16), np.zeros(16), *random.random((4, 16))):
+        for label in (0, 1):
+            others = Rows(random.random((5, 16)), random.integers(0, 2, (5, 1)).astype(np.int32))
+            record = Rows(image[None], np.array([[label]], np.int32))
+            sums = [
+                sum_records(one, {"means": task}).sums["means"] for one in (others, Rows.concatenate([others, record]))
+            ]
+            moved = (sums[1] - sums[0]).astype(np.float64)
+            assert np.linalg.norm(moved) <= query.grid.bound.units
+            assert not moved[1 - label].any()
+
+
+def test_a_loss_that_the_gate_refuses_costs_nothing(tmp_path, monkeypatch):
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.register("clinic", epsilon=100.0, delta=1e-3)
+    monkeypatch.setattr(DPDM, "loss", lambda self, schema: lambda parameters, numeric, codes: torch.rand(()))
+    with pytest.raises((OptionError, RuntimeError)):
+        method().query(gate_of(ledger=ledger, dataset="clinic"))
+    assert [entry.kind for entry in ledger.history("clinic")] == [Kind.REGISTER]
+
+
+def test_what_is_learned_from_means_stays_when_steps_are_few():
+    settings = {"means_steps": 80, "steps": 1, "learning_rate": 1e-6, "channels": (8,), "patch": 1, "means_batch": 32}
+    made = method(**settings, means_bound=1.0, means_share=1.0, sampling_steps=8).fit(
+        gate_of(900.0, rows=100), device="cpu"
+    )
+    batch = next(iter(made.images(100, seed=0)))
+    # The mean of all images is grey; an untrained denoiser makes images that are as black and white as noise.
+    assert batch.pixels.mean() / 255 == pytest.approx(0.3, abs=0.1)
+    assert batch.pixels.std() / 255 < 0.25
+
+
+def test_small_images_are_means_of_squares():
+    shape = ImageShape(height=4, width=2, channels=3)
+    images = np.random.default_rng(0).random((5, 24)).astype(np.float32)
+    small = Thumbnails(image=shape, side=2)(Rows(images.astype(np.float64), np.zeros((5, 0), np.int32)))
+    expected = images.reshape(5, 2, 2, 1, 2, 3).mean(axis=(2, 4)).reshape(5, -1)
+    np.testing.assert_allclose(small, expected, rtol=1e-6)
+
+
+def test_jitter_moves_a_little_and_keeps_what_is_even():
+    shape, random = ImageShape(height=8, width=8), torch.Generator().manual_seed(0)
+    image = torch.zeros(1, 64)
+    image[0, 27] = 1
+    moved = jittered(shape, 0.1)(image.repeat(20, 1), random)
+    assert len(moved.unique(dim=0)) == 20 and float((moved - image).abs().mean()) < 0.05
+    assert torch.allclose(jittered(shape, 0.3)(torch.full((2, 64), 0.7), random), torch.tensor(0.7))

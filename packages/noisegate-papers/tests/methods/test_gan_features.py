@@ -1,0 +1,156 @@
+"""GANs in feature space: what is asked, that private features are learnt, where DP-GAN-FT starts, and saved models."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+from tests.shared.feature_space import SCHEMA, UNLABELLED, stripes, write_decoder
+
+from noisegate import Budget, Gate, Synthesizer
+from noisegate.errors import DataError, ModelError, OptionError
+from noisegate.methods.registry import method_of
+from noisegate.schema import EncodedTable
+from noisegate_images.networks.encoder import SHIPPED_SHA256
+from noisegate_papers.methods.adversarial import GENERATOR
+from noisegate_papers.methods.gan_ft import DPGANFineTuned, DPGANInversion
+from noisegate_papers.models.decoded import DecodedGenerator
+from noisegate_papers.models.inputs import encode_features
+
+SMALL = {"image": (8, 8, 1), "latent": 4, "hidden": (16,), "discriminator_hidden": (16,), "sampling_probability": 0.1}
+QUICK = {**SMALL, "steps": 4, "discriminator_steps": 2, "batch": 16}
+LEARNS = {
+    **SMALL,
+    "steps": 60,
+    "discriminator_steps": 1,
+    "discriminator_learning_rate": 1e-2,
+    "generator_learning_rate": 1e-2,
+    "batch": 64,
+}
+
+
+@pytest.fixture(scope="module")
+def decoder(tmp_path_factory):
+    return write_decoder(tmp_path_factory.mktemp("decoder") / "d.safetensors")
+
+
+@pytest.fixture(scope="module")
+def public(tmp_path_factory):
+    """Public images with stripes down alone."""
+    path = tmp_path_factory.mktemp("public") / "public.parquet"
+    pq.write_table(stripes(80, seed=9, down=1.0), path)
+    return str(path)
+
+
+def gate(data=None, schema=SCHEMA, **options):
+    rows = stripes(200, labelled=schema.label is not None) if data is None else data
+    return Gate(rows, schema=schema, **{"epsilon": 1000.0, "records": 200, **options})
+
+
+def mean_feature(method, data):
+    images = np.stack([data[name].to_numpy() for name in data.column_names if name != "label"], axis=1) / 255
+    return method.represent(SCHEMA)(EncodedTable(images, np.zeros((len(images), 0), np.int32))).mean(axis=0)
+
+
+def made(generator, label, rows=200):
+    """The mean feature that a network makes for a label."""
+    with torch.no_grad():
+        noise = generator.noise(rows, torch.Generator().manual_seed(0))
+        return generator(noise, torch.full((rows,), label)).numpy().mean(axis=0)
+
+
+def test_gradients_of_the_discriminator_at_features_are_all_that_is_asked():
+    method = DPGANInversion(**QUICK)
+    plan = method.plan(SCHEMA, Budget(epsilon=1.0))
+    assert plan.plan.parameters["body.0.weight"] == (16, 144)
+    assert (plan.plan.steps, len(plan.events)) == (4, 1)
+    assert plan.epsilon <= 1.0
+    assert method.represent(SCHEMA).dim == 144
+
+
+def test_the_loss_is_of_the_feature_beside_its_label_as_generated_ones_are_shown():
+    method = DPGANInversion(**QUICK)
+    discriminator, feature = method.discriminator(SCHEMA), torch.rand(144)
+    parameters = dict(discriminator.named_parameters())
+    found = method.loss(SCHEMA)(parameters, feature, torch.tensor([1]))
+    shown = torch.cat([12 * feature, torch.tensor([0.0, 1.0])])[None]
+    assert torch.allclose(found, torch.nn.functional.softplus(-discriminator(shown)[0]))
+    made = encode_features(lambda noise, labels: noise, torch.eye(144), torch.zeros(144), None)
+    assert made.norm(dim=1).numpy() == pytest.approx(np.full(144, 12))
+
+
+@pytest.mark.slow
+def test_private_features_are_learnt_for_each_label(decoder):
+    """At ε = 1000 what is made for a label comes nearer to that label's mean than to the other's."""
+    method = DPGANInversion(**LEARNS, decoder=decoder)
+    model = method.fit(gate()).model
+    for label in range(2):
+        own, other = (mean_feature(method, stripes(100, seed=5, down=float(down))) for down in (label, 1 - label))
+        found = made(model.source, label)
+        assert np.linalg.norm(found - own) < 0.8 * np.linalg.norm(found - other)
+    assert model.weights == pytest.approx([0.5, 0.5], abs=0.3)
+
+
+def test_fine_tuning_starts_from_public_features(decoder, public):
+    rates = {
+        "discriminator_learning_rate": 1e-9,
+        "generator_learning_rate": 1e-9,
+    }  # not those of the first steps, which are public
+    method = DPGANFineTuned(
+        **LEARNS | rates, decoder=decoder, public=public, pretraining_steps=60, pretraining_learning_rate=1e-2
+    )
+    plan = method.plan(SCHEMA, Budget(epsilon=1.0))
+    generator = method.generator(SCHEMA)
+    start, weights = made(generator, 0), {name: value.clone() for name, value in generator.state_dict().items()}
+    trained = dict(method.training(SCHEMA, plan, 20.0, "cpu").result())
+    fresh = DPGANInversion(**LEARNS).training(SCHEMA, plan, 20.0, "cpu").result()
+    assert all(torch.equal(fresh[name], value) for name, value in weights.items())
+    generator.load_state_dict({name: value for name, value in trained.items() if name in weights})
+    goal = mean_feature(method, stripes(100, seed=5, down=1.0))
+    assert np.linalg.norm(made(generator, 0) - goal) < 0.6 * np.linalg.norm(start - goal)
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+def test_public_features_have_their_labels_or_random_ones(decoder, public, labelled):
+    method = DPGANFineTuned(**QUICK, decoder=decoder, public=public, public_labels=labelled)
+    rows = method.public_rows(SCHEMA)
+    assert rows.shape == (80, 144 + 2)
+    assert rows[:, :144].norm(dim=1).numpy() == pytest.approx(np.full(80, 12), abs=1e-3)
+    assert rows[:, 144:].sum(dim=1).tolist() == [1] * 80
+    assert (rows[:, 145].mean() == 1) == labelled
+
+
+def test_public_images_that_are_private_ones_are_refused_before_anything_is_spent(decoder, tmp_path):
+    path = tmp_path / "private.parquet"
+    pq.write_table(stripes(200), path)
+    method = DPGANFineTuned(**QUICK, decoder=decoder, public=str(path), pretraining_steps=2)
+    with pytest.raises(DataError, match="is a file of the private data"):
+        method.fit(gate(str(path)))
+
+
+@pytest.mark.parametrize(("tuned", "schema"), [(False, UNLABELLED), (True, SCHEMA)])
+def test_every_variant_runs_and_is_saved_whole(decoder, public, tuned, schema, tmp_path):
+    method = DPGANInversion(**QUICK, decoder=decoder)
+    if tuned:
+        method = DPGANFineTuned(**QUICK, decoder=decoder, public=public, pretraining_steps=3)
+    fitted = method.fit(gate(schema=schema, epsilon=1.0))
+    assert fitted.certificate.check() <= 1 + 1e-9
+    assert isinstance(fitted.model, DecodedGenerator)
+    drawn = fitted.sample(7, seed=0)
+    assert drawn.column_names == list(schema.names)
+    fitted.save(tmp_path / "model")
+    assert Synthesizer.load(tmp_path / "model").sample(7, seed=0).equals(drawn)
+    again = method_of(fitted.certificate)
+    assert again == replace(method, sha256=SHIPPED_SHA256, decoder_sha256=again.decoder_sha256)
+    assert fitted.certificate.public["gradients"][GENERATOR]["represented"] == {"by": "Perceptual", "dim": 144}
+    assert ("public" in fitted.certificate.public) == tuned
+    with pytest.raises(ModelError, match="the release has no generator of"):
+        replace(method, hidden=(8,)).fit_release(fitted.release)
+
+
+def test_public_images_are_needed_for_fine_tuning(decoder):
+    method = DPGANFineTuned(**QUICK, decoder=decoder)
+    for ask in (lambda: method.check_fit("cpu"), lambda: method.query(gate())):
+        with pytest.raises(OptionError, match="public=None: dp-gan-ft starts from a GAN of public features"):
+            ask()

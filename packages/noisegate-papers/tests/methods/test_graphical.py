@@ -1,0 +1,153 @@
+"""AIM and MST as methods: what they plan from public facts, and one run from records to a saved model."""
+
+import sys
+from datetime import date
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from noisegate import Gate, Synthesizer
+from noisegate.errors import MissingExtraError, ModelError
+from noisegate.features.binning import equal_bins
+from noisegate.features.contingency import tables_up_to
+from noisegate.methods.registry import method_of
+from noisegate.models.folder import verify_model
+from noisegate.privacy import accounting
+from noisegate.privacy.plan import Budget
+from noisegate.schema import Boolean, Categorical, Continuous, Date, Integer, Schema
+from noisegate.schema.layout import EncodedTable
+from noisegate_papers.methods.graphical import AIM, MST
+
+SCHEMA = Schema(
+    columns=(
+        Categorical(name="a", levels=("p", "q", "r")),
+        Integer(name="b", lower=10, upper=12),
+        Continuous(name="x", lower=0.0, upper=1.0, missing=True),
+        Boolean(name="y"),
+    ),
+    label="y",
+)
+
+
+# Cells from public knowledge.
+
+
+def test_few_whole_numbers_have_a_cell_each():
+    bins = equal_bins(Integer(name="n", lower=3, upper=7), most=5)
+    assert bins.codes(np.arange(5) / 4).tolist() == [0, 1, 2, 3, 4]
+    days = Date(name="d", lower=date(2020, 1, 1), upper=date(2020, 1, 31), missing=True)
+    assert equal_bins(days, most=31).size == 32
+
+
+@pytest.mark.parametrize("column", [Integer(name="n", lower=0, upper=1000), Continuous(name="n", lower=0, upper=1)])
+def test_other_columns_have_cells_of_equal_width(column):
+    bins = equal_bins(column, most=4)
+    assert bins.cuts == (0.25, 0.5, 0.75)
+    assert bins.codes(np.array([0.0, 0.25, 0.74, 1.0])).tolist() == [0, 1, 2, 3]
+
+
+def test_whole_numbers_come_back_from_their_cells():
+    from noisegate.schema import decode
+
+    schema = Schema(columns=(Integer(name="n", lower=3, upper=7),))
+    bins = equal_bins(schema.columns[0], most=32)
+    ends = np.array((0.0, *bins.cuts, 1.0))
+    middle = (ends[:-1] + ends[1:]) / 2
+    table = decode(EncodedTable(middle[:, None], np.zeros((5, 0), dtype=np.int32)), schema)
+    assert table["n"].to_pylist() == [3, 4, 5, 6, 7]
+
+
+# Tables that may be chosen.
+
+
+def test_all_tables_up_to_a_degree_are_proposed_but_for_columns_of_one_cell():
+    assert tables_up_to((2, 3, 1, 4, 5), degree=2) == tuple(combinations((0, 1, 3, 4), 2))
+    assert tables_up_to((2, 3), degree=3) == ((0, 1),)
+
+
+def test_where_a_table_is_too_large_its_parts_are_proposed():
+    tables = tables_up_to((10, 10, 10, 200), degree=3, most_cells=1000)
+    assert tables == ((0, 1, 2), (3,))
+    assert tables_up_to((10, 10, 10, 50), degree=3, most_cells=1000) == ((0, 1, 2), (0, 3), (1, 3), (2, 3))
+
+
+# Plans.
+
+
+@pytest.mark.parametrize("method", [MST(), AIM()])
+def test_a_plan_is_within_the_budget_and_reads_nothing(method):
+    plan = method.plan(SCHEMA, Budget(epsilon=1.0))
+    assert plan.sizes == (3, 33, 3, 2)
+    assert 1 - 1e-6 < accounting.epsilon(plan.events, 1e-5) <= 1.0
+
+
+def test_settings_reach_opendp():
+    plan = AIM(degree=2, max_model_mb=3, rounds=7, iterations=11).plan(SCHEMA, Budget(epsilon=1.0))
+    assert plan.options == {"iterations": 11, "max_size": 3.0, "rounds": 7}
+    assert {len(table) for table in plan.candidates} == {2}
+
+
+def test_without_the_extra_the_cure_is_named_before_anything_is_spent(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mbi", None)  # makes the import fail
+    with pytest.raises(MissingExtraError, match=r"mbi is missing.*pip install 'noisegate\[marginals\]'"):
+        MST().check_fit("cpu")
+
+
+# One run: needs the extra, and takes a quarter of a minute.
+
+
+# Few columns: OpenDP looks for its noise for a second with each, in every round.
+RUN_SCHEMA = Schema(columns=(SCHEMA.column("a"), SCHEMA.column("x"), SCHEMA.column("y")), label="y")
+RUN = AIM(bins=6, degree=2, rounds=2, iterations=300)
+
+
+def people(rows):
+    random = np.random.default_rng(0)
+    a = random.integers(0, 3, rows)
+    x = np.where(random.random(rows) < 0.1, np.nan, (a + random.random(rows)) / 3)
+    y = np.where(random.random(rows) < 0.9, a == 2, random.random(rows) < 0.5)
+    return pd.DataFrame({"a": np.array(["p", "q", "r"])[a], "x": x, "y": y})
+
+
+@pytest.fixture(scope="module")
+def synthesizer():
+    pytest.importorskip("mbi", reason="needs the extra noisegate[marginals]")
+    return RUN.fit(Gate(people(2000), schema=RUN_SCHEMA, epsilon=50.0))
+
+
+@pytest.mark.slow
+def test_a_run_keeps_what_columns_have_to_do_with_each_other(synthesizer):
+    table = synthesizer.sample(5000, seed=0).to_pandas()
+    real = people(2000)
+    there = pd.crosstab(real.a, real.y, normalize=True)
+    here = pd.crosstab(table.a, table.y, normalize=True).reindex_like(there).fillna(0)
+    assert np.abs(here - there).to_numpy().sum() / 2 < 0.06
+    assert table.x.isna().mean() == pytest.approx(0.1, abs=0.03)
+    assert (table.x[table.a == "r"] > 0.6).mean() > 0.8
+    assert synthesizer.summary.step == RUN.iterations
+
+
+@pytest.mark.slow
+def test_the_model_is_saved_verified_and_opened_without_the_extra(synthesizer, tmp_path):
+    folder = synthesizer.save(tmp_path / "model")
+    assert verify_model(folder).recomputed_epsilon <= 50.0
+    again = Synthesizer.load(folder)
+    assert again.sample(50, seed=1).equals(synthesizer.sample(50, seed=1))
+    assert method_of(again.certificate) == RUN
+
+
+@pytest.mark.slow
+def test_a_model_with_values_that_no_event_paid_for_is_refused(synthesizer, tmp_path):
+    from dataclasses import replace
+
+    from noisegate.privacy.release import Release, array_hashes, release_arrays
+
+    release = synthesizer.release
+    values = {**release.values, "more": np.ones((2, 1))}
+    stds = {**release.noise_std, "more": 1.0}
+    certificate = replace(release.certificate, hashes=array_hashes(release_arrays(values, stds)))
+    forged = replace(synthesizer, release=Release(values=values, noise_std=stds, certificate=certificate))
+    with pytest.raises(ModelError, match="speaks of other releases"):
+        verify_model(forged.save(tmp_path / "model"))

@@ -1,0 +1,160 @@
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from noisegate import DPHP, Budget, Gate, Ledger, Synthesizer
+from noisegate.privacy import accounting
+from noisegate.schema import Boolean, Categorical, Continuous, Schema, pixel_schema
+
+from .test_merf import correlated
+
+TINY = DPHP(components=8, fit_options={"steps": 30})
+COLUMNS = (
+    Continuous(name="u", lower=0.0, upper=1.0),
+    Continuous(name="v", lower=0.0, upper=1.0),
+    Categorical(name="w", levels=("low", "middle", "high")),
+)
+SCHEMA = Schema(COLUMNS, label="w")
+
+
+def gate(table=None, schema=SCHEMA, **options):
+    return Gate(correlated(300) if table is None else table, schema=schema, **{"epsilon": 1.0, **options})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("generator", ["mixture", pytest.param("table", marks=pytest.mark.slow)])
+def test_a_fit_recovers_what_goes_together_and_nothing_else(generator):
+    """Two-sided: the same fit of the same columns, shuffled, must not find what is not there."""
+    options = {"steps": 300, "stop_at_noise": False}
+    method = DPHP(generator=generator, components=30, latent=8, hidden=(32,), fit_options=options)
+    for shuffled in (False, True):
+        made = method.fit(gate(correlated(3000, shuffled), epsilon=1000.0), device="cpu").sample(4000, seed=1)
+        u, v = made["u"].to_numpy(), made["v"].to_numpy()
+        high = np.array(made["w"].to_pylist()) == "high"
+        found = np.corrcoef(u, v)[0, 1], np.corrcoef(u, high)[0, 1]
+        assert 0.25 < high.mean() < 0.42
+        assert (min(found) > 0.6) if not shuffled else (np.abs(found).max() < 0.2)
+
+
+def test_the_product_of_a_record_goes_to_its_own_class_alone():
+    """The published code leaves out the label: each record's product is added to every class (REFERENCE 2.2)."""
+    table = pa.table({"u": [0.2] * 50, "v": [0.7] * 50, "w": ["middle"] * 50})
+    for method in (DPHP(), DPHP(products="random", draws=2), DPHP(subsets=(("u", "v"),))):
+        release = method.query(gate(table, epsilon=1000.0))
+        for name, values in release.values.items():
+            limit = 8 * release.noise_std[name]
+            assert np.abs(values[:, [0, 2]]).max() < limit, name
+            assert np.abs(values[:, 1]).max() > 2 * limit, name
+
+
+def test_every_release_of_products_is_in_the_plan_the_ledger_and_the_certificate(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.register("people", epsilon=5.0, delta=1e-4)
+    method = DPHP(products="random", draws=4, components=4)
+    release = method.query(gate(ledger=ledger, dataset="people"))
+    names = ["sum", "product-1", "product-2", "product-3", "product-4", "counts"]
+    assert list(release.values) == names
+    assert [event.name for event in release.certificate.events] == names
+    assert accounting.epsilon(release.certificate.events, 1e-5) == pytest.approx(1.0, rel=1e-3)
+    without = [event for event in release.certificate.events if event.name != "product-3"]
+    assert accounting.epsilon(without, 1e-5) < 0.98
+    groups = {method.maps(SCHEMA)[name].groups for name in names[1:5]}
+    assert all(len(group) == 1 for group in groups)
+
+
+def test_the_bound_is_the_truncated_supremum_and_saves_noise():
+    paper = DPHP(moved=False, order=20, length_scale=0.0707, product_order=5, product_length_scale=0.3, products="none")
+    schema = Schema(COLUMNS[:2])
+    release = paper.plan(schema, Budget(epsilon=1.0)).release("sum")
+    assert release.query.norm == pytest.approx(0.36**0.5, abs=0.01)
+    full = DPHP(products="none", length_scale=0.5, kernel_mass=0.999).plan(schema, Budget(epsilon=1.0)).release("sum")
+    assert full.query.norm == pytest.approx(1.0, abs=0.002)
+    assert release.noise_std_natural < 0.62 * full.noise_std_natural
+
+
+def test_shares_are_those_of_the_least_total_noise():
+    schema, budget = Schema(COLUMNS), Budget(epsilon=1.0)
+
+    def energy(**shares):
+        plan = DPHP(counts_share=1e-9, **shares).plan(schema, budget)
+        chosen = [plan.release(name) for name in ("sum", "product")]
+        return sum(release.noise_std_natural**2 * release.query.coordinates for release in chosen)
+
+    least = energy()
+    first = DPHP().plan(schema, budget)
+    ratio = first.release("sum").query.share / first.release("product").query.share
+    for factor in (0.5, 0.8, 1.25, 2.0):
+        assert energy(sum_share=ratio * factor, product_share=1.0) > least
+    assert energy(sum_share=ratio, product_share=1.0) == pytest.approx(least, rel=1e-6)
+
+
+def test_pairs_are_all_pairs_or_as_many_as_fit():
+    schema = Schema(tuple(Continuous(name=f"x{i}", lower=0.0, upper=1.0) for i in range(12)))
+    every = DPHP().maps(schema)["product"]
+    assert len(every.groups) == 66
+    some = DPHP(most_coordinates=every.dim // 2).maps(schema)["product"]
+    assert every.dim // 2 - 200 < some.dim <= every.dim // 2
+    assert some.groups == DPHP(most_coordinates=every.dim // 2).maps(schema)["product"].groups
+    assert some.groups != DPHP(most_coordinates=every.dim // 2, seed=1).maps(schema)["product"].groups
+
+
+TABLES = {
+    "unlabelled": Schema(COLUMNS),
+    "numeric label": Schema(COLUMNS, label="u"),
+    "one numeric column": Schema(COLUMNS[:1]),
+    "one coded column": Schema(COLUMNS[2:]),
+    "label and one column": Schema((COLUMNS[0], COLUMNS[2]), label="w"),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+def test_odd_tables_are_answered(name, adjacency, tmp_path):
+    schema = TABLES[name]
+    records = 300 if adjacency == "replace-one" else None
+    table = correlated(300).select(list(schema.names))
+    model = TINY.fit(gate(table, schema, adjacency=adjacency, records=records), device="cpu")
+    assert model.sample(5, seed=0).schema.names == list(schema.names)
+    again = Synthesizer.load(model.save(tmp_path / "model"))
+    assert again.sample(50, seed=3).equals(model.sample(50, seed=3))
+
+
+def test_images_are_fitted_through_pooled_products():
+    schema = pixel_schema(8, 8, labels=["dark", "light"])
+    random = np.random.default_rng(0)
+    light = random.random(400) < 0.5
+    pixels = np.clip(random.integers(0, 40, (400, 64)) + 200 * light[:, None], 0, 255)
+    table = pa.table({**dict(zip(schema.names, pixels.T, strict=False)), "label": np.where(light, "light", "dark")})
+    options = {"steps": 60, "learning_rate": 0.02, "check_every": 60}
+    method = DPHP(generator="convolutional", image=(8, 8, 1), latent=4, hidden=(16,), fit_options=options)
+    assert {name: one.dim for name, one in method.maps(schema).items()}["product"] == 16 * 15 // 2
+    made = method.fit(gate(table, schema, epsilon=100.0), device="cpu").sample(200, seed=0)
+    means = np.stack([made[name].to_numpy() for name in schema.names[:-1]], axis=1).mean(axis=1)
+    label = np.array(made["label"].to_pylist())
+    assert means[label == "dark"].mean() < 60
+    assert means[label == "light"].mean() > 180
+
+
+def test_a_boolean_label_and_missing_values_take_part():
+    schema = Schema((Continuous(name="u", lower=0.0, upper=1.0, missing=True), Boolean(name="y")), label="y")
+    table = pa.table({"u": [0.5, None] * 200, "y": [True, False] * 200})
+    made = DPHP(components=10, fit_options={"steps": 200}).fit(gate(table, schema, epsilon=100.0), device="cpu")
+    sample = made.sample(1000, seed=0)
+    missing = np.array(sample["u"].is_null())
+    label = np.array(sample["y"].to_pylist())
+    assert missing[label].mean() < 0.2
+    assert missing[~label].mean() > 0.8
+
+
+def test_the_error_bound_falls_with_the_order_and_rises_with_the_noise():
+    schema = Schema(COLUMNS)
+    few, many = (DPHP(length_scale=0.05, order=order) for order in (3, 25))
+    budget = Budget(epsilon=1.0)
+    (low,), (high,) = (method.error_bounds(schema, budget, 10_000) for method in (few, many))
+    assert low.chosen.approximation > 30 * high.chosen.approximation
+    assert low.chosen.dim == 2 * 4 + 3
+    assert low.chosen.noise < high.chosen.noise
+    assert low.least.total <= min(low.chosen.total, high.chosen.total)
+    (poor,) = few.error_bounds(schema, budget, 300)
+    assert poor.least.value < low.least.value
+    assert DPHP().error_bounds(Schema(COLUMNS[2:]), budget, 100) == ()

@@ -1,0 +1,328 @@
+"""The pairwise method from records to samples: every kind of table, what it finds and what it costs."""
+
+import json
+import math
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from noisegate import Gate, Synthesizer
+from noisegate.errors import ModelError, OptionError
+from noisegate.ledger.ledger import Kind, Ledger
+from noisegate.methods.pairwise import Pairwise
+from noisegate.methods.registry import make_method, method_of
+from noisegate.models.folder import verify_model
+from noisegate.privacy.grid import UNITS
+from noisegate.privacy.plan import Plan
+from noisegate.privacy.release import Release
+from noisegate.schema import Boolean, Categorical, Comparison, Continuous, Date, Impossible, Integer, Schema
+from noisegate.tables import histograms
+
+TINY = Pairwise(fit_options={"components": 40, "steps": 80})
+AGE = Integer(name="age", lower=0, upper=120, missing=True)
+RATE = Continuous(name="rate", lower=0.0, upper=4.0)
+BORN = Date(name="born", lower="1900-01-01", upper="2020-12-31")
+KIDS = Integer(name="kids", lower=0, upper=3)
+WORK = Categorical(name="work", levels=("a", "b", "c"), missing=True)
+TEN = Categorical(name="ten", levels=tuple("abcdefghij"))
+ILL = Boolean(name="ill")
+SCHEMA = Schema((AGE, RATE, KIDS, WORK, ILL), label="ill")
+
+
+def people(rows=3000, seed=0):
+    """Work follows age, the rate is zero for a third and else follows illness, and illness follows age."""
+    random = np.random.default_rng(seed)
+    age = random.integers(20, 80, rows)
+    ill = random.uniform(size=rows) < (age - 10) / 160
+    rate = np.where(random.uniform(size=rows) < 0.3, 0.0, np.clip(random.normal(1.0 + 1.5 * ill, 0.4), 0, 4))
+    frame = pd.DataFrame(
+        {
+            "age": pd.array(age, dtype="Int64"),
+            "rate": rate,
+            "born": pd.Timestamp("2000-01-01") - pd.to_timedelta(365 * age, unit="D"),
+            "kids": np.clip(random.poisson(age / 40), 0, 3),
+            "work": np.array(["a", "b", "c"])[(age - 20) // 20],
+            "ten": np.array(list("abcdefghij"))[(age - 20) // 6],
+            "ill": ill,
+        }
+    )
+    frame["born"] = frame["born"].dt.date
+    frame.loc[random.uniform(size=rows) < 0.1, "age"] = pd.NA
+    return frame
+
+
+def gate(frame, schema=SCHEMA, **options):
+    return Gate(frame[[c for c in frame.columns if c in schema.names]], schema=schema, **{"epsilon": 1.0, **options})
+
+
+def fit(schema=SCHEMA, method=TINY, frame=None, **options):
+    return method.fit(gate(people() if frame is None else frame, schema, **options), device="cpu")
+
+
+@pytest.fixture(scope="module")
+def clear():
+    """A fit at an ε at which the noise is small."""
+    return fit(method=replace(TINY, fit_options={"components": 60, "steps": 300}), epsilon=100.0)
+
+
+# Every kind of table.
+
+TABLES = {
+    "label": SCHEMA,
+    "no label": Schema(SCHEMA.columns),
+    "numeric label": Schema((AGE, WORK, RATE), label="rate"),
+    "label of three levels": Schema((AGE, RATE, Categorical(name="work", levels=("a", "b", "c"))), label="work"),
+    "label of ten levels": Schema((AGE, TEN, ILL), label="ten"),
+    "only numeric": Schema((AGE, RATE, BORN, KIDS)),
+    "only coded": Schema((WORK, ILL, TEN), label="ill"),
+    "one number": Schema((RATE,)),
+    "one code": Schema((WORK,)),
+    "only the label": Schema((ILL,), label="ill"),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_kind_of_table_is_fitted_saved_verified_and_sampled(name, tmp_path):
+    schema = TABLES[name]
+    fitted = fit(schema)
+    table = fitted.sample(300, seed=0)
+    assert table.column_names == list(schema.names)
+    assert table.num_rows == 300
+    folder = fitted.save(tmp_path / "model")
+    found = verify_model(folder)
+    assert 0.99 < found.recomputed_epsilon <= 1.0
+    again = Synthesizer.load(folder)
+    assert again.sample(300, seed=0).equals(table)
+    assert again.summary == fitted.summary
+    assert method_of(again.certificate) == TINY
+    # Fitted anew to what was released, it is the same model.
+    refitted = TINY.fit_release(Release.load(folder), device="cpu")
+    assert refitted.sample(300, seed=0).equals(table)
+
+
+STRANGE = {
+    "one record": lambda frame: frame[:1],
+    "nothing but missing values": lambda frame: frame.assign(
+        age=pd.array([None] * len(frame), dtype="Int64"), work=None
+    ),
+    "one value": lambda frame: frame.assign(rate=4.0, work="a", ill=True),
+    "values beyond the bounds": lambda frame: frame.assign(age=500, rate=-1e9),
+}
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 1000.0])
+@pytest.mark.parametrize("name", STRANGE)
+def test_strange_tables_are_fitted_at_any_epsilon(name, epsilon):
+    fitted = fit(frame=STRANGE[name](people(500)), epsilon=epsilon)
+    assert fitted.sample(50, seed=0).num_rows == 50
+    assert 0.99 * epsilon < fitted.certificate.check() <= epsilon
+
+
+def test_what_a_column_always_says_the_samples_say_too():
+    frame = people(3000).assign(age=pd.array([None] * 3000, dtype="Int64"), rate=4.0)
+    table = fit(frame=frame, epsilon=20.0).sample(1000, seed=0).to_pandas()
+    assert table.age.isna().mean() > 0.98
+    assert (table.rate == 4.0).mean() > 0.98
+
+
+# What it finds.
+
+
+def apart(left, right, columns):
+    """Total variation distance of the joint distributions of two columns, ages in decades."""
+    tables = [table.assign(age=np.floor(table.age.astype(float) / 10)) for table in (left, right)]
+    joints = [pd.crosstab(*(table[name].astype(str) for name in columns), normalize=True) for table in tables]
+    return joints[0].sub(joints[1], fill_value=0).fillna(0).abs().to_numpy().sum() / 2
+
+
+def test_pairs_are_recovered_and_without_them_they_are_not(clear):
+    real = people()
+    one_way = fit(method=replace(TINY, pairs="none"), epsilon=100.0).sample(5000, seed=0).to_pandas()
+    here = clear.sample(5000, seed=0).to_pandas()
+    assert apart(real, here, ["age", "work"]) < 0.12
+    assert apart(real, one_way, ["age", "work"]) > 0.5
+    # The label is told apart in the one-way tables too.
+    for table in (here, one_way):
+        assert apart(real, table, ["ill", "work"]) < 0.06
+
+
+def test_single_values_keep_their_part_and_the_rest_its_shape(clear):
+    real, here = people(), clear.sample(5000, seed=0).to_pandas()
+    assert (here.rate == 0).mean() == pytest.approx((real.rate == 0).mean(), abs=0.03)
+    assert here.age.isna().mean() == pytest.approx(0.1, abs=0.03)
+    for ill in (True, False):
+        for part in (0.5, 0.9):
+            wanted = real.rate[real.ill == ill].quantile(part)
+            assert here.rate[here.ill == ill].quantile(part) == pytest.approx(wanted, abs=0.15)
+    assert set(here.age.dropna().unique()) <= set(range(121))
+
+
+@pytest.mark.parametrize(
+    ("pairs", "found"), [("chosen", True), ((("work", "age"),), True), ((("work", "rate"), ("ill", "age")), False)]
+)
+def test_the_pairs_of_the_settings_are_those_that_are_found(pairs, found):
+    table = (
+        fit(method=replace(TINY, pairs=pairs, fit_options={"components": 60, "steps": 200}), epsilon=100.0)
+        .sample(5000, seed=0)
+        .to_pandas()
+    )
+    assert bool(apart(people(), table, ["age", "work"]) < 0.3) is found
+
+
+def test_triples_find_what_no_pair_shows():
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": random.uniform(size=4000) < 0.5, "b": random.uniform(size=4000) < 0.5})
+    frame["c"] = frame.a ^ frame.b
+    schema = Schema((Boolean(name="a"), Boolean(name="b"), Boolean(name="c")))
+    # 30 runs with the triple gave 0.9727 with a standard deviation of 0.0012.
+    for triples, low, high in (((), 0.3, 0.7), ((("a", "b", "c"),), 0.96, 1.0)):
+        table = fit(schema, replace(TINY, triples=triples), frame, epsilon=50.0).sample(3000, seed=0).to_pandas()
+        assert low < (table.c == (table.a ^ table.b)).mean() <= high
+
+
+def test_records_with_given_values_follow_them(clear):
+    old = clear.sample(2000, seed=0, where={"age": (60, 79)}).to_pandas()
+    assert old.age.between(60, 79).all()
+    assert (old.work == "c").mean() > 0.9
+    ill = clear.sample(2000, seed=0, where={"ill": True, "work": "a"}).to_pandas()
+    assert ill.ill.all()
+    assert (ill.work == "a").all()
+    assert ill.age.mean() < 35
+    assert clear.sample(100, seed=0, where={"age": None}).to_pandas().age.isna().all()
+    assert (clear.sample(100, seed=0, where={"rate": 0.0}).to_pandas().rate == 0).all()
+
+
+def test_constraints_are_kept_exactly():
+    rules = (Impossible(values={"work": "c", "kids": 0}), Comparison(left="kids", relation="<=", right="age"))
+    schema = Schema(SCHEMA.columns, label="ill", constraints=rules)
+    table = fit(schema).sample(3000, seed=0).to_pandas()
+    assert not ((table.work == "c") & (table.kids == 0)).any()
+    assert (table.kids <= table.age.fillna(121)).all()
+    without = fit().sample(3000, seed=0).to_pandas()
+    assert ((without.work == "c") & (without.kids == 0)).any()
+
+
+# What it costs.
+
+
+def test_replacing_a_record_costs_more_than_adding_one_and_needs_their_number():
+    certificate = fit(adjacency="replace-one", records=3000).certificate
+    assert certificate.adjacency.value == "replace-one"
+    assert {event.sensitivity for event in certificate.events} == {math.isqrt(2 * UNITS**2) + 1}
+    assert certificate.check() <= 1.0
+    assert {event.sensitivity for event in fit().certificate.events} == {UNITS}
+
+
+def test_all_records_of_a_unit_are_covered_at_a_multiple_of_the_noise(tmp_path):
+    frame = people().assign(patient=np.arange(3000) // 4)
+    limited = TINY.fit(
+        Gate(frame.drop(columns=["born", "ten"]), schema=SCHEMA, epsilon=1.0, unit_column="patient", contributions=2)
+    )
+    plain = fit()
+    for name, std in limited.release.noise_std.items():
+        assert std == pytest.approx(2 * plain.release.noise_std[name])
+    assert float(limited.release.values["counts"].sum()) == pytest.approx(
+        1500, abs=5 * 1.5 * limited.release.noise_std["counts"]
+    )
+    assert verify_model(limited.save(tmp_path / "model")).certificate.contributions == 2
+    assert "patient" not in limited.sample(10).column_names
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.register("clinic", epsilon=3.0, delta=1e-5)
+    return ledger
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"pairs": (("age", "nobody"),)}, "nobody"),
+        ({"triples": (("age", "rate", "nobody"),)}, "nobody"),
+        ({"fit_options": {"step": 3}}, "step"),
+        ({"fit_options": {"steps": -3}}, "steps=-3"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_spent(ledger, changes, message):
+    with pytest.raises(OptionError, match=message):
+        fit(method=replace(TINY, **changes), ledger=ledger, dataset="clinic")
+    assert [entry.kind for entry in ledger.history("clinic")] == [Kind.REGISTER]
+    fit(ledger=ledger, dataset="clinic")
+    assert [entry.kind for entry in ledger.history("clinic")] == [
+        Kind.REGISTER,
+        Kind.RESERVE,
+        Kind.CONFIRM,
+        Kind.COMMIT,
+    ]
+
+
+# Settings.
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        Pairwise(),
+        Pairwise(cells=9, pairs=[["a", "b"], ["c", "a"]], triples=[["a", "b", "c"]], most_pairs=7, seed=3),
+        Pairwise(pairs="none", pairs_share=0.5, fit_options={"steps": 7}),
+    ],
+)
+def test_settings_survive_json(method):
+    assert Pairwise.from_json(json.loads(json.dumps(method.to_json()))) == method
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        *({"cells": value} for value in (1, 2.0, True, "many")),
+        *({"pairs": value} for value in ("some", None, 5, [("a",)], [("a", 1)], ["ab"], [("a", "b", "c")])),
+        *({"triples": value} for value in ("abc", None, [("a", "b")])),
+        *({"most_pairs": value} for value in (0, 1.5, None)),
+        *({"seed": value} for value in (-1, None)),
+        *({f"{name}_share": value} for name in ("histograms", "screen") for value in (0, -1.0, float("nan"))),
+        *({f"{name}_share": value} for name in ("counts", "one_way", "pairs") for value in ("a", None, float("inf"))),
+        {"fit_options": 3},
+    ],
+)
+def test_unusable_settings_are_refused_by_name(settings):
+    with pytest.raises(OptionError, match=f"^{next(iter(settings))}="):
+        make_method("pairwise", settings)
+    with pytest.raises(ModelError, match="settings of pairwise"):
+        Pairwise.from_json(settings)
+
+
+@pytest.mark.parametrize("options", [{"nonsense": 1}, {1: 1}, {"components": 0}])
+def test_unusable_fit_options_are_refused(options):
+    with pytest.raises(OptionError, match=r"fit.option"):
+        Pairwise(fit_options=options).check_fit("cpu")
+
+
+def test_a_release_of_other_settings_is_refused(clear):
+    for changes in ({"cells": 5}, {"pairs": "chosen"}, {"triples": (("age", "rate", "work"),)}):
+        with pytest.raises(ModelError, match="does not hold the tables of its settings"):
+            replace(TINY, **changes).fit_release(clear.release)
+
+
+def test_one_fit_plans_once_designs_once_and_denoises_each_histogram_once(monkeypatch):
+    seen = Counter()
+
+    def counted(owner, name):
+        true = getattr(owner, name)
+
+        def call(*arguments, **options):
+            seen[name] += 1
+            return true(*arguments, **options)
+
+        monkeypatch.setattr(owner, name, call)
+
+    counted(Plan, "calibrate")
+    counted(Pairwise, "design")
+    counted(histograms, "denoise")
+    fit(method=replace(TINY, pairs="chosen"))
+    bought = len(TINY.design(SCHEMA, 1.0).bought)
+    assert bought > 1
+    assert seen == {"calibrate": 1, "design": 2, "denoise": bought}  # one design is this test's

@@ -1,0 +1,231 @@
+"""PrivBayes: parents and the tables that are bought follow from what was released; the network is what they say."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from noisegate import Budget, Gate, PrivBayes
+from noisegate.data.tables.tables import TableSource
+from noisegate.errors import ModelError
+from noisegate.gate.queries.sums import SumSession
+from noisegate.gate.sums import SumTask, sum_records
+from noisegate.records import Rows
+from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
+from noisegate.tables.released import Table
+from noisegate.tables.tables import class_tables
+from noisegate_papers.training.bayesian_network import Family, conditional_tables, mutual_information, shrunk
+from noisegate_papers.training.network_design import FAMILIES
+
+LEVELS = tuple("abc")
+COLUMNS = (
+    Continuous(name="x", lower=0.0, upper=1.0, missing=True),
+    Integer(name="n", lower=0, upper=5),
+    Categorical(name="both", levels=LEVELS),
+    Categorical(name="left", levels=LEVELS),
+    Categorical(name="right", levels=LEVELS),
+    Boolean(name="ill"),
+)
+SCHEMA = Schema(COLUMNS, label="ill")
+PLAIN = Schema(COLUMNS)
+MANY = Schema((*COLUMNS, Integer(name="year", lower=0, upper=400)))
+
+
+def people(rows=3000, seed=0):
+    """Returns records in which "both" mostly follows from "left" and "right", and "n" from "x"."""
+    random = np.random.default_rng(seed)
+    left, right = random.integers(0, 3, (2, rows))
+    both = np.where(random.random(rows) < 0.9, np.maximum(left, right), random.integers(0, 3, rows))
+    x = random.beta(2, 5, rows)
+    n = np.minimum((x * 6 + random.random(rows)).astype(int), 5)
+    names = np.array(LEVELS)
+    return pa.table(
+        {
+            "x": pa.array(x, mask=random.random(rows) < 0.1),
+            "n": n,
+            "both": names[both],
+            "left": names[left],
+            "right": names[right],
+            "ill": random.random(rows) < 0.2 + 0.2 * both,
+            "year": random.integers(0, 401, rows),
+        }
+    )
+
+
+def gate_of(schema, epsilon=1.0, rows=3000, **options):
+    return Gate(people(rows).select(schema.names), schema=schema, epsilon=epsilon, records=rows, **options)
+
+
+@pytest.fixture
+def maps(monkeypatch):
+    """Returns the maps that sessions were asked, by query."""
+    asked, ask = {}, SumSession.ask
+
+    def watched(session, maps):
+        asked.update(maps)
+        return ask(session, maps)
+
+    monkeypatch.setattr(SumSession, "ask", watched)
+    return asked
+
+
+def same(left, right):
+    return all(getattr(left, name) == getattr(right, name) for name in ("bins", "coded", "tables", "weights"))
+
+
+# Privacy: what is asked, of what size, and what it follows from.
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, PLAIN, MANY], ids=["label", "plain", "many"])
+@pytest.mark.parametrize("degree", [1, 2])
+def test_a_record_moves_one_cell_of_each_family_whatever_its_parents(schema, degree, maps):
+    method, gate = PrivBayes(degree=degree), gate_of(schema, epsilon=50.0)
+    plan = method.plan(schema, gate.budget)
+    method.query(gate, plan)
+    asked, planned = maps[FAMILIES], plan.release(FAMILIES)
+    largest = max(len(table) for table in asked.tables)
+    assert largest == degree + (2 if schema.label else 1), "the case has families of as many parents as there may be"
+    batches = TableSource(people(200).select(schema.names), schema).batches()
+    records = Rows.concatenate(list(batches))
+    task = SumTask(feature_map=asked, grid=planned.query.grid, columns=1, label=None)
+    units = planned.query.grid.bound.units
+    without = sum_records(records.rows(slice(5, None)), {"q": task}).sums["q"][0]
+    for place in range(5):
+        rows = np.r_[place, 5 : len(records)]
+        moved = sum_records(records.rows(rows), {"q": task}).sums["q"][0] - without
+        for start, end in zip(asked.starts, asked.starts[1:], strict=False):
+            assert np.count_nonzero(moved[start:end]) == 1
+        # Rounded to the grid, the weights lose a little.
+        assert 0.98 * units**2 < sum(int(one) ** 2 for one in moved) <= units**2 <= planned.event.sensitivity**2
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, PLAIN, MANY], ids=["label", "plain", "many"])
+def test_families_follow_from_what_was_released_and_from_nothing_else(schema, maps):
+    method = PrivBayes()
+    release = method.query(gate_of(schema, epsilon=0.3))
+    first = dict(maps)
+    design = method.design(schema, 0.3)
+    assert same(design.chosen(release).counted, first[FAMILIES])
+    # The same records with other noise make other families, so the comparison can fail.
+    method.query(gate_of(schema, epsilon=0.3))
+    assert not same(maps[FAMILIES], first[FAMILIES])
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, PLAIN, MANY], ids=["label", "plain", "many"])
+@pytest.mark.parametrize("settings", [{}, {"degree": 1}, {"most_cells": 40}, {"usefulness": 1e-6, "most_cells": 10**5}])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 100.0])
+def test_families_are_never_larger_than_planned(schema, settings, epsilon, maps):
+    method, gate = PrivBayes(**settings), gate_of(schema, epsilon=epsilon, rows=300)
+    plan = method.plan(schema, gate.budget)
+    method.query(gate, plan)
+    assert maps[FAMILIES].dim <= plan.release(FAMILIES).query.dim
+    assert len(maps[FAMILIES].tables) == len(schema.names) - (schema.label is not None)
+
+
+def test_a_table_of_two_parents_is_as_large_as_its_noise_allows(maps):
+    def largest(**settings):
+        PrivBayes(**settings).query(gate_of(PLAIN, epsilon=5.0))
+        return max(len(table) for table in maps[FAMILIES].tables)
+
+    assert largest() == 3
+    assert largest(usefulness=1e4) == 2
+    assert largest(most_cells=5) == 2
+
+
+def test_tables_of_other_families_are_refused():
+    method = PrivBayes()
+    release = method.query(gate_of(SCHEMA))
+    with pytest.raises(ModelError, match="does not hold the tables"):
+        method.model(replace(release, values={**release.values, FAMILIES: release.values[FAMILIES][1:]}))
+
+
+# What comes of it.
+
+
+def test_pairs_of_a_column_and_its_parent_are_drawn_as_they_are():
+    made = PrivBayes().fit(gate_of(PLAIN, epsilon=50.0, rows=20_000), device="cpu").sample(20_000, seed=0)
+
+    def shares(table, name):
+        both, other = (np.searchsorted(LEVELS, table[each].to_pylist()) for each in ("both", name))
+        return np.bincount(both * 3 + other, minlength=9).reshape(3, 3) / len(table)
+
+    for name in ("left", "right"):
+        real = shares(people(20_000), name)
+        assert np.abs(shares(made, name) - real).sum() / 2 < 0.02
+        assert np.abs(np.outer(real.sum(axis=1), real.sum(axis=0)) - real).sum() / 2 > 0.2
+
+
+def test_a_column_is_drawn_with_both_of_its_parents():
+    # A sum of two fair coins, where pairs say half of it, and what is left is noise of 20 on counts of 1000.
+    random = np.random.default_rng(2)
+    joint = np.array([[[1000.0, 0, 0], [0, 1000, 0]], [[0, 1000, 0], [0, 0, 1000]]])[None]
+
+    def table(columns, counts):
+        return Table(columns=columns, counts=counts + random.normal(scale=20.0, size=counts.shape), noise_std=20.0)
+
+    single = [table((column,), joint[0].sum(axis=tuple({0, 1, 2} - {column}))) for column in range(3)]
+    pairs = [table(pair, joint[0].sum(axis=({0, 1, 2} - set(pair)).pop())) for pair in ((0, 1), (0, 2), (1, 2))]
+    tables = class_tables([*single, *pairs], (2, 2, 3), None)
+    families = (Family(0, ()), Family(1, (0,)), Family(2, (0, 1)))
+    counts = [joint.sum(axis=(2, 3)), joint.sum(axis=3), joint]
+    noisy = [one + random.normal(scale=20.0, size=one.shape) for one in counts]
+    first, second, third = conditional_tables(tables, families, noisy, 20.0)
+    assert first == pytest.approx(0.5, abs=0.02)
+    assert second == pytest.approx(0.5, abs=0.05)
+    assert third == pytest.approx(joint / 1000, abs=0.1)
+
+
+def test_noise_alone_leaves_columns_independent_and_every_cell_possible():
+    model = PrivBayes().fit(gate_of(SCHEMA, epsilon=0.01, rows=200), device="cpu").model
+    assert all(np.isfinite(factor.probabilities).all() for factor in model.factors)
+    assert max(len(factor.parents) for factor in model.factors) <= 2
+
+
+@pytest.mark.parametrize("columns", [COLUMNS[:1], COLUMNS[-1:], COLUMNS[1:2]], ids=["number", "label", "steps"])
+def test_a_table_of_one_column_is_a_histogram(columns):
+    schema = Schema(columns, label="ill" if columns[0].name == "ill" else None)
+    made = PrivBayes().fit(gate_of(schema, epsilon=20.0), device="cpu").sample(3000, seed=0)
+    name = schema.names[0]
+    real = people().column(name).to_pandas().astype(float)
+    assert made.column(name).to_pandas().astype(float).mean() == pytest.approx(
+        real.mean(), abs=0.05 * real.std() + 0.02
+    )
+
+
+def test_a_plan_of_many_columns_stays_small():
+    wide = Schema([Categorical(name=f"c{place}", levels=LEVELS) for place in range(120)])
+    plan = PrivBayes().plan(wide, Budget(epsilon=1.0))
+    assert plan.release(FAMILIES).query.dim <= 300_000
+
+
+# The pieces.
+
+
+def test_mutual_information_is_that_of_the_shares():
+    random = np.random.default_rng(0)
+    counts = random.random((2, 3, 4))
+
+    def entropy(shares):
+        return -(shares * np.log(shares)).sum()
+
+    joint = counts / counts.sum()
+    known = entropy(joint.sum(axis=2)) + entropy(joint.sum(axis=1)) - entropy(joint) - entropy(joint.sum(axis=(1, 2)))
+    assert mutual_information(counts) == pytest.approx(known)
+    assert mutual_information(np.ones((1, 3, 4))) == pytest.approx(0, abs=1e-12)
+    assert mutual_information(np.eye(3)[None]) == pytest.approx(math.log(3))
+    assert mutual_information(np.zeros((2, 3, 4))) == 0
+
+
+def test_counts_are_believed_as_far_as_they_stand_out_of_their_noise():
+    random = np.random.default_rng(1)
+    expected = np.full(1000, 100.0)
+    noisy = expected + random.normal(scale=30.0, size=1000)
+    assert np.square(shrunk(noisy, expected, 30.0) - expected).mean() < 0.01 * 30**2
+    true = 100.0 * random.gamma(4, 1 / 4, 1000)
+    noisy = true + random.normal(scale=30.0, size=1000)
+    # The least that any linear estimate leaves: 1 / (1/30² + 1/50²).
+    assert np.square(shrunk(noisy, expected, 30.0) - true).mean() == pytest.approx(1 / (30**-2 + 50**-2), rel=0.15)
+    assert shrunk(true, expected, 1e-6) == pytest.approx(true, rel=1e-6)
+    assert (shrunk(np.array([-5.0, 5.0]), np.ones(2), 0.1) >= 0).all()

@@ -1,0 +1,174 @@
+"""DataLens, PATE-GAN, G-PATE and GS-WGAN: teachers of disjoint shards answer, a generator learns from noisy sums."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.neighbors import NearestCentroid
+
+from noisegate import GPATE, GSWGAN, PATEGAN, DataLens, Gate
+from noisegate.privacy.plan import Budget
+from noisegate.schema import Boolean, Continuous, Schema, pixel_schema
+from noisegate_evaluate.auditing.examples import SMALL
+from noisegate_images.demo import drawn_digits
+from noisegate_papers.training.transport import StudentTraining
+
+SCHEMA = Schema((Continuous(name="a", lower=0.0, upper=1.0), Boolean(name="ill")), label="ill")
+METHODS = {"datalens": DataLens, "pate-gan": PATEGAN, "g-pate": GPATE, "gs-wgan": GSWGAN}
+
+
+def small(name, **settings):
+    largest = {"largest": 1} if name == "datalens" else {}
+    return METHODS[name](**{**SMALL[name], "steps": 2, **largest, **settings})
+
+
+def gate_of(data, schema=SCHEMA, epsilon=5.0):
+    return Gate(data, schema=schema, epsilon=epsilon, records=len(data))
+
+
+def people(rows=200):
+    ill = np.arange(rows) % 2 == 0
+    return pd.DataFrame({"a": np.where(ill, 0.9, 0.2), "ill": ill})
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_images_and_tables_without_a_label_are_made_too(name):
+    plain = Schema((Continuous(name="a", lower=0.0, upper=1.0),))
+    assert small(name).fit(gate_of(people()[["a"]], plain), device="cpu").sample(5, seed=0).num_rows == 5
+    schema = pixel_schema(4, 4, labels=("x", "y"))
+    method = type(small(name)).for_schema(schema, {**SMALL[name], "steps": 2, "channels": (2, 2)})
+    data = pd.DataFrame(np.random.default_rng(0).integers(0, 256, (20, 16)), columns=list(schema.names[:-1]))
+    data[schema.label] = ["x", "y"] * 10
+    assert method.fit(gate_of(data, schema), device="cpu").sample(3, seed=0).num_rows == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "norm"), [("datalens", 8**0.5), ("pate-gan", 8**0.5 / 2), ("g-pate", 16**0.5), ("gs-wgan", 1.0)]
+)
+def test_a_plan_pays_for_all_records_of_a_step_together(name, norm):
+    method = small(name)
+    plan = method.plan(SCHEMA, Budget(epsilon=1.0))
+    assert plan.plan.clip_norm == pytest.approx(norm)
+    factor = math.sqrt(2) if name == "g-pate" else 2
+    assert plan.event.sensitivity == pytest.approx(factor * plan.plan.units, rel=1e-6)
+    assert plan.event.noise_std == plan.noise_std_natural * plan.plan.scale
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_epsilon_does_not_depend_on_the_votes(name):
+    """Published programs print an epsilon that tells how far the teachers agree: here each learns much of its shard."""
+    told, method = [], small(name, teacher_learning_rate=0.3, teacher_rounds=5, teachers=20)
+    for data in (people(), people().assign(a=0.5)):
+        certificate = method.query(gate_of(data)).certificate
+        told.append((certificate.epsilon, certificate.events, certificate.check(), certificate.public))
+    assert told[0] == told[1]
+
+
+def drawn(schema, count, seed):
+    """Returns images of digits, and their labels, as a table."""
+    batches = list(drawn_digits(count, seed=seed))
+    pixels = np.concatenate([batch.pixels.reshape(-1, 28 * 28) for batch in batches])
+    table = pd.DataFrame(pixels, columns=list(schema.names[:-1]))
+    return table.assign(**{schema.label: np.concatenate([batch.labels for batch in batches])})
+
+
+# What a teacher answers.
+
+
+def taught(name, weights=None, **settings):
+    teacher = small(name, **settings).teacher(SCHEMA)
+    start = {key: value[0] for key, value in teacher.start(1)[0].items()}
+    at = {"records": torch.randn(8, 1, generator=torch.Generator().manual_seed(0)), "labels": torch.arange(8) % 2}
+    return teacher, start, at
+
+
+def test_written_out_gradients_are_those_of_the_discriminator():
+    teacher, weights, at = taught("gs-wgan", teacher_hidden=(8, 5))
+    rows = teacher.made_rows(at).requires_grad_()
+    found = teacher.discriminator(rows)
+    scores, slopes = teacher.scores(weights, rows)
+    torch.testing.assert_close(scores, found)
+    torch.testing.assert_close(slopes, torch.autograd.grad(found.sum(), rows)[0][:, :1])
+
+
+def test_the_pull_of_a_generator_is_the_gradient_of_its_loss():
+    teacher, weights, at = taught("datalens")
+    records = at["records"].clone().requires_grad_()
+    rows = teacher.made_rows({**at, "records": records})
+    loss = torch.nn.functional.softplus(-teacher.discriminator(rows)).sum()
+    torch.testing.assert_close(teacher.pull(weights, at), torch.autograd.grad(loss, records)[0])
+
+
+def test_signs_are_of_the_largest_entries_and_votes_are_halves():
+    teacher, weights, at = taught("datalens")
+    signs = teacher.answer(weights, at, None)["records"]
+    assert torch.equal(signs, teacher.pull(weights, at).sign())
+    teacher, weights, at = taught("pate-gan")
+    assert set(teacher.answer(weights, at, None)["votes"].abs().tolist()) == {0.5}
+
+
+def test_a_vote_is_for_the_bin_of_its_gradient_and_comes_back_as_its_middle():
+    method = small("g-pate", bound=1.0, bins=4, coordinates=1)
+    teacher, weights, at = taught("g-pate", bound=1.0, bins=4, coordinates=1)
+    beside = method.beside(SCHEMA, 3)
+    votes = teacher.answer(weights, {**at, **beside}, None)["votes"]
+    assert votes.sum(dim=2).eq(1).all() and votes.shape == (8, 1, 4)
+    projected = teacher.pull(weights, at) @ beside["projection"]
+    back = method.pulled(SCHEMA, {"votes": votes, **beside}) / beside["projection"].T
+    assert (back - projected).abs().max() <= 0.25 + 1e-6
+
+
+def test_records_follow_gradients_into_every_direction_and_not_into_the_few_of_one_projection():
+    method = GPATE(image=(4, 4, 1), channels=(2, 2), **{**SMALL["g-pate"], "batch": 4, "steps": 20})
+    schema = pixel_schema(4, 4, labels=("x", "y"))
+    training = method.training(schema, method.plan(schema, Budget(epsilon=1.0)), 1.0, "cpu")
+    asked, taken = [], []
+    training._gradient = lambda told: taken.append(told["projection"]) or torch.zeros(4, 16)
+    for _ in range(20):
+        asked.append(training.parameters()["projection"])
+        training.step({"votes": torch.ones(4, 2, 4)})
+    assert torch.linalg.matrix_rank(torch.cat(asked, dim=1)) == 16
+    assert all(map(torch.equal, asked, taken))
+
+
+def test_gradients_of_a_critic_are_clipped_record_by_record():
+    teacher, weights, at = taught("gs-wgan", clip_norm=0.01)
+    lengths = teacher.answer(weights, at, None)["records"].norm(dim=1)
+    assert lengths.max() <= 0.01 / 8**0.5 * (1 + 1e-5)
+
+
+def test_a_student_takes_the_side_of_the_majority():
+    method = small("pate-gan", student_learning_rate=0.05)
+    plan = method.plan(SCHEMA, Budget(epsilon=1.0))
+    training = method.training(SCHEMA, plan, 1.0, "cpu")
+    assert isinstance(training, StudentTraining)
+    for _ in range(30):
+        training.parameters()
+        training.step({"votes": torch.full((8,), 3.0)})
+    records, labels = training._latest()
+    assert (training._student(training._rows(records, labels)) > 0).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["datalens", "g-pate", "gs-wgan"])
+def test_with_little_noise_simulated_digits_are_learnt(name):
+    """At ε = 1000: a method that is at chance here has a bug, whatever its noise at a small ε."""
+    schema = pixel_schema(28, 28, labels=range(10))
+    seen, asked = (drawn(schema, 2000, seed=seed) for seed in (1, 2))
+    method = METHODS[name].for_schema(schema, {"teachers": 20})
+    made = method.fit(gate_of(seen, schema, epsilon=1000.0), device="cpu").sample(2000, seed=0).to_pandas()
+    learnt = NearestCentroid().fit(made[list(schema.names[:-1])], made[schema.label])
+    assert learnt.score(asked[list(schema.names[:-1])], asked[schema.label]) > 0.15
+
+
+@pytest.mark.slow
+@pytest.mark.xfail(
+    reason="PATE-GAN collapses: no teacher takes a generated record for real, so its student sees one class"
+)
+def test_with_little_noise_each_label_comes_to_its_records():
+    method = PATEGAN(steps=300, teachers=10, teacher_hidden=(16,), hidden=(16,), latent=4, learning_rate=1e-2)
+    made = method.fit(gate_of(people(2000), epsilon=900.0), device="cpu").sample(400, seed=0).to_pandas()
+    means = made.groupby("ill").a.mean()
+    assert means[True] - means[False] > 0.2

@@ -1,0 +1,65 @@
+"""Gaussians of small images by noisy moments: exact ones give mean and covariance, loud ones the mean alone."""
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import interpolate
+
+from noisegate.records import Rows
+from noisegate.schema.pixels import ImageShape
+from noisegate_papers.features.thumbnails import Thumbnails
+from noisegate_papers.features.transforms import OuterProducts
+from noisegate_papers.training.image_gaussians import image_gaussians, sharpened
+
+SMALL = Thumbnails(image=ImageShape(height=8, width=8), side=2, lead=1.0)
+
+
+def sums(images):
+    """The exact sums of one class, (1, entries)."""
+    records = Rows(images, np.zeros((len(images), 1), np.int32))
+    return OuterProducts(of=SMALL)(records).astype(np.float64).sum(axis=0)[None]
+
+
+@pytest.fixture
+def images():
+    random = np.random.default_rng(0)
+    return np.clip(0.5 + 0.15 * random.standard_normal((500, 3)) @ random.standard_normal((3, 64)) / 2, 0, 1)
+
+
+def test_moments_are_those_of_the_small_images(images):
+    found = image_gaussians(sums(images), SMALL, noise_std=1e-9)
+    means, roots = found.means, found.roots
+    small = SMALL(Rows(images, np.zeros((500, 1), np.int32)))[:, 1:].astype(np.float64)
+    np.testing.assert_allclose(means[0], small.mean(axis=0), atol=1e-5)
+    np.testing.assert_allclose(roots[0] @ roots[0].T, np.cov(small.T, bias=True), atol=1e-5)
+
+
+@pytest.mark.parametrize("loud", [False, True])
+def test_directions_below_the_noise_are_left_out(images, loud):
+    """Without a signal no eigenvalue of the noise is taken for one, and without the rule half of them are."""
+    random, size = np.random.default_rng(1), 16
+    noise_std = 200.0 if loud else 1e-6
+    noise = noise_std * random.standard_normal((1, (size + 1) * (size + 2) // 2))
+    noise[:, : size + 1] = 0  # of the number of records and the mean
+    roots = image_gaussians(sums(images) + noise, SMALL, noise_std=noise_std).roots
+    kept = (np.linalg.norm(roots[0], axis=0) > 0).sum()
+    assert kept <= 1 if loud else 3 <= kept < 16
+
+
+def test_images_are_drawn_class_by_class_in_full_size():
+    bright = np.concatenate([sums(np.full((50, 64), level)) for level in (0.2, 0.9)])
+    drawn = image_gaussians(bright, SMALL, noise_std=1e-6).draw(3, np.random.default_rng(0))
+    assert drawn.shape == (2, 3, 64)
+    np.testing.assert_allclose(drawn[0], 0.2, atol=1e-3)
+    np.testing.assert_allclose(drawn[1], 0.9, atol=1e-3)
+
+
+def test_edges_are_sharper_than_what_averaging_left():
+    """A picture whose left half is white: nearer to itself than bicubic enlargement is, and flat where it is flat."""
+    picture = np.zeros((8, 8), np.float32)
+    picture[:, :3] = 1
+    small = torch.from_numpy(picture.reshape(4, 2, 4, 2).mean((1, 3)).reshape(1, 16))
+    plain = interpolate(small.reshape(1, 1, 4, 4), scale_factor=2, mode="bicubic").clamp(0, 1).reshape(8, 8).numpy()
+    found = sharpened(small, SMALL).reshape(8, 8).numpy()
+    assert np.abs(found - picture).sum() < 0.9 * np.abs(plain - picture).sum()
+    np.testing.assert_allclose(found[:, [0, 7]], picture[:, [0, 7]], atol=0.01)

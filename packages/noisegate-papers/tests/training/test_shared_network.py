@@ -1,0 +1,140 @@
+"""One network for all classes: where one that gives every class the same settles shows what each class weighs."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from noisegate import DPHP, DPMERF
+from noisegate.features.feature_map import RowForm
+from noisegate_images.methods.joint import JointEmbedding
+from noisegate_images.models.generator import Generator
+from noisegate_images.training.fit import FitSettings
+from noisegate_images.training.moment_matching import HalvesMatching, Target, class_weights
+from noisegate_papers.methods.mepf import DPMEPF
+from noisegate_papers.training.perceptual_matching import PerceptualMatching
+from noisegate_papers.training.schedules import PerceptualFitSettings
+
+CPU = torch.device("cpu")
+MEANS = np.array([[1.0, 0.0, -1.0], [-0.5, 0.5, 0.5]])
+RECORDS = np.array([900.0, 100.0])
+
+
+def same():
+    return RowForm(lambda constants, points: points.T)
+
+
+class OnePoint(Generator):
+    """Gives noise around one point, whatever the label."""
+
+    def __init__(self):
+        super().__init__()
+        self.point = nn.Parameter(torch.zeros(3))
+
+    def noise(self, rows, random):
+        return 0.01 * torch.randn(rows, 3, generator=random)
+
+    def forward(self, noise, labels):
+        return noise + self.point
+
+
+def target(noise):
+    return Target(
+        means={"a": MEANS, "b": MEANS},
+        noise_std={"a": noise / RECORDS, "b": 2 * noise / RECORDS},
+        weights=RECORDS / RECORDS.sum(),
+        records=float(RECORDS.sum()),
+    )
+
+
+def by_loop(noise, power, apart=False, batch=16):
+    settings = FitSettings(
+        steps=150,
+        batch=batch,
+        learning_rate=0.05,
+        stop_at_noise=False,
+        class_power=power,
+        independent_halves=apart,
+        check_batches=3,
+    )
+    return HalvesMatching(OnePoint(), target(noise), {"a": same(), "b": same()}, settings, seed=0, device=CPU)
+
+
+def by_moments(noise, power, loss="squared"):
+    options = {"average_rate": 0.05, "average_reduction": "sum"} if loss == "moving-average" else {}
+    settings = PerceptualFitSettings(
+        steps=400, batch=16, learning_rate=0.05, ema_decay=0.9, class_power=power, loss=loss, check_batches=2, **options
+    )
+    embeddings = {"a": same(), "b": same()}
+    return PerceptualMatching(OnePoint(), target(noise), embeddings, settings, validation=None, seed=0, device=CPU)
+
+
+# Weights of the squared residuals of the two classes' means.
+ALIKE, BY_SHARE_SQUARED, BY_SHARE_CUBED = (1.0, 1.0), (0.81, 0.01), (0.729, 0.001)
+
+
+@pytest.mark.parametrize(
+    ("noise", "power", "expected"),
+    [
+        (0.01, None, ALIKE),
+        (1e5, None, BY_SHARE_SQUARED),
+        (0.01, -2.0, ALIKE),
+        (0.01, 0.0, BY_SHARE_SQUARED),
+        (0.01, 1.0, BY_SHARE_CUBED),
+    ],
+)
+@pytest.mark.parametrize("make", [by_loop, by_moments])
+def test_a_shared_network_settles_at_the_weighted_mean(make, noise, power, expected):
+    fit = make(noise, power)
+    fit.run()
+    np.testing.assert_allclose(fit.average.point.numpy(), np.average(MEANS, axis=0, weights=expected), atol=0.02)
+
+
+def test_the_halves_apart_and_the_moving_average_weigh_alike():
+    for fit in (by_loop(0.01, None, apart=True), by_moments(0.01, None, loss="moving-average")):
+        fit.run()
+        np.testing.assert_allclose(fit.average.point.numpy(), MEANS.mean(axis=0), atol=0.1)
+
+
+def test_the_loss_of_a_generator_of_nothing_is_1():
+    """Whatever the weights and the noise: the steps of Adam are then of the same size."""
+    for power in (None, -2.0, 1.0):
+        fit = by_loop(0.01, power, batch=4000)
+        assert float((fit._weights * fit.distances()).sum().detach()) == pytest.approx(1, rel=0.02)
+
+
+def test_the_discrepancy_does_not_depend_on_how_classes_are_weighed():
+    squares = np.square(MEANS * (RECORDS / 3.0)[:, None]).mean()
+    for make in (by_loop, by_moments):
+        for power in (None, 1.0):
+            assert make(3.0, power).measure().value == pytest.approx(squares * (1 + 1 / 4) / 2, rel=0.05)
+
+
+SHAPE = (8, 8, 1)
+
+
+@pytest.mark.parametrize(
+    ("method", "power"),
+    [
+        (DPMERF(), None),
+        (DPMERF(generator="mixture"), None),
+        (DPMERF(generator="convolutional", image=SHAPE), None),
+        (DPHP(), None),
+        (DPHP(generator="convolutional", image=SHAPE), None),
+        (JointEmbedding(image=SHAPE), None),
+        (DPMEPF(image=SHAPE), None),
+        # The paper's mean embedding is of all records, so that a class's residual has the weight of its share.
+        (DPMEPF(preset="paper", image=(32, 32, 3)), 0.0),
+        (JointEmbedding(image=SHAPE, fit_options={"class_power": 1.0}), 1.0),
+        (DPMEPF(image=SHAPE, fit_options={"class_power": 0.0}), 0.0),
+    ],
+)
+def test_every_method_weighs_classes_alike_unless_told_otherwise(method, power):
+    settings = method.fit_settings()
+    assert settings.class_power == power
+    assert (class_weights(target(0.01), settings.class_power)[0] < 0.05) == (power is None)
+
+
+def test_what_was_stored_keeps_its_meaning():
+    again = JointEmbedding.from_json(JointEmbedding(image=SHAPE, fit_options={"class_power": 0.5}).to_json())
+    assert again.fit_settings().class_power == 0.5

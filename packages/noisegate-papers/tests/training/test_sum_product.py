@@ -1,0 +1,114 @@
+"""DP-HP's weight of the product kernel, and products matched in turn: where one point settles says what each weighs."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from noisegate import DPHP, Budget, Schema
+from noisegate.features.feature_map import RowForm
+from noisegate.schema import Boolean, Categorical, Continuous
+from noisegate_images.models.generator import Generator
+from noisegate_images.training.fit import FitSettings
+from noisegate_images.training.moment_matching import SumProductMatching, Target
+
+SUM, FIRST, SECOND = np.array([[1.0]]), np.array([[4.0]]), np.array([[-2.0]])
+
+
+class OnePoint(Generator):
+    """Gives one number, with noise."""
+
+    def __init__(self):
+        super().__init__()
+        self.point = nn.Parameter(torch.zeros(1))
+
+    def noise(self, rows, random):
+        return 1e-3 * torch.randn(rows, 1, generator=random)
+
+    def forward(self, noise, labels):
+        return noise + self.point
+
+
+def matching(gamma, *, in_turn=False, apart=False, blocks=("sum", "one", "two"), steps=200):
+    means = {"sum": SUM, "one": FIRST, "two": SECOND}
+    # The products have other noise than the sum kernel: γ must not depend on it.
+    stds = {"sum": np.array([0.01]), "one": np.array([0.05]), "two": np.array([0.02])}
+    target = Target(
+        means={name: means[name] for name in blocks},
+        noise_std={name: stds[name] for name in blocks},
+        weights=np.ones(1),
+        records=100.0,
+    )
+    settings = FitSettings(
+        steps=steps, batch=16, learning_rate=0.1, ema_decay=0.9, stop_at_noise=False, independent_halves=apart
+    )
+    same = {name: RowForm(lambda constants, points: points.T) for name in blocks}
+    named = {"sum_block": "sum", "gamma": gamma, "in_turn": in_turn, "seed": 0, "device": torch.device("cpu")}
+    return SumProductMatching(OnePoint(), target, same, settings, **named)
+
+
+def settled(*arguments, **options):
+    fit = matching(*arguments, **options)
+    fit.run()
+    return float(fit.average.point)
+
+
+@pytest.mark.parametrize(("gamma", "apart"), [(0.1, False), (5.0, False), (1.0, True)])
+def test_gamma_is_the_weight_of_the_products_whatever_their_noise(gamma, apart):
+    expected = (1.0 + gamma / 2 * (4.0 - 2.0)) / (1 + gamma)
+    assert settled(gamma, apart=apart) == pytest.approx(expected, abs=0.02)
+
+
+def test_without_gamma_each_block_weighs_by_its_noise():
+    precisions = np.array([0.01, 0.05, 0.02]) ** -2
+    assert settled(None) == pytest.approx(np.average([1.0, 4.0, -2.0], weights=precisions), abs=0.02)
+
+
+def test_in_turn_one_product_is_matched_at_a_time_and_the_last_one_at_the_end():
+    fit = matching(1.0, in_turn=True, steps=10)
+    seen = []
+    for fit.step in range(10):
+        seen.append(set(fit._factors()))
+    assert seen == [{"sum", "one"}] * 5 + [{"sum", "two"}] * 5
+    assert settled(1.0, in_turn=True, steps=400) == pytest.approx((1.0 - 2.0) / 2, abs=0.2)
+
+
+def test_the_distance_that_is_reported_is_of_all_blocks_whatever_the_loss():
+    for options in ({"gamma": 5.0, "in_turn": True}, {"gamma": None}):
+        measured = matching(**options).measure()
+        squares = [(1.0 / 0.01) ** 2, (4.0 / 0.05) ** 2, (2.0 / 0.02) ** 2]
+        assert measured.value == pytest.approx(np.mean(squares), rel=0.01)
+
+
+def test_a_sum_kernel_alone_is_matched_as_before():
+    assert settled(3.0, blocks=("sum",), in_turn=True) == pytest.approx(1.0, abs=0.02)
+
+
+SCHEMA = Schema(
+    (
+        Continuous(name="u", lower=0.0, upper=1.0),
+        Continuous(name="v", lower=0.0, upper=1.0),
+        Categorical(name="w", levels=("low", "high")),
+        Boolean(name="ill"),
+    ),
+    label="ill",
+)
+
+
+def test_neither_gamma_nor_the_order_of_products_changes_what_is_asked():
+    budget = Budget(epsilon=1.0)
+    plain = DPHP(products="random", draws=3).plan(SCHEMA, budget)
+    for settings in ({"gamma": 10.0}, {"matched": "in-turn"}):
+        assert DPHP(products="random", draws=3, **settings).plan(SCHEMA, budget).events == plain.events
+
+
+def test_a_column_may_have_an_order_of_its_own():
+    def dims(**settings):
+        plan = DPHP(products="none", order=5, **settings).plan(SCHEMA, Budget(epsilon=1.0))
+        return plan.release("sum").query.dim
+
+    assert dims() == 6 + 6 + 2
+    assert dims(orders={"u": 9}) == 10 + 6 + 2
+    assert dims(orders={"u": 9, "v": 0}) == 10 + 1 + 2
+    paper = {"moved": False, "product_order": 2}
+    assert dims(orders={"v": 3}, **paper) == 6 + 4 + 2

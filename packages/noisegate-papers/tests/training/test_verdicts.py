@@ -1,0 +1,153 @@
+"""Verdicts of plans and fits: from public facts and releases alone, and what they promise to help does."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from noisegate import DPMERF, Budget, Gate, Pairwise, Schema, Synthesizer
+from noisegate.schema import Boolean, Categorical, Continuous, Integer
+from noisegate.tables.mixture_fit import FAR
+from noisegate.tables.verdicts import verdict_of_fit, verdict_of_plan
+from noisegate.verdict import WORDS
+
+SCHEMA = Schema(
+    (
+        *(Continuous(name=f"x{place}", lower=0.0, upper=1.0) for place in range(8)),
+        Categorical(name="job", levels=tuple("abcdefgh"), missing=True),
+        Boolean(name="ill"),
+    ),
+    label="ill",
+)
+BUDGET = Budget(epsilon=1.0)
+QUICK = {"fit_options": {"steps": 2, "components": 4}}
+
+
+def table(rows, ill=0.5):
+    random = np.random.default_rng(0)
+    columns = {f"x{place}": random.random(rows) for place in range(8)}
+    return pa.table(columns | {"job": random.choice(list("abcdefgh"), rows), "ill": random.random(rows) < ill})
+
+
+def rank(method, schema, budget, records):
+    return WORDS.index(verdict_of_plan(method, schema, budget, records).word)
+
+
+def test_more_records_a_larger_epsilon_and_fewer_columns_are_never_worse():
+    ranks = [rank(Pairwise(), SCHEMA, BUDGET, records) for records in (10, 100, 1_000, 10_000, 100_000, 10**7)]
+    assert ranks == sorted(ranks)
+    assert (ranks[0], ranks[-1]) == (0, len(WORDS) - 1)
+    ranks = [rank(Pairwise(), SCHEMA, Budget(epsilon=epsilon), 3_000) for epsilon in (0.01, 0.1, 1.0, 10.0)]
+    assert ranks == sorted(ranks)
+    few = Schema((*SCHEMA.columns[:2], SCHEMA.columns[-1]), label="ill")
+    less, more = (Pairwise().forecast(schema, BUDGET, 1_000).noise for schema in (few, SCHEMA))
+    assert less < 0.6 * more
+
+
+@pytest.mark.parametrize("records", [200, 2_000])
+def test_what_is_promised_to_help_does(records):
+    verdict = verdict_of_plan(Pairwise(), SCHEMA, BUDGET, records)
+    assert verdict.word != "good"
+    goal, tried = "good" if verdict.word == "usable" else "usable", set()
+    for cure in verdict.cures:
+        reached_word, _, rest = cure.partition(" with ")
+        assert reached_word == goal
+        first = rest.split()[0]
+        kind = "cells" if first.startswith("cells") else "epsilon" if first.startswith("epsilon") else rest.split()[1]
+        tried.add(kind)
+        number = float(first.rpartition("=")[2].replace(",", ""))
+        if kind == "epsilon":
+            assert rank(Pairwise(), SCHEMA, Budget(epsilon=number), records) >= WORDS.index(goal)
+        elif kind == "records":
+            assert rank(Pairwise(), SCHEMA, BUDGET, int(number)) >= WORDS.index(goal)
+            assert rank(Pairwise(), SCHEMA, BUDGET, int(0.85 * number)) < WORDS.index(goal)
+        elif kind == "cells":
+            assert rank(Pairwise(cells=int(number)), SCHEMA, BUDGET, records) >= WORDS.index(goal)
+        else:
+            part = Schema((*SCHEMA.columns[: int(number) - 1], SCHEMA.columns[-1]), label="ill")
+            assert rank(Pairwise(), part, BUDGET, records) >= WORDS.index(goal)
+    assert "records" in tried
+    assert records == 200 or "epsilon" in tried
+
+
+def test_without_a_number_of_records_the_plan_says_what_each_word_takes():
+    verdict = verdict_of_plan(Pairwise(), SCHEMA, BUDGET, None)
+    needed = verdict.figures["records_for"]
+    assert verdict.word is None
+    assert list(needed) == ["good", "usable", "rough"]
+    for word, records in needed.items():
+        assert f"{word} from {records:,}" in verdict.reasons[0]
+        assert verdict_of_plan(Pairwise(), SCHEMA, BUDGET, records).word == word
+        assert rank(Pairwise(), SCHEMA, BUDGET, int(0.85 * records)) < WORDS.index(word)
+
+
+def test_columns_that_come_out_independent_are_rough_at_best():
+    verdict = verdict_of_plan(Pairwise(pairs="none"), SCHEMA, BUDGET, 10**7)
+    assert verdict.word == "rough"
+    assert any("independent of each other" in reason for reason in verdict.reasons)
+    assert verdict.cures == ("pairs='auto', which measures pairs of columns",)
+    assert list(verdict.figures["records_for"]) == ["rough"]
+
+
+def test_one_column_has_no_pairs_to_get_wrong():
+    assert verdict_of_plan(Pairwise(), Schema([Integer(name="age", lower=0, upper=9)]), BUDGET, 10**6).word == "good"
+
+
+def test_pairs_that_name_columns_stop_no_verdict():
+    verdict = verdict_of_plan(Pairwise(pairs=[("x0", "x1"), ("x2", "job")]), SCHEMA, BUDGET, 300)
+    assert verdict.word == "rough" or verdict.cures
+
+
+def test_a_method_without_a_forecast_says_nothing():
+    assert DPMERF().verdict(SCHEMA, BUDGET, 1_000) is None
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return Pairwise(**QUICK).fit(Gate(table(2_000), schema=SCHEMA, epsilon=1.0), device="cpu")
+
+
+def ended(release, distance):
+    """A fit of a release that ended at a distance."""
+    return SimpleNamespace(discrepancy=distance, design=Pairwise(**QUICK).fitting(release).design)
+
+
+def test_a_verdict_of_a_fit_follows_from_its_release_alone(fitted, tmp_path):
+    """What a folder holds has left the gate: the verdict is made of it again, to the last digit."""
+    read = Synthesizer.load(fitted.save(tmp_path / "model"))
+    assert read.verdict == fitted.verdict
+    fitting = ended(read.release, read.summary.discrepancy)
+    assert verdict_of_fit(Pairwise(**QUICK), read.release, fitting) == fitted.verdict
+
+
+def test_a_fit_speaks_of_as_many_records_as_the_release_says(fitted):
+    found = fitted.verdict.figures["records"]
+    assert found == float(fitted.release.values["counts"].sum())
+    assert found != 2_000.0
+    assert abs(found - 2_000) < 500
+
+
+def test_a_fit_that_ends_far_from_its_release_is_rough_at_best(fitted):
+    rich = replace(fitted.release, values={**fitted.release.values, "counts": np.array([1e7, 1e7])})
+    near, far = (verdict_of_fit(Pairwise(**QUICK), rich, ended(rich, FAR + off)) for off in (0.0, 0.1))
+    assert (near.word, far.word) == ("good", "rough")
+    assert "2.1 times as far from its release" in far.reasons[-1]
+
+
+def test_classes_that_drown_are_named(fitted):
+    counts = fitted.release.values["counts"]
+    some = replace(fitted.release, values={**fitted.release.values, "counts": np.array([2_000.0, 1.0])})
+    verdict = verdict_of_fit(Pairwise(**QUICK), some, ended(some, 1.0))
+    assert verdict.figures["drowned_classes"] == ["True"]
+    assert "of the classes of 'ill' the noise drowns True" in verdict.reasons[-1]
+    none = replace(fitted.release, values={**fitted.release.values, "counts": np.zeros_like(counts)})
+    assert verdict_of_fit(Pairwise(**QUICK), none, ended(none, 1.0)).word == "noise"
+
+
+def test_methods_without_a_forecast_still_say_what_drowns():
+    method = DPMERF(frequencies=5, fit_options={"steps": 2})
+    verdict = method.fit(Gate(table(30), schema=SCHEMA, epsilon=0.1), device="cpu").verdict
+    assert verdict.word == "noise"
+    assert "larger than the number of records" in verdict.reasons[0]

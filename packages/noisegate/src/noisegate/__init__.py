@@ -1,0 +1,89 @@
+"""Differentially private synthetic data, with a certificate anyone can check.
+
+Private records come up to one gate; bounded sums with noise leave it, and nothing else does. Start with `synthesize`,
+or with `Gate` and `Pairwise` for more control. Names are loaded when first used, so that importing noisegate is quick.
+"""
+
+from __future__ import annotations
+
+import logging
+from importlib import import_module
+from importlib.metadata import EntryPoint
+from typing import TYPE_CHECKING, Any
+
+from noisegate._version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from noisegate.api import fit as fit
+    from noisegate.api import synthesize as synthesize
+    from noisegate.discovery.draft import draft_schema as draft_schema
+    from noisegate.engines.ray import RayEngine as RayEngine
+    from noisegate.errors import BudgetRefusedError as BudgetRefusedError
+    from noisegate.errors import NoisegateError as NoisegateError
+    from noisegate.errors import UserError as UserError
+    from noisegate.gate.gate import Gate as Gate
+    from noisegate.gate.queries.discovery import discover_schema as discover_schema
+    from noisegate.ledger.ledger import Ledger as Ledger
+    from noisegate.methods.pairwise import Pairwise as Pairwise
+    from noisegate.models.folder import verify as verify
+    from noisegate.models.saved import load as load
+    from noisegate.models.synthesizer import Synthesizer as Synthesizer
+    from noisegate.privacy.certificate import Certificate as Certificate
+    from noisegate.privacy.events import Adjacency as Adjacency
+    from noisegate.privacy.plan import Budget as Budget
+    from noisegate.privacy.release import Release as Release
+    from noisegate.schema import Schema as Schema
+    from noisegate.silos.merging import merge as merge
+    from noisegate.silos.rounds import release as release
+    from noisegate.verdict import Verdict as Verdict
+
+logging.getLogger("noisegate").addHandler(logging.NullHandler())
+
+_HOMES = {
+    "Adjacency": "noisegate.privacy.events",
+    "Budget": "noisegate.privacy.plan",
+    "BudgetRefusedError": "noisegate.errors",
+    "Certificate": "noisegate.privacy.certificate",
+    "Gate": "noisegate.gate.gate",
+    "Ledger": "noisegate.ledger.ledger",
+    "NoisegateError": "noisegate.errors",
+    "Pairwise": "noisegate.methods.pairwise",
+    "RayEngine": "noisegate.engines.ray",
+    "Release": "noisegate.privacy.release",
+    "Schema": "noisegate.schema",
+    "Synthesizer": "noisegate.models.synthesizer",
+    "UserError": "noisegate.errors",
+    "Verdict": "noisegate.verdict",
+    "discover_schema": "noisegate.gate.queries.discovery",
+    "draft_schema": "noisegate.discovery.draft",
+    "fit": "noisegate.api",
+    "load": "noisegate.models.saved",
+    "merge": "noisegate.silos.merging",
+    "release": "noisegate.silos.rounds",
+    "synthesize": "noisegate.api",
+    "verify": "noisegate.models.folder",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    from noisegate.registry import more
+
+    if name == "__all__":
+        return sorted({"__version__", *_HOMES, *_added()})
+    if name in _added():
+        return _added()[name].load()
+    raise AttributeError(f"module 'noisegate' has no attribute {name!r}{more()}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES, *_added()})
+
+
+def _added() -> dict[str, EntryPoint]:
+    """Returns what installed packages add: methods by the names of their classes, and what they call by a name here."""
+    from noisegate.registry import extensions
+
+    methods = {point.attr: point for point in extensions("noisegate.methods").values()}
+    return {**extensions("noisegate.names"), **methods}

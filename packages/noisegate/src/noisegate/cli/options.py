@@ -1,0 +1,357 @@
+"""Options that several verbs share, so that they read the same everywhere."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields
+from functools import partial, wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+
+import typer
+
+from noisegate.cli.console import warn
+from noisegate.errors import OptionError
+from noisegate.registry import extensions
+from noisegate.seeds import MOST_SEED
+
+if TYPE_CHECKING:
+    from noisegate.gate.sums import Engine
+    from noisegate.ledger.ledger import Ledger
+    from noisegate.linked.schema import LinkedSchema
+    from noisegate.methods.method import Method
+    from noisegate.runs.folder import Run
+    from noisegate.schema import Schema
+
+SchemaOption = Annotated[
+    Path | None, typer.Option(help="Schema file, TOML: what is publicly known about the columns, or images.")
+]
+Epsilon = Annotated[float, typer.Option(help="ε of the guarantee, 0.01 to 1000; 1 is a common choice.")]
+Delta = Annotated[float, typer.Option(help="δ of the guarantee; keep it well below 1/(number of records).")]
+Adjacency = Annotated[
+    str, typer.Option(help="add-remove (default; the number of records stays private) or replace-one (it is public).")
+]
+Unit = Annotated[str, typer.Option(help="What one record stands for.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method, for instance --set cells=32."),
+]
+Public = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE_OR_FOLDER",
+        help="Public records of the same schema, for methods that use some, such as dp-dre. They must hold no private "
+        "one.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text for people.")]
+LedgerOption = Annotated[
+    str | None,
+    typer.Option(
+        envvar="NOISEGATE_LEDGER",
+        show_envvar=True,
+        help="Ledger: an SQLite file or a postgresql:// URL. Default: a file in your user data folder.",
+    ),
+]
+EngineOption = Annotated[
+    str, typer.Option(metavar="local|ray", help="Where records are summed: this machine (default), or a Ray cluster.")
+]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT|auto",
+        help="With --engine ray: the head of the cluster, or auto on one of its machines. Default: processes of this "
+        "machine.",
+    ),
+]
+_EXAMPLE = "for instance --size 28 --channels 1 --classes 10"
+_of_images = partial(typer.Option, rich_help_panel="Images: public knowledge, instead of --schema")
+
+
+_METHODS = sorted(extensions("noisegate.methods").items(), reverse=True)
+METHOD_NAMES = sorted({point.value: name for name, point in _METHODS}.values())
+"""Of the methods that are installed, each by one name."""
+
+
+def method_names(incomplete: str) -> list[str]:
+    """Returns the methods whose names begin so, those of other packages too, for completion by the shell."""
+    return sorted(name for name in ("auto", *METHOD_NAMES) if name.startswith(incomplete))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageOptions:
+    """What a schema file would say of images, said on the command line."""
+
+    size: Annotated[
+        str | None, _of_images(metavar="N|HEIGHT,WIDTH", help="Height and width in pixels: 28, or 32,48.")
+    ] = None
+    channels: Annotated[int | None, _of_images(help="1 for grey (default), 3 for colour.")] = None
+    classes: Annotated[
+        str | None,
+        _of_images(
+            metavar="N|NAME,NAME,...",
+            help="Every label that there may be: 10 for 0 to 9, or their names, as in cat,dog.",
+        ),
+    ] = None
+    label: Annotated[
+        str | None,
+        _of_images(help="Name of the column of labels: in Parquet of DATA, in all that is made. Default: label."),
+    ] = None
+    unlabelled: Annotated[bool, _of_images("--unlabelled", help="The images have no labels; so does --label ''.")] = (
+        False
+    )
+    resize: Annotated[
+        str | None, _of_images(metavar="RULE", help="Images of another size: refuse (default), stretch, crop or pad.")
+    ] = None
+    convert: Annotated[bool, _of_images("--convert", help="Turn colour into grey, or grey into colour, as needed.")] = (
+        False
+    )
+
+    def given(self) -> dict[str, Any]:
+        """Returns the options that describe images and were given, by name."""
+        given = {field.name: getattr(self, field.name) for field in fields(ImageOptions)}
+        return {name: value for name, value in given.items() if value is not None and value is not False}
+
+    def written(self) -> str:
+        """Returns them as they stand on a command line."""
+        given = self.given().items()
+        return " ".join(f"--{name}" if value is True else f"--{name} {value}" for name, value in given)
+
+    def described(self) -> Schema:
+        """Returns the schema of images that they describe."""
+        from noisegate.schema import pixel_schema
+
+        if self.size is None:
+            raise OptionError(f"{self.written()} describes images, whose --size is missing; {_EXAMPLE}.")
+        height, width = _sides(self.size)
+        rules: dict[str, Any] = {name: value for name, value in self.given().items() if name in ("resize", "convert")}
+        channels = 1 if self.channels is None else self.channels
+        if channels not in (1, 3):
+            raise OptionError(f"--channels {channels} must be 1 for grey or 3 for colour.")
+        if self.unlabelled or self.label == "":
+            if self.classes is not None or self.label:
+                raise OptionError(
+                    "--unlabelled: images without labels have no --classes and no --label; leave them out."
+                )
+            return pixel_schema(height, width, channels, labels=None, **rules)
+        if self.classes is None:
+            raise OptionError(
+                "--classes is missing: which labels there may be is public knowledge; read off private images it would "
+                "tell that somebody has a rare one. Give their number or their names, or --unlabelled if there are "
+                "none."
+            )
+        label = "label" if self.label is None else self.label
+        return pixel_schema(height, width, channels, labels=_labels(self.classes), label=label, **rules).usable()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(ImageOptions):
+    """What a plan and a fit are told alike."""
+
+    schema: SchemaOption = None
+    delta: Delta = 1e-5
+    method: Annotated[
+        str,
+        typer.Option(
+            help="How to make synthetic records: auto (says what it chose), or one by name: "
+            f"{', '.join(METHOD_NAMES)}. dp-llm and dp-sgd train a classifier instead.",
+            autocompletion=method_names,
+        ),
+    ] = "auto"
+    public: Public = None
+    adjacency: Adjacency = "add-remove"
+    records: Annotated[
+        int | None, typer.Option(help="Number of records if publicly known; needed for replace-one and for forecasts.")
+    ] = None
+    unit_column: Annotated[
+        str | None,
+        typer.Option(
+            help="Column that says whose record each one is: protect all records of one unit. Not in the schema."
+        ),
+    ] = None
+    contributions: Annotated[
+        int | None, typer.Option(help="With --unit-column: how many records of a unit are used at most.")
+    ] = None
+    report_share: Annotated[
+        float | None,
+        typer.Option(
+            help="With pairwise: budget share of counts that the fit does not see, as 0.05, beside shares that sum to "
+            "about 1: the public page scores the copy by them."
+        ),
+    ] = None
+    settings: Settings = None
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """The settings of the method that were given."""
+        share = {} if self.report_share is None else {"report_share": self.report_share}
+        return {**method_settings(self.settings, self.public), **share}
+
+    def known(self) -> Schema | LinkedSchema:
+        """Returns the schema in a file, of one table or of linked ones, or the one that the options describe."""
+        from noisegate.linked.schema import LinkedSchema, read_schema
+        from noisegate.schema.pixels import fit_bytes, require_memory
+
+        if self.given() and self.schema is not None:
+            raise OptionError(
+                f"--schema {self.schema} and {self.written()} both describe the records; leave one of them out. "
+                "(`noisegate schema init --images` writes the options into a file.)"
+            )
+        schema = self.described() if self.given() else read_schema(require_schema(self.schema))
+        if not isinstance(schema, LinkedSchema) and schema.images is not None:
+            require_memory(schema.images.shape, fit_bytes(schema.images.shape), "a fit to them")
+        return schema
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOptions(RunOptions):
+    """What a fit is told beside it."""
+
+    unit: Unit = "record"
+    dataset: Annotated[str | None, typer.Option(help="Book the cost on this data set of the ledger.")] = None
+    ledger: LedgerOption = None
+    seed: Annotated[
+        int, typer.Option(min=0, max=MOST_SEED, help="Of the public randomness. The private noise takes no seed.")
+    ] = 0
+    on_error: Annotated[
+        str,
+        typer.Option(
+            metavar="refuse|skip",
+            help="Images that cannot be read: refuse the run (default), or skip them; you alone are told how many.",
+        ),
+    ] = "refuse"
+
+    @property
+    def book(self) -> Ledger | None:
+        """The ledger to book on; None without a data set."""
+        from noisegate.ledger.ledger import Ledger
+
+        return None if self.dataset is None else Ledger(self.ledger)
+
+    def run(self, epsilon: float | None) -> Run:
+        """Returns what they ask for."""
+        from noisegate.runs.folder import Run
+
+        schema = self.known()
+        settings = {"seed": self.seed, **self.chosen}
+        asked = {name: value for name, value in vars(self).items() if name in Run.__dataclass_fields__}
+        asked["ledger"] = self.book
+        asked |= {"schema": self.schema or schema, "epsilon": required(epsilon, "--epsilon")}
+        run = Run.of(settings=settings, **asked)
+        warn_about_renamed(run.method, settings)
+        return run
+
+    def typed(self, context: typer.Context) -> dict[str, Any]:
+        """Returns the options that stand on the command line; those that describe images are a schema."""
+        images = self.given()
+        typed: dict[str, Any] = {
+            name: value
+            for name, value in context.params.items()
+            if getattr(context.get_parameter_source(name), "name", None) == "COMMANDLINE" and name not in images
+        }
+        settings = method_settings(typed.pop("settings", None), None)
+        settings |= {name: typed.pop(name) for name in ("seed", "public", "report_share") if name in typed}
+        return typed | {"settings": settings} | ({"schema": self.known()} if images else {})
+
+
+_Verb = TypeVar("_Verb", bound=Callable[..., Any])
+_T = TypeVar("_T")
+
+
+def one_by_one(verb: _Verb) -> _Verb:
+    """Returns a verb whose parameter `options`, a dataclass, stands on the command line as its fields."""
+    signature = inspect.signature(verb, eval_str=True)
+    kind = signature.parameters["options"].annotation
+    hints, options = get_type_hints(kind, include_extras=True), []
+    for field in fields(kind):
+        default = inspect.Parameter.empty if field.default is MISSING else field.default
+        options.append(
+            inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[field.name])
+        )
+    shown = []
+    for name, one in signature.parameters.items():
+        shown += options if name == "options" else [one.replace(kind=inspect.Parameter.KEYWORD_ONLY)]
+
+    @wraps(verb)
+    def command(**given: Any) -> Any:
+        return verb(options=kind(**{one.name: given.pop(one.name) for one in options}), **given)
+
+    command.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in shown}
+    return command  # type: ignore[return-value]
+
+
+def method_settings(pairs: list[str] | None, public: str | None) -> dict[str, Any]:
+    """Returns the settings given as NAME=VALUE, whose values are JSON, or text when they are not, and --public."""
+    settings: dict[str, Any] = {} if public is None else {"public": public}
+    for pair in pairs or []:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise OptionError(f"--set {pair!r} must look like NAME=VALUE, for instance --set cells=32.")
+        try:
+            settings[name] = json.loads(value)
+        except json.JSONDecodeError:
+            settings[name] = value
+    return settings
+
+
+def warn_about_renamed(method: Method | type[Method], settings: Mapping[str, Any]) -> None:
+    """Warns of settings that are given by the names that they had."""
+    for old, today in method.renamed.items():
+        if old in settings:
+            warn(f"--set {old}: the setting {old} is called {today} now.")
+
+
+def chosen_engine(engine: str, address: str | None) -> Engine | None:
+    """Returns where sums run; None for this machine."""
+    if engine not in ("local", "ray"):
+        raise OptionError(f"--engine {engine!r} must be local or ray.")
+    if engine == "local":
+        if address is not None:
+            raise OptionError(f"--address {address} is of a Ray cluster; give --engine ray beside it.")
+        return None
+    from noisegate.engines.ray import RayEngine
+
+    return RayEngine(address=address)
+
+
+def required(value: _T | None, what: str) -> _T:
+    """Returns `value`, without which there is no fit."""
+    if value is None:
+        raise OptionError(
+            f"{what} is missing; for instance: noisegate fit data.csv --schema schema.toml --epsilon 1 --out model"
+        )
+    return value
+
+
+def require_schema(path: Path | None) -> Path:
+    """Returns `path`, or explains why there is no way without a schema."""
+    if path is None:
+        raise OptionError(
+            "--schema is required. Bounds, levels and missing-ness read off private data would leak it: an outlier's "
+            "value, a rare diagnosis, that somebody answered at all. Write down what is publicly known; "
+            "`noisegate schema init PUBLIC.csv -o schema.toml` drafts it from a file that is public. Images are "
+            f"described by options instead, {_EXAMPLE}."
+        )
+    return path
+
+
+def _sides(text: str) -> tuple[int, int]:
+    sides = [side.strip() for side in text.split(",")]
+    if len(sides) > 2 or not all(side.isascii() and side.isdecimal() for side in sides):
+        raise OptionError(f"--size {text!r} must be a number of pixels, as 28, or HEIGHT,WIDTH, as 32,48.")
+    return int(sides[0]), int(sides[-1])
+
+
+def _labels(text: str) -> list[str] | list[int]:
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise OptionError(f"--classes {text!r}: a name is empty; give a number, or names as in cat,dog.")
+    numbers = all(name.isascii() and name.isdecimal() for name in names)
+    if len(names) > 1:
+        return [int(name) for name in names] if numbers else names
+    if not numbers or int(text) < 1:
+        raise OptionError(f"--classes {text!r} must be the number of labels, 1 or more, or all their names: cat,dog.")
+    return list(range(int(text)))

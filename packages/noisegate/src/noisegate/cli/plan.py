@@ -1,0 +1,94 @@
+"""`noisegate plan`: see the price before paying, and publish what several silos are to ask."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from noisegate.cli.console import OUT, print_json, show_verdict, warn_about_constraints
+from noisegate.cli.fit import warn_about_delta
+from noisegate.cli.options import Epsilon, Json, RunOptions, one_by_one, warn_about_renamed
+from noisegate.cli.plans import show_plan
+from noisegate.errors import OptionError
+from noisegate.privacy.events import Adjacency
+from noisegate.privacy.units import RECORD, linked_unit, unit_text
+
+if TYPE_CHECKING:
+    from noisegate.methods.method import Method
+    from noisegate.schema import Schema
+
+
+@one_by_one
+def plan_command(
+    epsilon: Epsilon,
+    options: RunOptions,
+    save: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the plan, with its identifier, for several silos to release under."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show what a run would ask, with what noise, and how much signal would be left. Reads no data, spends nothing.
+
+    Example: `noisegate plan --schema schema.toml --epsilon 1 --records 30000`
+
+    Images: `noisegate plan --size 28 --channels 1 --classes 10 --epsilon 1 --records 60000`
+    """
+    from noisegate.linked.schema import LinkedSchema
+    from noisegate.methods.registry import AUTO, make_for
+    from noisegate.privacy.plan import Budget
+
+    records, contributions = options.records, options.contributions
+    if records is not None and records < 1:
+        raise OptionError(f"--records {records} must be a positive whole number.")
+    schema: Any = options.known()
+    unit = unit_text(RECORD, options.unit_column, contributions)
+    budget = Budget(
+        epsilon=epsilon,
+        delta=options.delta,
+        adjacency=Adjacency.parse(options.adjacency),
+        unit=linked_unit(schema.names) if isinstance(schema, LinkedSchema) else unit,
+        contributions=contributions,
+    )
+    settings = options.chosen
+    method = make_for(options.method, schema, settings)
+    warn_about_renamed(method, settings)
+    published = None
+    if save is not None:
+        method, published = _save(options, method, schema, epsilon, save)
+    plan = method.plan(schema, budget)
+    warn_about_delta(options.delta, records)
+    warn_about_constraints(schema)
+    why = method.why(schema, epsilon) if options.method == AUTO else None
+    bounds = method.error_bounds(schema, budget, records) if records else ()
+    verdict = method.verdict(schema, budget, records)
+    if as_json:
+        data = {"method": method.name, "reason": why, **plan.describe(records)}
+        told: dict[str, Any] = {"verdict": None if verdict is None else verdict.to_json()}
+        told |= {} if published is None else {"plan": published, "saved": str(save)}
+        print_json(data | told | {"error_bounds": [bound.to_json() for bound in bounds]})
+        return
+    if why:
+        OUT.print(why)
+    show_plan(plan, records)
+    for bound in bounds:
+        OUT.print(bound.text())
+    show_verdict(verdict)
+    if published is not None:
+        OUT.print(
+            f"Plan {published} is in {save}. Each silo: noisegate release DATA --plan {save} --silo NAME --out DIR"
+        )
+
+
+def _save(options: RunOptions, method: Method, schema: Schema, epsilon: float, out: Path) -> tuple[Method, str]:
+    """Writes the plan of all silos; returns its method, with every setting, and its identifier."""
+    from noisegate.runs.folder import Run
+    from noisegate.silos.published import settled, write_plan
+
+    names = ("delta", "adjacency", "records", "unit_column", "contributions")
+    told: dict[str, Any] = {name: getattr(options, name) for name in names}
+    told |= {"schema": options.schema or schema, "unit": RECORD, "dataset": None, "ledger": None}
+    run = settled(Run.of(method=method, epsilon=epsilon, settings={}, **told))
+    return run.method, write_plan(run, out)

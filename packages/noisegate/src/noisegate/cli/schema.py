@@ -1,0 +1,236 @@
+"""`noisegate schema`: describe the columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from noisegate.atomic import new_file
+from noisegate.cli.console import OUT, Verbs, print_json, say, say_files, steps, table, warn, warn_about_constraints
+from noisegate.cli.options import Adjacency, Delta, Epsilon, Json, LedgerOption, Unit
+from noisegate.discovery import init as schema_init
+from noisegate.errors import OptionError
+
+if TYPE_CHECKING:
+    from noisegate.gate.queries.discovery import Discovery, SchemaGate
+    from noisegate.linked.schema import LinkedSchema
+    from noisegate.schema import Schema
+
+# Bytes that the disk must have before anything is spent: a schema of thousands of columns needs fewer.
+_ROOM = 2**20
+_MOST_SHOWN = 500
+
+app = typer.Typer(
+    cls=Verbs, no_args_is_help=True, help="Describe the columns: public knowledge only.", rich_markup_mode="markdown"
+)
+
+
+app.command("init")(schema_init.init)
+
+
+@app.command("discover")
+def discover(
+    data: Annotated[Path, typer.Argument(help="Private records: CSV or Parquet file, or a folder of them.")],
+    epsilon: Epsilon,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Schema file to write; its certificate is put beside it.")],
+    delta: Delta = 1e-5,
+    kinds: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=KIND,...", help="Kinds of columns, public knowledge; may be repeated."),
+    ] = None,
+    columns: Annotated[
+        Path | None, typer.Option(help="Schema file, TOML, with what is public; bounds and levels may be left out.")
+    ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(
+            help="Column to be predicted from the others; every record has it, unless --columns says missing = true."
+        ),
+    ] = None,
+    adjacency: Adjacency = "add-remove",
+    records: Annotated[
+        int | None, typer.Option(help="Number of records if publicly known, about; exact, and needed, for replace-one.")
+    ] = None,
+    unit: Unit = "record",
+    ledger: LedgerOption = None,
+    dataset: Annotated[str | None, typer.Option(help="Name of the data set in the ledger.")] = None,
+    show_values: Annotated[
+        bool, typer.Option("--show-values", help="Let error messages quote private values.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the schema file if there is one.")] = False,
+    price: Annotated[
+        bool, typer.Option("--price", help="Show what it would cost, and stop; no record is read.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Buy a schema of private records with a part of their privacy budget: bounds and levels, with noise.
+
+    Names and kinds of the columns are taken as public. Kinds: continuous, integer, date, datetime, datetime-utc,
+    categorical, boolean, ignore. Parquet files suggest them by their types.
+
+    Example: `noisegate schema discover private.csv --epsilon 0.1 --kinds "age=integer,job=categorical" -o schema.toml`
+    """
+    from noisegate.gate.queries.discovery import SchemaGate
+    from noisegate.ledger.ledger import Ledger
+    from noisegate.privacy.schema_certificate import certificate_path
+    from noisegate.runs.work import held
+
+    beside, named = certificate_path(out), _kinds(kinds or [])
+    book = Ledger(ledger) if dataset is not None else None
+    say_files(data)
+    with held() as may_stop:
+        gate = SchemaGate(
+            data,
+            epsilon=epsilon,
+            delta=delta,
+            kinds=named,
+            columns=columns,
+            label=label,
+            adjacency=adjacency,
+            records=records,
+            unit=unit,
+            ledger=book,
+            dataset=dataset,
+            show_values=show_values,
+            progress=lambda _: may_stop(),
+        )
+        if price:
+            _show_price(gate, as_json)
+            return
+        found = _bought(gate, out, beside, force=force)
+    described = found.toml.count("\n[columns.")
+    if as_json:
+        told = {"certificate": found.certificate.to_json(), "doubts": dict(found.doubts)}
+        print_json({"schema": str(out), "columns": described, **told})
+        return
+    _show_columns(f"{out}, as it was bought", found.schema)
+    for note in dict.fromkeys(found.notes.values()):
+        names = [name for name, said in found.notes.items() if said == note]
+        (warn if names[0] in found.doubts else say)(f"{', '.join(names)}: {note}.")
+    OUT.print(f"[green]Done[/green]: {found.certificate}", soft_wrap=True)
+    OUT.print(f"Schema: {out}, {described} columns; certificate: {beside}. Read the schema through, then use it.")
+
+
+def _show_price(gate: SchemaGate, as_json: bool) -> None:
+    budget = gate.plan.budget
+    if as_json:
+        noise = {"noise_records": gate.plan.noise_records, "threshold_records": gate.plan.threshold_records}
+        asked = {"epsilon": budget.epsilon, "delta": budget.delta, "adjacency": budget.adjacency.value}
+        print_json({"price": {**asked, **noise}})
+        return
+    OUT.print(f"Bounds and levels for ε = {budget.epsilon:g}, δ = {budget.delta:g}, {budget.adjacency.value}.")
+    OUT.print(_noise(gate))
+
+
+def _noise(gate: SchemaGate) -> str:
+    least = gate.plan.threshold_records
+    seen = "" if least is None else f"; a level needs about {least:.0f} records to be seen"
+    return f"Each count gets noise of about ±{2 * gate.plan.noise_records:.0f} records{seen}."
+
+
+def _bought(gate: SchemaGate, out: Path, beside: Path, *, force: bool) -> Discovery:
+    """Returns the discovery, which is on disk by then.
+
+    Stopped while records are read, it costs nothing and leaves nothing. From the first noise on a signal waits until
+    both files are written.
+    """
+    from noisegate.privacy.schema_certificate import certificate_text
+
+    found: Discovery | None = None
+    try:
+        with new_file(out, force=force, room=_ROOM) as path, new_file(beside, force=force, room=_ROOM) as proof:
+            say(_noise(gate))
+            if gate.dataset is None:
+                warn("no --dataset: the cost is booked nowhere. Costs of several runs on the same records add up.")
+            with steps("Reading records", None):
+                found = gate.discover()
+            path.write_bytes(found.toml.encode())
+            proof.write_bytes(certificate_text(found.certificate).encode())
+    except BaseException:
+        if found is not None:
+            _print_instead(found, out, beside)
+        raise
+    if not found.toml.count("\n[columns."):
+        raise OptionError(
+            f"--epsilon {found.certificate.epsilon:g} was spent, and the noise hid every column: {out} describes none, "
+            f"and says why. Its certificate is {beside}. More records or a larger --epsilon, which costs on top, show "
+            "more; what is publicly known goes into a --columns file."
+        )
+    return found
+
+
+def _print_instead(found: Discovery, out: Path, beside: Path) -> None:
+    """Prints a discovery that could not be written: it is paid for, and would cost again."""
+    from noisegate.privacy.schema_certificate import certificate_text
+
+    warn("the schema is paid for and could not be written. Keep what is printed here; to run again would cost again.")
+    for name, text in ((out, found.toml), (beside, certificate_text(found.certificate))):
+        print(f"# {name}\n{text}")
+
+
+def _kinds(options: list[str]) -> dict[str, str]:
+    pairs = [pair.rpartition("=") for option in options for pair in option.split(",") if pair.strip()]
+    for name, equals, kind in pairs:
+        if not equals or not name.strip():
+            raise OptionError(
+                f"--kinds {kind!r} must look like NAME=KIND, for instance --kinds age=integer,sex=categorical; a name "
+                "with a comma goes into a --columns file."
+            )
+    names = [name.strip() for name, _, _ in pairs]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise OptionError(f"--kinds names {twice!r} twice; give one kind for it.")
+    return {name: kind.strip() for name, (_, _, kind) in zip(names, pairs, strict=True)}
+
+
+@app.command("check")
+def check(
+    path: Annotated[Path, typer.Argument(metavar="SCHEMA", help="Schema file, TOML.")], as_json: Json = False
+) -> None:
+    """Check a schema and show what it says."""
+    from noisegate.linked.schema import LinkedSchema, read_schema
+    from noisegate.schema.satisfiable import kept_share
+
+    schema = read_schema(path)
+    if isinstance(schema, LinkedSchema):
+        _check_linked(schema, as_json)
+        return
+    warn_about_constraints(schema)
+    share = kept_share(schema.constraints, schema.layout, schema.missing_values)
+    if as_json:
+        print_json({"ok": True, "digest": schema.digest(), "schema": schema.to_json(), "kept_share": share})
+        return
+    if schema.images is not None:
+        OUT.print(f"{path}: {schema_init.pictured(schema)}. The schema is good.", markup=False)
+        return
+    _show_columns(str(path), schema)
+    if schema.constraints:
+        OUT.print(f"Of records drawn evenly within the bounds, about {share:.1%} keep to all of them.")
+    OUT.print("The schema is good.")
+
+
+def _check_linked(schema: LinkedSchema, as_json: bool) -> None:
+    for link in schema.links:
+        warn_about_constraints(link.records)
+    if as_json:
+        print_json({"ok": True, "digest": schema.digest(), "schema": schema.to_json(), "kept_share": None})
+        return
+    for one in schema.tables:
+        _show_columns(one.name, one.schema)
+        OUT.print(f"{schema.told(one)}\n", markup=False)
+    for constraint in schema.constraints:
+        OUT.print(f"Constraint: {constraint}", markup=False)
+    OUT.print(f"The schema is good. A unit of privacy is a record of {schema.root.name} with all that hangs on it.")
+
+
+def _show_columns(title: str, schema: Schema) -> None:
+    from noisegate.schema.card import HEADINGS, row_of
+
+    rows = [row_of(column, schema.label) for column in schema.columns[:_MOST_SHOWN]]
+    OUT.print(table(title, dict.fromkeys(HEADINGS, "left"), rows))
+    if len(schema.columns) > _MOST_SHOWN:
+        OUT.print(f"... and {len(schema.columns) - _MOST_SHOWN:,} more columns; --json shows all.")
+    for constraint in schema.constraints:
+        OUT.print(f"Constraint: {constraint}", markup=False)

@@ -1,0 +1,74 @@
+"""`noisegate verify`: recompute ε from a certificate, without the data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from noisegate.cli.console import OUT, print_json
+from noisegate.cli.options import Json
+from noisegate.privacy.units import used
+
+if TYPE_CHECKING:
+    from noisegate.privacy.schema_certificate import SchemaVerification
+
+
+def verify_command(
+    model: Annotated[
+        Path,
+        typer.Argument(help="Folder of `fit`, `release` or `merge`, or SCHEMA.certificate.json of a discovery."),
+    ],
+    as_json: Json = False,
+) -> None:
+    """Recompute ε from the events in the certificate and check every hash.
+
+    Needs neither the data nor trust in the maker of the model.
+
+    Example: `noisegate verify model`
+    """
+    from noisegate.models.folder import PUBLIC_PAGE, verify
+    from noisegate.privacy.certificate import schema_cost
+    from noisegate.privacy.schema_certificate import SchemaVerification
+
+    found = verify(model)
+    if isinstance(found, SchemaVerification):
+        _show_schema(found, as_json)
+        return
+    certificate = found.certificate
+    if as_json:
+        state = {"ok": True, "recomputed_epsilon": found.recomputed_epsilon, "not_covered": list(found.others)}
+        print_json({**state, "certificate": certificate.to_json()})
+        return
+    OUT.print(
+        f"[green]The certificate holds.[/green] {len(certificate.events)} releases, epsilon = {certificate.epsilon:g} "
+        f"(recomputed: {found.recomputed_epsilon:.9g}) at delta = {certificate.delta:g}, "
+        f"{certificate.adjacency.value}, unit: {used(certificate.unit, certificate.contributions)}."
+    )
+    bought = schema_cost(certificate)
+    if bought is not None:
+        OUT.print(bought, soft_wrap=True)
+    if certificate.silos is not None:
+        OUT.print(certificate.silos.sentence, soft_wrap=True)
+    OUT.print(f"Hashes are right: {', '.join(found.files)}.")
+    if PUBLIC_PAGE in found.others:
+        OUT.print(f"{PUBLIC_PAGE} is not part of this; `noisegate report {escape(str(model))} -o DIR` makes it anew.")
+    if others := [name for name in found.others if name != PUBLIC_PAGE]:
+        OUT.print(f"[yellow]Not covered[/yellow], whatever it holds: {escape(', '.join(map(repr, others)))}.")
+
+
+def _show_schema(found: SchemaVerification, as_json: bool) -> None:
+    certificate = found.certificate
+    if as_json:
+        state = {"ok": True, "recomputed_epsilon": found.recomputed_epsilon, "schema_unchanged": found.unchanged}
+        print_json({**state, "certificate": certificate.to_json()})
+        return
+    OUT.print(
+        f"[green]The certificate holds.[/green] {certificate.method}: epsilon = {certificate.epsilon:g} (recomputed: "
+        f"{found.recomputed_epsilon:.9g}) at delta = {certificate.delta:g}, {certificate.adjacency.value}, unit: "
+        f"{certificate.unit}."
+    )
+    changed = "is as it was discovered" if found.unchanged else "was changed since, which only public knowledge may do"
+    OUT.print(f"{found.schema} {changed}.")

@@ -1,0 +1,8 @@
+"""The private side's reader: records from files and tables in memory, in constant memory. Not for the public side."""
+
+from noisegate.data.frames import native_form, read_table
+from noisegate.data.sources import open_source
+from noisegate.data.tables.tables import Source, TableSource
+from noisegate.discovery.draft import draft_schema
+
+__all__ = ["Source", "TableSource", "draft_schema", "native_form", "open_source", "read_table"]

@@ -1,0 +1,1 @@
+"""How a schema comes to be: drafted from records, read from dictionaries."""

@@ -1,0 +1,256 @@
+"""Sheets of a data dictionary, CSV or Excel: code books under headings that people choose, and REDCap's, as exported.
+
+A code book has a row for each column of the data. The dictionary of a REDCap project (https://www.project-redcap.org)
+is read as one: its types and validations are put into the words of a code book. Checkboxes become a column for each
+choice, days are exported as 2020-12-31 whatever the validation shows, and descriptive fields are not exported.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+from noisegate.discovery.dictionaries.variable import COMMA, FREE_TEXT, IDENTIFIER, Variable
+from noisegate.errors import MissingExtraError, SchemaError
+from noisegate.schema.files import read_text
+
+EXCEL = (".xlsx", ".xlsm")
+_MARKS = (",", ";", "\t", "|")
+_MOST_ABOVE = 10  # rows above the headings
+_HEADINGS = {
+    "name": "variablename columnname fieldname variable column field varname var name item",
+    "type": "type datatype variabletype fieldtype columntype vartype kind class format measure",
+    "label": "label variablelabel description fieldlabel definition meaning question title comment",
+    "lower": "min minimum lower lowerbound minvalue rangemin validmin from",
+    "upper": "max maximum upper upperbound maxvalue rangemax validmax to",
+    "range": "range validrange allowedrange",
+    "values": "values levels codes choices categories valuelabels allowedvalues validvalues permissiblevalues "
+    "permittedvalues enum coding options responseoptions value",
+    "missing": "missingcodes missingvalues missingcode missing navalues",
+    "required": "required mandatory requiredfield",
+    "decimals": "decimals decimalplaces precision",
+    "step": "step resolution",
+    "unit": "unit units",
+    "identifier": "identifier phi pii isid isidentifier",
+}
+_YES = ("y", "yes", "1", "true", "x")
+_KINDS = {
+    "integer": r"int(eger)?|whole( number)?|count|smallint|bigint|long|i(nt)?(8|16|32|64)",
+    "continuous": r"num(eric|ber)?|float(32|64)?|double|decimal|real|continuous|scale|interval|ratio",
+    "datetime": r"date ?time|timestamp|posixct",
+    "date": r"date",
+    "ordinal": r"ordinal|ordered( factor)?",
+    "categorical": r"categor(y|ical)|factor|nominal|enum|coded|code|select( one)?|radio|dropdown|single choice|choice",
+    "boolean": r"bool(ean)?|logical|binary|yes ?/? ?no|flag|dichotomous|indicator",
+    "identifier": r"id|identifier|key|primary key|uuid",
+    "text": r"str(ing)?|text|char(acter)?|varchar|object|free ?text|note|memo|open|comment",
+}
+_RANGE = re.compile(r"\s*\[?\s*(-?[0-9.]+|[0-9]{4}-[0-9]{2}-[0-9]{2})\s*(?:-|–|\.\.|to|bis|,)\s*([^\s\]]+)\s*\]?\s*")
+_REDCAP = {
+    "name": "variablefieldname fieldname",
+    "form": "formname",
+    "type": "fieldtype",
+    "label": "fieldlabel",
+    "choices": "choicescalculationsorsliderlabels choicesorcalculations selectchoicesorcalculations",
+    "validation": "textvalidationtypeorshowslidernumber",
+    "lower": "textvalidationmin",
+    "upper": "textvalidationmax",
+    "identifier": "identifier",
+}
+_REDCAP_TYPES = {"yesno": "boolean", "truefalse": "boolean", "radio": "radio", "dropdown": "dropdown"}
+_REDCAP_TYPES |= {"slider": "integer", "calc": "continuous", "notes": "text"}
+_VALIDATED = {"int(eger)?": "integer", "float|number(_[1-4]dp)?": "continuous", "datetime.*": "datetime"}
+_VALIDATED |= {"date.*": "date", "": "text"}
+ADDED = (
+    *("redcap_event_name", "redcap_repeat_instrument", "redcap_repeat_instance", "redcap_data_access_group"),
+    "redcap_survey_identifier",
+)
+"""Columns that an export may have beside those of the dictionary."""
+
+
+def read_sheets(path: Path) -> dict[str, list[list[str]]]:
+    """Returns the rows of each sheet by its name; a CSV file has one, called as the file."""
+    if path.suffix.lower() in EXCEL:
+        return _workbook(path)
+    text = read_text(path, "dictionary")
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    mark = max(_MARKS, key=first.count)
+    try:
+        return {path.stem: [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text), delimiter=mark)]}
+    except csv.Error as error:
+        raise SchemaError(f"dictionary {path} is no CSV file: {error}; correct it, or save it anew") from None
+
+
+def _workbook(path: Path) -> dict[str, list[list[str]]]:
+    try:
+        from openpyxl import load_workbook
+        from openpyxl.utils.exceptions import InvalidFileException
+    except ModuleNotFoundError:
+        raise MissingExtraError.of("openpyxl", f"dictionary {path}") from None
+    from zipfile import BadZipFile
+
+    try:
+        book = load_workbook(path, read_only=True, data_only=True)
+    except OSError as error:
+        raise SchemaError(f"dictionary {path} cannot be read: {error.strerror}; check the path") from None
+    except (BadZipFile, InvalidFileException, KeyError, ValueError):
+        raise SchemaError(f"dictionary {path} is no Excel workbook; save it anew as .xlsx, or as CSV") from None
+    try:
+        return {
+            sheet.title: [[_text(cell) for cell in row] for row in sheet.iter_rows(values_only=True)] for sheet in book
+        }
+    finally:
+        book.close()
+
+
+def _text(cell: Any) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, datetime) and cell == datetime(cell.year, cell.month, cell.day):
+        cell = cell.date()
+    if isinstance(cell, date | datetime):
+        return cell.isoformat()
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    return str(int(cell)) if isinstance(cell, float) and cell == int(cell) else str(cell).strip()
+
+
+def _headed_rows(rows: Sequence[Sequence[str]], wanted: Mapping[str, str], needed: str) -> list[dict[str, str]] | None:
+    """Returns the rows below the headings, each by what `wanted` calls a heading; None without one for `needed`.
+
+    Headings are compared without case, blanks and marks: "Variable / Field Name" is "variablefieldname".
+    """
+    for place, row in enumerate(rows[:_MOST_ABOVE]):
+        found = [re.sub(r"[^a-z0-9]", "", cell.lower()) for cell in row]
+        columns = {
+            key: next((found.index(name) for name in names.split() if name in found), None)
+            for key, names in wanted.items()
+        }
+        if columns[needed] is not None and len([cell for cell in found if cell]) > 1:
+            return [
+                {key: row[at] if at is not None and at < len(row) else "" for key, at in columns.items()}
+                for row in rows[place + 1 :]
+                if any(row)
+            ]
+    return None
+
+
+def _split_codes(text: str) -> list[tuple[str, str]]:
+    """Returns the codes with their meanings of "1=Male | 2=Female", "1, Male | 2, Female" or "Male; Female"."""
+    mark = next((mark for mark in ("|", "\n", ";") if mark in text), None)
+    items = [item.strip() for item in (text.split(mark) if mark else text.split(","))]
+    equals = r"\s*(?:=|:|\s-\s)\s*" if mark or "=" in text or ":" in text else r"$^"
+    if mark and all(re.match(r"[^,=:]{1,20},", item) for item in items if item):
+        equals = r"\s*,\s*"
+    pairs = [re.split(equals, item, maxsplit=1) for item in items if item]
+    return [(_bare(pair[0]), _bare(pair[1]) if len(pair) > 1 else "") for pair in pairs]
+
+
+def _bare(text: str) -> str:
+    return text.strip().strip("\"'").strip()
+
+
+def codebook(rows: Sequence[Sequence[str]]) -> list[Variable] | None:
+    """Returns the variables of a code book; None if the rows are none."""
+    found = _headed_rows(rows, _HEADINGS, "name")
+    if found is None or not any(row[key] for row in found for key in ("type", "values", "lower", "range", "label")):
+        return None
+    return [_variable(row) for row in found if row["name"]]
+
+
+def _variable(row: dict[str, str]) -> Variable:
+    kind = _kind(row["type"])
+    lower, upper, values = row["lower"] or None, row["upper"] or None, row["values"]
+    span = _RANGE.fullmatch(row["range"] or ("" if kind in ("categorical", "ordinal") else values))
+    if span:
+        lower, upper, values = lower or span[1], upper or span[2], values if row["range"] else ""
+    levels = [] if kind in ("date", "datetime", "boolean") else _split_codes(values)
+    about = f"{row['label']} [{row['unit']}]" if row["unit"] else row["label"]
+    said: dict[str, Any] = {"name": row["name"], "about": about}
+    codes = tuple(code for code, _ in _split_codes(row["missing"]) if re.fullmatch(r"-?[0-9.]+", code))
+    if kind == "identifier" or row["identifier"].lower() in _YES:
+        return Variable(kind=None, ignored=IDENTIFIER, **said)
+    if kind in ("text", None) and not levels and not lower and not upper:
+        return Variable(kind=None, ignored=FREE_TEXT if kind else None, **said)
+    numeric = kind in ("integer", "continuous", "date", "datetime", "boolean")
+    if levels and not (numeric and (lower or kind == "boolean")):
+        kind = kind if kind == "ordinal" else "categorical"
+    elif kind in ("text", None):
+        kind = "continuous"
+    return Variable(
+        kind=kind,
+        lower=lower,
+        upper=upper,
+        levels=levels,
+        step=_step(row),
+        missing=row["required"].lower() not in _YES,
+        codes=codes,
+        **said,
+    )
+
+
+def _kind(said: str) -> str | None:
+    """Returns the kind that a type means, "identifier" or "text"; None where it is not known."""
+    plain = re.sub(r"[\s_-]+", " ", re.sub(r"\(.*?\)", "", said)).strip().lower()
+    return next((kind for kind, pattern in _KINDS.items() if re.fullmatch(pattern, plain)), None)
+
+
+def _step(row: dict[str, str]) -> float | None:
+    try:
+        return float(row["step"]) if row["step"] else 10.0 ** -int(row["decimals"]) if row["decimals"] else None
+    except ValueError:
+        return None
+
+
+def redcap(rows: Sequence[Sequence[str]]) -> tuple[list[Variable], tuple[str, ...]] | None:
+    """Returns the variables, and what else an export may have; None if the rows are no REDCap dictionary."""
+    fields = _headed_rows(rows, _REDCAP, "choices")
+    if fields is None or not any(field["name"] for field in fields):
+        return None
+    found = [variable for place, field in enumerate(fields) for variable in _columns(field, first=place == 0)]
+    forms = dict.fromkeys(field["form"] for field in fields if field["form"])
+    names = {variable.name for variable in found}
+    added = (*ADDED, *(name for form in forms for name in (f"{form}_complete", f"{form}_timestamp")))
+    return found, tuple(name for name in added if name not in names)
+
+
+def _columns(field: dict[str, str], *, first: bool) -> Iterator[Variable]:
+    name, kind = field["name"].strip().lower(), field["type"].strip().lower()
+    if not name or kind == "descriptive":
+        return
+    if first:
+        yield Variable(name=name, kind=None, about=field["label"], ignored="the number of the record")
+    elif field["identifier"].strip().lower() in _YES:
+        yield Variable(name=name, kind=None, about=field["label"], ignored=f"marked as {IDENTIFIER}")
+    elif kind == "checkbox":
+        for code, label in _split_codes(field["choices"]):
+            # A minus sign becomes an underscore in names.
+            column = f"{name}___{re.sub(r'[^a-z0-9_]', '_', code.lower())}"
+            yield Variable(name=column, kind="boolean", about=f"{field['label']}: {label}", missing=False)
+    else:
+        yield _single(name, kind, field)
+
+
+def _single(name: str, kind: str, field: dict[str, str]) -> Variable:
+    """Returns the variable of a field that is one column, by what its type or its validation lets through."""
+    said: dict[str, str] = {"name": name, "label": field["label"], "lower": field["lower"], "upper": field["upper"]}
+    validation = field["validation"].strip().lower() if kind == "text" else ""
+    number = re.fullmatch(r"number(?:_([1-4])dp)?(_comma_decimal)?", validation)
+    if kind == "text":
+        told = next((told for pattern, told in _VALIDATED.items() if re.fullmatch(pattern, validation)), None)
+        unread = COMMA if number and number[2] else f"text of the validation {validation!r}"
+        said["decimals"] = (number[1] if number else None) or ""
+    else:
+        told, unread = _REDCAP_TYPES.get(kind), f"a field of type {kind or 'unknown'}"
+    if told is None:
+        unread += "" if unread == COMMA else ", which has no kind in a schema"
+        return Variable(name=name, kind=None, about=field["label"], ignored=unread)
+    if kind == "slider":
+        said |= {"lower": said["lower"] or "0", "upper": said["upper"] or "100"}
+    values = field["choices"] if kind in ("radio", "dropdown") else ""
+    return _variable(dict.fromkeys(_HEADINGS, "") | said | {"type": told, "values": values})

@@ -1,0 +1,141 @@
+"""A first draft of a schema from a file that its owner has declared public; never from private data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisegate.data.frames import read_table
+from noisegate.data.headers import check_titles
+from noisegate.data.tables.origins import open_origins
+from noisegate.discovery.draft_numbers import draft_number, draft_time
+from noisegate.discovery.draft_texts import draft_identifier, draft_text
+from noisegate.discovery.rules import MOST_COLUMNS, Rules, find_rules
+from noisegate.errors import DataError, SchemaError
+from noisegate.schema import DEFAULT_MISSING_VALUES, Boolean, Schema
+from noisegate.schema.drafted import DraftedColumn, drafted_text, schema_of
+from noisegate.schema.encode import encode, is_text, plain_cells
+
+# Of so many records at most are rules looked for.
+_MOST_ROWS = 200_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draft:
+    """A schema drafted from a public file, and why it says what it says.
+
+    Attributes:
+        schema: what was drafted; columns that nobody should use as they are stand under its ``ignore``.
+        entries: the columns with the reasons, in the order of the file.
+        rules: the constraints with their reasons, and what else holds in all records.
+    """
+
+    schema: Schema
+    entries: tuple[DraftedColumn, ...]
+    rules: Rules
+
+    @property
+    def ignored(self) -> dict[str, str]:
+        """The columns that were left out, with the reason."""
+        return {entry.name: " ".join(entry.why) for entry in self.entries if entry.ignored}
+
+    def toml(self, *, prefix: Sequence[str] = (), more: Mapping[str, Any] = MappingProxyType({})) -> str:
+        """Returns the schema file, with the reasons as comments; below ``prefix``, with ``more`` keys at its top."""
+        form = self.schema.form()
+        top: dict[str, Any] = {key: form[key] for key in ("label", "missing_values") if key in form}
+        constraints = list(zip(form.get("constraints", ()), self.rules.reasons, strict=True))
+        return drafted_text(
+            self.entries, top={**more, **top}, constraints=constraints, remarks=self.rules.remarks, prefix=prefix
+        )
+
+
+def draft_schema(public: Any, label: str | None = None) -> Schema:
+    """Returns a schema drafted from *public* records, as `noisegate schema init` drafts it from a file.
+
+    Its bounds and levels come straight from the records, so never use it on private ones: `discover_schema` buys them.
+
+    Args:
+        public: a table of any kind that `noisegate.fit` takes, or the path of a file that is public.
+        label: name of the column to be predicted from the others.
+
+    Raises:
+        DataError: if the records cannot be read, or there are none.
+        SchemaError: if a column holds free text, or nothing at all, or ``label`` is not a column.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> from noisegate import draft_schema
+        >>> schema = draft_schema(pa.table({"age": [18, 35, 62], "job": ["nurse", "baker", "nurse"]}))
+        >>> schema.column("age").upper, schema.column("job").levels
+        (70, ('baker', 'nurse'))
+    """
+    return draft(public, label=label).schema
+
+
+def draft(path: Any, label: str | None = None) -> Draft:
+    """Returns a draft of a schema from a *public* file: its bounds and levels come straight from the records.
+
+    Whole and decimal numbers get bounds rounded outwards, ISO dates and moments bounds at the turn of a year; ``true``
+    and ``false`` become boolean, other text with few distinct values categorical. Numbers that are only 0 and 1, and a
+    label of few distinct whole numbers, become categorical. Numbers with leading zeros (codes) are text.
+
+    No column stops it. Identifiers, free text, days that are not written as 2020-12-31 and whatever else cannot be used
+    as it is are put under ``ignore``, with the reason and what to do about it.
+
+    Where the sample is large enough, it also proposes the steps of numbers and moments, the atoms of columns
+    (`noisegate.discovery.draft_numbers`), and constraints (`noisegate.discovery.rules`), each without an exception in
+    the sample.
+
+    Raises:
+        DataError: if the file cannot be read or has no records.
+        SchemaError: if no column can be used, or ``label`` is not one that can be.
+    """
+    for origin in open_origins(path)[1]:
+        check_titles([name for name, _ in origin.columns()], origin.name)
+    table = read_table(path)
+    where = Path(path).name if isinstance(path, str | Path) else "the table"
+    if not table.num_rows:
+        raise DataError(f"{where}: there are no records to draft a schema from")
+    if label is not None and label not in table.column_names:
+        raise SchemaError(f"label {label!r} is not a column of {where}: {', '.join(table.column_names)}")
+    entries = tuple(_draft(name, table[name].combine_chunks(), is_label=name == label) for name in table.column_names)
+    why = next((" ".join(entry.why) for entry in entries if entry.ignored and entry.name == label), None)
+    if why is not None:
+        raise SchemaError(f"label {label!r} cannot be predicted as it is: {why}")
+    schema = schema_of(entries, label)
+    rules = _rules(table, schema)
+    return Draft(schema=replace(schema, constraints=rules.constraints).usable(), entries=entries, rules=rules)
+
+
+def _rules(table: pa.Table, schema: Schema) -> Rules:
+    """Returns the rules that the records keep to, of a large table every so many of them."""
+    if len(schema.names) > MOST_COLUMNS:
+        return Rules(remarks=(f"Constraints were not looked for: there are more than {MOST_COLUMNS} columns.",))
+    some = table.take(pa.array(range(0, table.num_rows, -(-table.num_rows // _MOST_ROWS))))
+    return find_rules(encode({name: some[name].combine_chunks() for name in schema.names}, schema), schema)
+
+
+def _draft(name: str, cells: pa.Array, *, is_label: bool) -> DraftedColumn:
+    cells, present = plain_cells(cells, pa.array(DEFAULT_MISSING_VALUES))
+    cells = cells.filter(pa.array(present))
+    values = cells.unique()
+    missing = not present.all() or (pa.types.is_floating(cells.type) and bool(pc.any(pc.is_nan(cells)).as_py()))
+    if not len(values):
+        return DraftedColumn.left_out(
+            name, "every value is missing, so the sample shows nothing of it; describe it by hand"
+        )
+    few_words = values.to_pylist() if is_text(values.type) and len(values) < 20 else [""]
+    if pa.types.is_boolean(values.type) or {word.lower() for word in few_words} <= {"true", "false"}:
+        return DraftedColumn.of(Boolean(name=name, missing=missing))
+    return (
+        (None if is_label else draft_identifier(name, cells))
+        or draft_number(name, cells, missing=missing, is_label=is_label)
+        or draft_time(name, cells, missing=missing)
+        or draft_text(name, cells, missing=missing)
+    )

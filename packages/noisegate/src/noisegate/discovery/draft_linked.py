@@ -1,0 +1,319 @@
+"""A first draft of the schema of linked tables, from files that their owner has declared public."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from noisegate.data.frames import read_table
+from noisegate.discovery.draft import Draft, draft
+from noisegate.discovery.draft_texts import called_id
+from noisegate.errors import DataError, OptionError, SchemaError
+from noisegate.linked.families import Families
+from noisegate.linked.links import Link
+from noisegate.linked.schema import LinkedSchema, LinkedTable
+from noisegate.linked.source import LinkedSource
+from noisegate.schema import DEFAULT_MISSING_VALUES, Comparison, Date, Datetime
+from noisegate.schema.bounded import outwards
+from noisegate.schema.encode import encode, is_text, plain_cells
+from noisegate.schema.ordering import can_be_origin, origin_ticks, ticks_at, ticks_per_unit
+from noisegate.schema.toml import write_toml
+
+_LEAST_PARENTS = 30
+"""What is the same in all children is remarked where so many parents have two or more."""
+_NAMED_TIME = re.compile(
+    r"(?:^|[^a-z])(day|days|date|time|year|month|week|period|wave|visit|seq|sequence|order|round|rank)(?:$|[^a-z])"
+)
+_LEAST_FOUND = 0.9
+"""Of the records of a child, at least so many name one of the parents: a sample may hold some without theirs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DraftedLink:
+    """A table whose records name those of another one.
+
+    Attributes:
+        parent: name of the table of the parents.
+        key: the column there in which each value stands once.
+        parent_key: the column of the child that has these values.
+        found: share of the child's records whose parent is there.
+        why: what was seen, and whether it leaves doubts.
+    """
+
+    parent: str
+    key: str
+    parent_key: str
+    found: float
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkedDraft:
+    """A schema of linked tables drafted from public files, and why it says what it says.
+
+    Attributes:
+        schema: what was drafted.
+        drafts: each table's own draft, by name.
+        links: how each table hangs on that of its parents, by the child's name.
+        remarks: of each table by name, what else was seen.
+        rules: the reasons of the schema's constraints, in order.
+    """
+
+    schema: LinkedSchema
+    drafts: Mapping[str, Draft]
+    links: Mapping[str, DraftedLink]
+    remarks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    rules: tuple[str, ...] = ()
+
+    @property
+    def ignored(self) -> dict[str, str]:
+        """The columns that were left out, such as ``visits.note``, with the reason."""
+        return {f"{name}.{key}": why for name, one in self.drafts.items() for key, why in one.ignored.items()}
+
+    def toml(self) -> str:
+        """Returns the schema file, with the reasons as comments."""
+        blocks = []
+        for table in self.schema.tables:
+            said = [self.links[table.name].why] if table.name in self.links else []
+            said += self.remarks.get(table.name, ())
+            above = "".join(f"# {line}\n" for text in said for line in textwrap.wrap(text, 118))
+            more = {name: value for name, value in table.form().items() if name != "orphans"}
+            more |= {"orphans": table.orphans} if table.child else {}
+            drafted = self.drafts[table.name]
+            more["ignore"] = [column for column in table.schema.ignore if column not in drafted.schema.ignore]
+            blocks.append(above + drafted.toml(prefix=("tables", table.name), more=more))
+        rules = [rule.form() for rule in self.schema.constraints]
+        if rules:
+            blocks.append(write_toml({"constraints": rules}, constraints=[[why] for why in self.rules]))
+        return "\n".join(blocks)
+
+
+def draft_linked(paths: Mapping[str, Any]) -> LinkedDraft:
+    """Returns a draft of the schema of *public* tables, by name: see `draft` for the columns of each.
+
+    The column of a table that names records of another is found by its values and its name, the order of children by
+    a date or a column that is called like one. How many children a parent has at most, and the longest gap between
+    two, come straight from the records, rounded up.
+
+    Raises:
+        DataError: if a file cannot be read or has no records.
+        SchemaError: if the tables do not hang together as a tree, or one has no column that can be used.
+    """
+    tables = {name: read_table(path) for name, path in paths.items()}
+    links = _links(tables)
+    drafts, linked = {}, []
+    for name in (next(name for name in tables if name not in links), *links):
+        link = links.get(name)
+        key = next((below.key for below in links.values() if below.parent == name), None)
+        keys = [*([] if key is None else [key]), *([] if link is None else [link.parent_key])]
+        above = _ancestors_keys(tables[name], links, name)
+        try:
+            own = drafts[name] = draft(tables[name].drop_columns(list(dict.fromkeys([*keys, *above]))))
+        except (DataError, SchemaError) as error:
+            raise type(error)(f"{name}: {error}") from None
+        schema = replace(own.schema, ignore=(*own.schema.ignore, *(each for each in above if each not in keys)))
+        child: dict[str, Any] = {}
+        if link is not None:
+            order = _order(tables[name], own, link)
+            child = {"parent": link.parent, "parent_key": link.parent_key, "order": order, "most": 1}
+        linked.append(LinkedTable(name=name, schema=schema, key=key, **child))
+    return _measured(LinkedDraft(schema=LinkedSchema(linked), drafts=drafts, links=links), tables)
+
+
+def _links(tables: Mapping[str, pa.Table]) -> dict[str, DraftedLink]:
+    """Returns the link of each table but the root to the table of its parents, parents first.
+
+    Raises:
+        SchemaError: if the tables do not hang together as a tree.
+    """
+    named = {name: _text_columns(table) for name, table in tables.items()}
+    keys = {name: [column for column, cells in found.items() if _is_key(cells)] for name, found in named.items()}
+    possible: dict[str, dict[str, DraftedLink]] = {name: {} for name in tables}
+    for place, child in enumerate(tables):
+        for other, parent in enumerate(tables):
+            # Where the records of two tables name each other, one by one, the first file has the parents.
+            found = [
+                link
+                for column in named[child]
+                if parent != child and (other < place or column not in keys[child])
+                for key in keys[parent]
+                if (link := _link(child, column, named[child][column], parent, key, named[parent][key])) is not None
+            ]
+            if found:
+                possible[child][parent] = max(found, key=lambda link: (link.parent_key == link.key, link.found))
+    # A diagnosis may name its visit and the patient too: it hangs on the visit, which hangs on the patient.
+    links = {
+        child: next(link for parent, link in found.items() if not any(parent in possible[other] for other in found))
+        for child, found in possible.items()
+        if found and not all(any(parent in possible[other] for other in found) for parent in found)
+    }
+    roots = [name for name in tables if name not in links]
+    if len(roots) != 1:
+        raise SchemaError(
+            f"{' and '.join(roots) or 'no table'}: expected one table that the others hang on, and each other with a "
+            "column that names records of its parents by their key; give the columns one name, such as patient_id, or "
+            "leave out a table"
+        )
+    ordered: dict[str, DraftedLink] = {}
+    while len(ordered) < len(links):
+        ready = {
+            name: link for name, link in links.items() if link.parent in (*roots, *ordered) and name not in ordered
+        }
+        if not ready:
+            raise SchemaError(f"{', '.join(links)}: the tables hang on each other in a circle; leave one of them out")
+        ordered |= ready
+    return ordered
+
+
+def _ancestors_keys(table: pa.Table, links: Mapping[str, DraftedLink], name: str) -> tuple[str, ...]:
+    """Returns the columns of a table that are called as a key of those above its parents."""
+    above, keys = links.get(links[name].parent) if name in links else None, []
+    while above is not None:
+        keys.append(above.parent_key)
+        keys.append(above.key)
+        above = links.get(above.parent)
+    return tuple(key for key in dict.fromkeys(keys) if key in table.column_names)
+
+
+def _text_columns(table: pa.Table) -> dict[str, pa.Array]:
+    """Returns the columns that may name records, as text; null where missing."""
+    found = {}
+    for name in table.column_names:
+        cells, present = plain_cells(table[name].combine_chunks(), pa.array(DEFAULT_MISSING_VALUES))
+        if is_text(cells.type) or pt.is_integer(cells.type):
+            text = cells.cast(pa.string())
+            found[name] = pc.if_else(pa.array(present), text, pa.scalar(None, pa.string()))
+    return found
+
+
+def _is_key(cells: pa.Array) -> bool:
+    return len(cells) > 0 and not cells.null_count and pc.count_distinct(cells).as_py() == len(cells)
+
+
+def _link(child: str, column: str, cells: pa.Array, parent: str, key: str, values: pa.Array) -> DraftedLink | None:
+    """Returns the link by a column of the child and a key of the parent, or None where it is hardly one."""
+    if not (column == key or (called_id(column) and called_id(key)) or parent.rstrip("s") in column):
+        return None
+    found = float(pc.mean(pc.is_in(cells.drop_null(), value_set=values).cast(pa.float64())).as_py() or 0.0)
+    if found < _LEAST_FOUND:
+        return None
+    sure = "sure" if column == key and found == 1 else "a guess: look at it"
+    if column != key:
+        sure += ", the two columns have different names"
+    if found < 1:
+        sure += ', and set orphans = "drop" if the others may be left out'
+    why = (
+        f"each of the {len(values):,} values of {parent}.{key} is there once, and {found:.1%} of the {len(cells):,} of "
+        f"{child}.{column} are among them ({sure})"
+    )
+    return DraftedLink(parent=parent, key=key, parent_key=column, found=found, why=why)
+
+
+def table_names(paths: list[Path]) -> dict[str, Path]:
+    """Returns files and folders by the names of the tables that they hold: their own, without the ending."""
+    found: dict[str, Path] = {}
+    for path in paths:
+        name = re.sub(r"[^\w-]+", "_", path.stem).lstrip("-_") or "table"
+        if name in found:
+            raise OptionError(f"{path} and {found[name]} would both be the table {name!r}; rename one")
+        found[name] = path
+    return found
+
+
+def _order(table: pa.Table, drafted: Draft, link: DraftedLink) -> str | None:
+    """Returns the column that puts children in order: a date, else what is called like a time; few have two alike."""
+    parents = table[link.parent_key].combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    dated, named = [], []
+    for column in drafted.schema.columns:
+        if column.numeric and not column.missing and not any(column.outer):
+            if isinstance(column, Date | Datetime):
+                dated.append(column.name)
+            elif _NAMED_TIME.search(column.name.lower()):
+                named.append(column.name)
+    rows = encode({name: table[name].combine_chunks() for name in drafted.schema.names}, drafted.schema)
+    for name in (*dated, *named):
+        values = rows.numeric[:, drafted.schema.layout.place(name)]
+        if len(np.unique(np.column_stack([parents, values]), axis=0)) > len(values) / 2:
+            return name
+    return None
+
+
+def _measured(found: LinkedDraft, tables: Mapping[str, pa.Table]) -> LinkedDraft:
+    """Returns the draft with what only children beside their parents show."""
+    remarks: dict[str, tuple[str, ...]] = {}
+    measured, rules, reasons = {table.name: table for table in found.schema.tables}, [], []
+    loose = [replace(table, orphans="drop") if table.child else table for table in found.schema.tables]
+    with LinkedSource(tables, LinkedSchema(loose), held_bytes=2**62) as source:
+        for link in source.schema.links:
+            [family] = source.families(link)
+            most = int(outwards(0.0, float(max(family.counts.max(), 1)), smallest=1.0)[1])
+            since, why = _since(family, link)
+            if since is not None:
+                rules.append(Comparison(left=f"{link.name}.{link.child.order}", relation=">=", right=since))
+                reasons.append(why)
+            measured[link.name] = replace(
+                measured[link.name],
+                most=most,
+                since=None if since is None else since.partition(".")[2],
+                longest_gap=_longest_gap(family, link),
+            )
+            remarks[link.name] = _constant(family, link)
+    schema = LinkedSchema([measured[table.name] for table in found.schema.tables], tuple(rules)).usable()
+    return replace(found, schema=schema, remarks=remarks, rules=tuple(reasons))
+
+
+def _longest_gap(family: Families, link: Link) -> float | None:
+    """Returns a bound of the gaps between children, rounded up; None where it says nothing."""
+    order, later = link.order, family.later
+    if order is None or not later.any():
+        return None
+    ticks = ticks_at(order, family.children["numeric"][:, link.child.schema.layout.place(order.name)])
+    longest = float(np.diff(ticks, prepend=ticks[:1])[later].max()) / ticks_per_unit(order)
+    return outwards(0.0, longest)[1] if longest > 0 else None
+
+
+def _since(family: Families, link: Link) -> tuple[str | None, str]:
+    """Returns the parent's date that is nearest to those of its children, and never after one, and why; or None."""
+    order = link.order
+    if not isinstance(order, Date | Datetime) or not len(family.of):
+        return None, ""
+    ticks = ticks_at(order, family.children["numeric"][:, link.child.schema.layout.place(order.name)])
+    nearest: tuple[float, str] | None = None
+    for column in link.parent.schema.columns:
+        if not isinstance(column, type(order)) or not can_be_origin(order, column):
+            continue
+        positions = family.parents["numeric"][family.of, link.parent.schema.layout.place(column.name)]
+        gaps = ticks - origin_ticks(order, column, positions)
+        if (gaps >= 0).all() and (nearest is None or np.median(gaps) < nearest[0]):
+            nearest = float(np.median(gaps)), f"{link.parent.name}.{column.name}"
+    return (None, "") if nearest is None else (nearest[1], f"holds in all {len(ticks):,} records of {link.name}")
+
+
+def _constant(family: Families, link: Link) -> tuple[str, ...]:
+    """Returns remarks on columns that are the same in all children of each parent."""
+    later = family.later
+    several = len(np.unique(family.of[later]))
+    if several < _LEAST_PARENTS:
+        return ()
+    layout, same = link.child.schema.layout, []
+    for field_name, columns in (("numeric", layout.numeric), ("codes", layout.coded)):
+        values = family.children[field_name]
+        for place, column in enumerate(columns):
+            one = values[:, place]
+            alike = (one[1:] == one[:-1]) | (np.isnan(one[1:]) & np.isnan(one[:-1]))
+            if column.name != link.child.order and alike[later[1:]].all() and not alike.all():
+                same.append(column.name)
+    return tuple(
+        f"{name}: the same in all records of each of {several:,} {link.parent.name}; move it to {link.parent.name}, "
+        "here and in the data, so that it is learnt once and stays the same"
+        for name in same
+    )

@@ -1,0 +1,276 @@
+"""`noisegate start`: the whole way for a table, question by question; every step is a command that it prints."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from noisegate.cli.console import ERR, say
+from noisegate.cli.options import one_by_one
+from noisegate.discovery.questions import (
+    QUESTIONS,
+    SOURCES,
+    Question,
+    StartOptions,
+    cap_question,
+    file,
+    one_of,
+    part_question,
+    synthetic,
+)
+from noisegate.errors import BudgetRefusedError, LedgerError, OptionError, SchemaError
+
+if TYPE_CHECKING:
+    from noisegate.ledger.ledger import Account
+
+_SCHEMA, _DELTA = "schema.toml", 1e-5
+_PLAIN = (
+    "noisegate schema init PUBLIC.csv -o schema.toml (or --dictionary FILE, or noisegate schema discover); noisegate "
+    "plan --schema schema.toml --epsilon 1 --records N; noisegate ledger register NAME --epsilon 4; noisegate fit DATA "
+    "--schema schema.toml --epsilon 1 --dataset NAME --out model; noisegate sample model -n N -o synthetic.csv; "
+    "noisegate report model -o pages; noisegate verify model"
+)
+
+
+@one_by_one
+def start_command(context: typer.Context, options: StartOptions) -> None:
+    """Make a private copy of a table, question by question: describe it, see the price, fit, look, verify.
+
+    Each step is one of the other commands; it is printed before it runs, so that all of this can be done without
+    questions. Before anything is spent, by a discovery of bounds or by the fit, you are asked.
+
+    Without a terminal every answer is an option, or a line of --answers FILE, and --yes goes on by itself.
+
+    Example: `noisegate start`
+    """
+    guide = Guide(context, _given(options))
+    schema = guide.described()
+    guide.price(schema)
+    guide.fit(schema)
+    guide.look()
+    say("\nThat was, to do it again without questions:")
+    for command in guide.ran:
+        _shown(f"  {command}")
+
+
+def _given(options: StartOptions) -> dict[str, Any]:
+    """Returns the answers on the command line, and those of the file that the command line does not give."""
+    from noisegate.schema.files import parse_toml, read_text
+
+    names = [field.name for field in fields(StartOptions) if field.name != "answers"]
+    given = {name: value for name in names if (value := getattr(options, name)) not in (None, False)}
+    if options.answers is None:
+        return given
+    told = parse_toml(read_text(options.answers, "file"), f"file {options.answers}")
+    unknown = [name for name in told if name not in names]
+    if unknown:
+        raise OptionError(f"--answers {options.answers}: {unknown[0]!r} is no question; there are {', '.join(names)}.")
+    return {**told, **given}
+
+
+class Guide:
+    """Asks what is not given, runs commands, and keeps what it ran."""
+
+    def __init__(self, context: typer.Context, given: Mapping[str, Any]) -> None:
+        self._program, self._given = context.find_root().command, given
+        self._asks = sys.stdin is not None and sys.stdin.isatty()
+        self._book = ["--ledger", str(given["ledger"])] if "ledger" in given else []
+        self._bought = 0.0
+        self.ran: list[str] = []
+        missing = [question.key for question in QUESTIONS if question.key not in given]
+        if "cap" not in given and ("dataset" in missing or self._account(given["dataset"]) is None):
+            missing.append("cap")
+        if not set(SOURCES) & set(given):
+            missing.insert(0, f"one of {', '.join(SOURCES)}")
+        missing += ["yes"] * (not given.get("yes")) + ["bounds"] * ("discover" in given and "bounds" not in given)
+        if missing and not self._asks:
+            raise OptionError(
+                f"`noisegate start` asks questions, and this is no terminal. Not answered: {', '.join(missing)}; give "
+                f"them as options, or as keys of --answers FILE. Or use the commands that it runs: {_PLAIN}."
+            )
+
+    def answer(self, question: Question) -> Any:
+        """Returns the answer that was given, or asks until there is one that can be read."""
+        if question.key in self._given:
+            text = str(self._given[question.key])
+            try:
+                return question.read(text)
+            except ValueError as error:
+                raise OptionError(f"{question.key}: {error}; {question.asks.lower()} is asked for.") from None
+        if not self._asks:
+            raise OptionError(f"{question.key} is not answered; {question.asks.lower()} is asked for.")
+        if question.says:
+            say(f"\n{question.says}")
+        while True:
+            text = str(typer.prompt(question.asks, default=question.default, err=True)).strip()
+            try:
+                return question.read(text)
+            except ValueError as error:
+                say(f"{error}.")
+
+    @cached_property
+    def known(self) -> dict[str, Any]:
+        """The answers to all questions; what they ask for is within the cap."""
+        known: dict[str, Any] = {}
+        for question in QUESTIONS:
+            known[question.key] = self.answer(question)
+            if question.key == "dataset":
+                known["cap"] = self._cap(known["epsilon"], known["dataset"])
+        return known
+
+    def _cap(self, epsilon: float, dataset: str) -> float | None:
+        """Returns the cap that a data set is to get; None where it has one, under which the run must fit."""
+        account = self._account(dataset)
+        if account is None:
+            return float(self.answer(cap_question(epsilon)))
+        if account.delta == _DELTA and account.remaining is not None and epsilon > account.remaining:
+            raise BudgetRefusedError(
+                f"epsilon {epsilon:g}: of the cap of data set {dataset!r}, {account.epsilon:g}, about "
+                f"{account.remaining:.4g} is left; ask for less. Nothing was spent."
+            )
+        return None
+
+    def _account(self, dataset: str) -> Account | None:
+        """Returns where a data set stands; None where it is to be registered, which fails if the ledger is broken."""
+        from noisegate.ledger.ledger import Ledger
+
+        try:
+            accounts = Ledger(self._given.get("ledger")).show()
+        except LedgerError:
+            return None
+        return next((account for account in accounts if account.dataset == dataset), None)
+
+    def described(self) -> str:
+        """Returns a schema file that is complete, after it was drafted or bought where there was none."""
+        source = self._source()
+        if source == "schema":
+            return str(self.answer(Question(key=source, asks="File of the schema", says="Its path.", read=file)))
+        if Path(_SCHEMA).exists():
+            raise OptionError(f"{_SCHEMA} is there already; give it with --schema {_SCHEMA}, or move it away.")
+        if source == "discover":
+            self._discover()
+            return _SCHEMA
+        path = self.answer(Question(key=source, asks=f"File of the {source}", says="Its path.", read=file))
+        kind = ["--dictionary"] if source == "dictionary" else []
+        self.run("schema", "init", *kind, str(path), "-o", _SCHEMA, *self._label())
+        try:
+            self.run("schema", "check", _SCHEMA)
+        except SchemaError as error:
+            raise OptionError(
+                f"{error}. State it in {_SCHEMA}, from public knowledge, then go on with: noisegate start --schema "
+                f"{_SCHEMA}. Nothing was spent."
+            ) from None
+        self.go_on(f"Read {_SCHEMA} now, in another window. Is everything in it public, and as it should be")
+        return _SCHEMA
+
+    def _label(self) -> list[str]:
+        label = self._given.get("label", "")
+        if not label and self._asks:
+            label = typer.prompt("Column to be predicted from the others, if any", default="", err=True)
+        return ["--label", str(label)] if label else []
+
+    def _source(self) -> str:
+        """Returns what the description of the columns comes from."""
+        source = next((key for key in SOURCES if key in self._given), None)
+        if source is not None:
+            return source
+        say(
+            "\nThe schema says what is publicly known of the columns: kinds, bounds, levels. Nothing in it may be "
+            "looked up in the private records. It may be there already (schema), or be drafted from records that are "
+            "public (public) or from a data dictionary (dictionary). If there is none of these, bounds and levels are "
+            "bought with a part of epsilon (discover)."
+        )
+        likely = "schema" if Path(_SCHEMA).exists() else "public"
+        return str(self.answer(Question(key="", asks="Which of them", says="", read=one_of(SOURCES), default=likely)))
+
+    def _discover(self) -> None:
+        """Buys a schema with a part of epsilon."""
+        known, kinds = self.known, self._kinds()
+        fixed = ["--records", str(known["records"]), *(["--kinds", kinds] if kinds else []), *self._label()]
+        self._bought = part = float(self.answer(part_question(known["epsilon"])))
+        asked = ["schema", "discover", known["data"], "--epsilon", _text(part), *fixed, "-o", _SCHEMA]
+        self.run(*asked, "--price")
+        self.go_on(f"The discovery spends {_text(part)} of epsilon = {_text(known['epsilon'])} for good. Go on")
+        self.register()
+        self.run(*asked, "--dataset", known["dataset"], *self._book)
+        self.go_on(
+            f"Read {_SCHEMA} now, in another window; correct it by public knowledge alone. Is it as it should be"
+        )
+
+    def _kinds(self) -> str:
+        """Returns the kinds of the columns, as NAME=KIND,...; the header of the records is read, which is public."""
+        from noisegate.data.tables.raw import columns_file
+        from noisegate.schema.partial import KINDS
+
+        if "discover" in self._given:
+            return str(self._given["discover"])
+        _, names, unknown = columns_file(self.known["data"])
+        say(
+            f"\nThese are the columns, whose names are taken as public: {', '.join(names)}. Say the kind of each: "
+            f"{', '.join(KINDS)}. Its first letters do."
+        )
+        kind = {name: self.answer(Question(key="", asks=name, says="", read=one_of(KINDS))) for name in unknown}
+        return ",".join(f"{name}={kind[name]}" for name in unknown)
+
+    def price(self, schema: str) -> None:
+        """Shows the plan, and asks whether to go on."""
+        known = self.known
+        self.run("plan", "--schema", schema, "--epsilon", self._left, "--records", str(known["records"]))
+        self.go_on(f"The fit spends epsilon = {self._left}, which cannot be taken back. Go on")
+
+    @property
+    def _left(self) -> str:
+        return _text(self.known["epsilon"] - self._bought)
+
+    def register(self) -> None:
+        """Books the data set where it is not."""
+        known = self.known
+        if known["cap"] is not None:
+            self.run("ledger", "register", known["dataset"], "--epsilon", _text(known["cap"]), *self._book)
+            known["cap"] = None
+
+    def fit(self, schema: str) -> None:
+        """Fits, on the books."""
+        self.register()
+        spent = ["--epsilon", self._left, "--dataset", self.known["dataset"], *self._book]
+        self.run("fit", self.known["data"], "--schema", schema, *spent, "--out", self.known["out"])
+
+    def look(self) -> None:
+        """Samples, makes the pages, and verifies."""
+        known = self.known
+        test = [] if known["test"] is None else ["--test", known["test"]]
+        self.run("sample", known["out"], "-n", str(known["records"]), "-o", synthetic(known["out"]))
+        self.run("report", known["out"], "-o", known["pages"], *test)
+        self.run("verify", known["out"])
+
+    def run(self, *arguments: str) -> None:
+        """Prints a command and runs it."""
+        command = f"noisegate {shlex.join(arguments)}"
+        _shown(f"\n$ {command}")
+        self._program.main([*arguments], prog_name="noisegate", standalone_mode=False)
+        self.ran.append(command)
+
+    def go_on(self, question: str) -> None:
+        """Asks whether to go on; stops here where not."""
+        if self._given.get("yes") or typer.confirm(f"{question}?", err=True):
+            return
+        if any(" discover " in command and " --price" not in command for command in self.ran):
+            raise OptionError(
+                f"stopped; {_text(self._bought)} was spent on {_SCHEMA}; to go on: noisegate start --schema {_SCHEMA}"
+            )
+        raise OptionError("stopped before anything was spent; what was asked stands above.")
+
+
+def _shown(command: str) -> None:
+    ERR.print(command, soft_wrap=True, markup=False)  # unbroken, to be copied
+
+
+def _text(number: float) -> str:
+    return f"{number:.10g}"

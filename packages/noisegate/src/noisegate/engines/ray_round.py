@@ -1,0 +1,227 @@
+"""One job over parts of the records by workers of a Ray cluster, some of which may be lost on the way.
+
+Whoever loses a worker loses its parts, and gives them to others; what a lost worker holds is never asked for. So each
+part is in exactly one of the totals that are merged, however often it was read (G-29, G-33).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pickle import PicklingError
+from typing import Any
+
+from noisegate.data.tables.parts import Part
+from noisegate.engines.ray_pool import Pool
+from noisegate.engines.worker import Job, fingerprint
+from noisegate.errors import DataError, OptionError
+from noisegate.gate.sums import Progress
+from noisegate.progress import LOG
+from noisegate.schema import Layout
+
+LOSSES = 3
+"""So many workers may be lost over one part: one that ends every worker would be read for ever."""
+BEAT_SECONDS = 0.5
+"""How often whoever waits is told that it goes on, and may stop it."""
+
+
+@dataclass(eq=False)
+class _Shift:
+    """What a worker has done: whether it has begun, and how many records of which parts it has taken up."""
+
+    actor: Any
+    begun: bool = False
+    parts: dict[int, int] = field(default_factory=dict)
+
+
+class Pass:
+    """One pass over the parts, and sums over all of them, as often as they are asked for.
+
+    Args:
+        pool: The workers, of which more are hired where some are missing.
+        parts: Of the records, each once.
+        job: What workers do with them.
+        layout: Of the records.
+        progress: Called with the number of records taken up so far.
+        most: How many parts a worker takes up while others may still begin; None for as many as it can.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        parts: Sequence[Part],
+        job: Job,
+        layout: Layout,
+        progress: Progress | None,
+        most: int | None = None,
+    ) -> None:
+        import ray
+
+        self._pool, self._parts, self._job, self._progress = pool, parts, job, progress
+        self._alike = fingerprint(job, layout)
+        try:
+            self._given = ray.put(job), layout
+        except (TypeError, PicklingError) as error:
+            raise OptionError(
+                f"engine='ray': a map or a loss of this method cannot be sent to workers ({type(error).__name__}): let "
+                "it hold no lock, file, generator or thread; or leave the engine out"
+            ) from None
+        self._most = len(parts) if most is None else most
+
+    def totals(self, *question: Any) -> Any:
+        """Returns the exact totals over all parts."""
+        while True:
+            self.read()
+            if (found := self._merged(*question)) is not None:
+                return found
+
+    def read(self) -> int:
+        """Makes sure that each part is held by a worker; returns how many records there are."""
+        if self._pool.turn is not self:
+            self._start()
+        self._read()
+        return self._records
+
+    @property
+    def _records(self) -> int:
+        return sum(sum(shift.parts.values()) for shift in self._shifts)
+
+    def _start(self) -> None:
+        """Begins with all parts, by workers that let go of what they hold of others."""
+        self._pool.turn, self._left = self, list(range(len(self._parts)))
+        self._shifts: list[_Shift] = []
+        self._running: dict[Any, tuple[_Shift, int | None]] = {}  # None for a worker that begins
+        self._errors: dict[int, Exception] = {}
+        self._losses = Counter[int | None]()
+        self._started = self._staffed = time.monotonic()
+        self._given_out: dict[int, float] = {}  # when each part was, for the log
+        while len(self._pool.actors) < min(self._pool.workers, len(self._parts)):
+            self._pool.hire()
+        for actor in self._pool.actors:
+            self._begin(actor)
+
+    def _begin(self, actor: Any) -> None:
+        self._shifts.append(shift := _Shift(actor))
+        self._running[actor.begin.remote(*self._given)] = shift, None
+
+    def _read(self) -> None:
+        """Gives out parts until each is taken up by a worker; raises the error of the first one that has any."""
+        import ray
+
+        while self._left or any(number is not None for _, number in self._running.values()):
+            busy = {id(shift) for shift, _ in self._running.values()}
+            most = len(self._parts) if self._waited else self._most  # those who have begun take what is left
+            for shift in self._shifts:
+                if self._left and id(shift) not in busy and len(shift.parts) < most:
+                    number = self._left.pop(0)
+                    self._given_out[number] = time.monotonic()
+                    self._running[shift.actor.add.remote(number, self._parts[number])] = shift, number
+            ready, _ = ray.wait(list(self._running), num_returns=1, timeout=BEAT_SECONDS)
+            for call in ready:
+                self._take(call)
+            if self._progress:
+                self._progress(self._records)
+            if self._waited and not any(shift.begun for shift in self._shifts):
+                raise self._busy()
+        if self._errors:
+            raise self._errors[self._end]
+
+    @property
+    def _waited(self) -> bool:
+        """Whether those who have not begun by now were waited for long enough."""
+        return time.monotonic() - self._staffed > self._pool.wait_seconds
+
+    def _take(self, call: Any) -> None:
+        import ray
+
+        shift, number = self._running.pop(call)
+        try:
+            found = ray.get(call)
+        except ray.exceptions.RayError:
+            self._lost(shift, number)
+            return
+        if number is None:
+            if found != self._alike:
+                raise OptionError(
+                    "engine='ray': a worker computes in another way than this process, on another processor or with "
+                    "other versions, so that a record's vector would depend on who reads it; run fit on a machine "
+                    "like the workers', all with the same installation"
+                )
+            shift.begun = True
+        elif isinstance(found, Exception):
+            self._errors[number] = found
+            self._left = [one for one in self._left if one < self._end]
+        else:
+            shift.parts[number] = found
+            self._log_part(number)
+
+    def _log_part(self, number: int) -> None:
+        """Logs how far the round is: numbers of parts and seconds, never of records, which are private."""
+        now, done = time.monotonic(), sum(len(shift.parts) for shift in self._shifts)
+        left = (now - self._started) / done * (len(self._parts) - done)
+        seconds = {"seconds": round(now - self._given_out[number], 3), "seconds_left": round(left)}
+        _log(logging.INFO, self._job.done, part=number + 1, parts=len(self._parts), done=done, **seconds)
+
+    def _lost(self, shift: _Shift, number: int | None) -> None:
+        """Hires another worker, and gives the parts of a lost one to whoever is free."""
+        self._losses[number] += 1
+        _log(logging.WARNING, "worker lost", part=None if number is None else number + 1, parts=len(self._parts))
+        self._shifts.remove(shift)
+        self._running = {call: one for call, one in self._running.items() if one[0] is not shift}
+        self._pool.dismiss(shift.actor)
+        if self._losses[number] > LOSSES:
+            raise DataError(
+                f"engine='ray': {LOSSES + 1} workers were lost "
+                f"{'before they began' if number is None else f'over part {number + 1} of {len(self._parts)}'}; look "
+                "into the logs of Ray: maybe they had no memory left (a smaller part_bytes, fewer workers), or "
+                "noisegate is not installed there"
+            )
+        again = [*shift.parts] + ([] if number is None else [number])
+        self._left = sorted(one for one in [*self._left, *again] if one < self._end)
+        self._begin(self._pool.hire())
+        self._staffed = time.monotonic()
+
+    def _busy(self) -> OptionError:
+        return OptionError(
+            f"engine='ray': no worker could begin within {self._pool.wait_seconds:g} seconds: every core of the "
+            "cluster is at work, or its machines do not answer (`ray status` tells which); wait until others are done, "
+            "or give a longer wait_seconds"
+        )
+
+    @property
+    def _end(self) -> int:
+        """Behind which part none need be read: the first that has an error, as an earlier one may have one too."""
+        return min(self._errors, default=len(self._parts))
+
+    def _merged(self, *question: Any) -> Any:
+        """Returns the totals of all workers together, or None if one of them was lost by now."""
+        import ray
+
+        asked = [(shift, shift.actor.totals.remote(*question)) for shift in self._shifts if shift.parts]
+        totals, seen = [], set[int]()
+        for shift, call in asked:
+            try:
+                found = ray.get(call)
+            except ray.exceptions.RayError:
+                self._lost(shift, None)
+                return None
+            if isinstance(found, Exception):
+                raise found
+            parts, total = found
+            if parts != shift.parts or not seen.isdisjoint(parts):
+                raise RuntimeError("a part of the records is in no sum, or in two")
+            seen.update(parts)
+            totals.append(total)
+        if seen != set(range(len(self._parts))):
+            raise RuntimeError("a part of the records is in no sum")
+        self._losses.clear()  # what comes now is another question
+        return self._job.merged(totals)
+
+
+def _log(level: int, event: str, **values: float | None) -> None:
+    """Logs a line of JSON."""
+    LOG.log(level, "%s", json.dumps({"event": event, **values}))

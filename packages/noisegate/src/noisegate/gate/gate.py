@@ -1,0 +1,350 @@
+"""A record source, a privacy budget and the kinds of query: what a method holds of private data.
+
+A schema is bought at a gate of its own (`queries.discovery`).
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from noisegate.data.same_files import check_apart
+from noisegate.data.sources import open_records
+from noisegate.data.tables.tables import Source
+from noisegate.data.units import UnitLimit
+from noisegate.errors import OptionError
+from noisegate.features.binning import NumericBins
+from noisegate.features.feature_map import FeatureMap
+from noisegate.gate.asked import asked_budget, check_plan
+from noisegate.gate.per_example.losses import FactoredLoss, RecordLoss
+from noisegate.gate.queries.batches import BatchSession, SampleVector
+from noisegate.gate.queries.gradients import GradientSession
+from noisegate.gate.queries.shards import ShardSession, Teacher
+from noisegate.gate.queries.shares import ShareSession
+from noisegate.gate.queries.sums import SumSession
+from noisegate.gate.session import Access, Reservation, Single, ledger_of
+from noisegate.gate.sums import Engine, LocalEngine, Progress
+from noisegate.gate.unbooked import Unbooked
+from noisegate.ledger.ledger import Ledger
+from noisegate.linked.schema import LinkedSchema
+from noisegate.linked.source import linked_parts
+from noisegate.privacy.batch_plan import BatchPlan
+from noisegate.privacy.certificate import Certificate
+from noisegate.privacy.events import Adjacency
+from noisegate.privacy.gradient_plan import CalibratedStepPlan, GradientPlan, StepPlan
+from noisegate.privacy.marginal_plan import MarginalPlan
+from noisegate.privacy.masks import Masking
+from noisegate.privacy.plan import CalibratedPlan
+from noisegate.privacy.release import Release
+from noisegate.privacy.schema_certificate import KEY, check_fits, stated
+from noisegate.privacy.shard_plan import ShardPlan
+from noisegate.privacy.units import RECORD
+from noisegate.schema import Schema
+
+
+class Gate(Single):
+    """Private records behind, a budget in front.
+
+    Args:
+        data: Path of a CSV or Parquet file or of a folder of them; or a table: of pandas, Polars (lazy ones stream)
+            or PyArrow, a dict of columns, a NumPy array (structured, or with the columns of the schema in order), or a
+            Hugging Face data set. With a schema of images, also the path of images or images in memory: see
+            `noisegate_images.data.images.ImageSource`, `noisegate_images.data.memory.memory_images`.
+            Of linked tables, a mapping from their names to such paths or tables, or a folder with a file for each.
+        schema: Public knowledge about the table. Required: bounds and levels read off the data would leak. That of
+            linked tables is a `noisegate.linked.schema.LinkedSchema`, and the unit a record of the first with all that
+            belongs to it.
+        epsilon: ε of the guarantee, in [0.01, 1000].
+        delta: δ of the guarantee.
+        adjacency: "add-remove" or "replace-one".
+        records: The number of records, when it is public: required for "replace-one", and checked; for "add-remove" it
+            is a public estimate used for planning only, the true number stays private.
+        ledger: Ledger, its path or its URL, to book the cost on; None for no ledger.
+        dataset: Name of the data set in the ledger.
+        unit: What one record stands for, in the words of the certificate.
+        unit_column: Column of the data that says whose record each one is, such as a patient's number. The guarantee is
+            then for all records of one unit together. It is not in the schema, and is not copied.
+        contributions: With `unit_column`, how many records of a unit are used at most: the first ones in the data. The
+            noise grows in proportion.
+        engine: Where sums run: threads of this machine, or the machines of a cluster (`RayEngine`).
+        show_values: Whether errors may quote private values.
+        progress: Called with the number of records summed so far; for the operator only.
+        on_error: What is done with an image that cannot be used: "refuse" the run, or "skip" the image, which `skipped`
+            counts for the operator.
+        discovery: Certificate of the discovery that the schema was bought with, if it was: the certificate of what is
+            released names it, and states what both cost together.
+
+    Raises:
+        UserError: if any of these is unusable.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> from noisegate import Gate, Schema
+        >>> from noisegate.features.feature_map import Counts
+        >>> from noisegate.privacy.plan import Plan, Query
+        >>> from noisegate.schema import Boolean
+        >>> schema = Schema([Boolean(name="ill")], label="ill")
+        >>> gate = Gate(pa.table({"ill": [True, False, True]}), schema=schema, epsilon=1.0)
+        >>> plan = Plan(queries=(Query.of("counts", Counts(), columns=2, share=1.0),)).calibrate(gate.budget)
+        >>> release = gate.sum(plan, method="counts", public={})
+        >>> release.values["counts"].shape, round(release.certificate.check(), 6)
+        ((1, 2), 1.0)
+    """
+
+    counted = True
+    """Whether this process counts runs without a ledger, and warns (`noisegate.gate.unbooked`)."""
+
+    def __init__(
+        self,
+        data: Any,
+        *,
+        schema: Schema | LinkedSchema,
+        epsilon: float,
+        delta: float = 1e-5,
+        adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
+        records: int | None = None,
+        ledger: Ledger | str | Path | None = None,
+        dataset: str | None = None,
+        unit: str = RECORD,
+        unit_column: str | None = None,
+        contributions: int | None = None,
+        engine: Engine | None = None,
+        show_values: bool = False,
+        progress: Progress | None = None,
+        on_error: str = "refuse",
+        discovery: Certificate | None = None,
+    ) -> None:
+        whose: dict[str, Any] = {"unit": unit, "unit_column": unit_column, "contributions": contributions}
+        self.budget = asked_budget(
+            schema, epsilon, delta, adjacency, records=records, on_error=on_error, discovery=discovery, **whose
+        )
+        self.schema: Any = schema.usable()
+        self._ledger, self._dataset = ledger_of(ledger, dataset), dataset
+        self.records = records
+        units = None
+        if unit_column and contributions:
+            units = UnitLimit(column=unit_column.strip(), contributions=contributions)
+        self._source: Any = open_records(
+            data, schema, show_values=show_values, progress=progress, units=units, on_error=on_error
+        )
+        # Linked tables are told from others by the one that holds the units.
+        self._data = linked_parts(data, schema)[schema.root.name] if isinstance(schema, LinkedSchema) else data
+        self._engine = engine or LocalEngine()
+        self._progress = progress
+        self._single_use_lock = threading.Lock()
+        self._discovery = discovery
+        if discovery is not None and isinstance(schema, Schema):
+            check_fits(discovery, schema)
+        self._source.check()
+
+    @property
+    def skipped(self) -> int:
+        """How many images the latest pass over the records left out; private, for the operator only."""
+        return int(getattr(self._source, "skipped", 0))
+
+    @property
+    def about(self) -> int | None:
+        """About how many records there are, where files tell; private, for the operator only."""
+        return self._source.about() if isinstance(self._source, Source) else None
+
+    def check_apart(self, public: Any) -> None:
+        """Checks that a public data set, which will be handed out as it is, holds no file of the private one.
+
+        Nothing is spent by it. What is compared is whole files: see `noisegate.data.same_files`.
+
+        Raises:
+            DataError: if they share a file, or are the same table.
+        """
+        check_apart(self._data, public)
+
+    def open(
+        self, plan: CalibratedPlan, *, method: str, public: Mapping[str, Any], masking: Masking | None = None
+    ) -> SumSession:
+        """Returns a session that answers `plan` in rounds; nothing is read or spent before its first question.
+
+        With `masking` its answers are masked shares of sums that several silos take together.
+
+        Raises:
+            OptionError: if the plan is not calibrated for this gate's budget.
+        """
+        access = self._access(plan, CalibratedPlan, method, public)
+        # Which questions are chosen after earlier answers: of those the certificate states the largest size.
+        adaptive = [release.query.name for release in plan.releases if release.query.adaptive]
+        access = replace(access, public={**access.public, "adaptive": adaptive}) if adaptive else access
+        return SumSession(access) if masking is None else ShareSession(access, masking)
+
+    def sum(
+        self,
+        plan: CalibratedPlan,
+        maps: Mapping[str, FeatureMap] | None = None,
+        *,
+        method: str,
+        public: Mapping[str, Any],
+    ) -> Release:
+        """Answers every question of `plan` in one pass over the records: a session of one round.
+
+        The cost is reserved before the first record is read. If reading fails, nothing has left the gate and the
+        reservation is voided; once noise is drawn it can only be committed.
+
+        Args:
+            plan: Questions with their noise, within this gate's budget.
+            maps: For each question, the map from a record to its vector; None for those that the plan carries.
+            method: Name of the method, for the certificate.
+            public: What the method took as public, for the certificate.
+
+        Raises:
+            UserError: if plan and maps do not fit, or the data does not fit the schema.
+            BudgetRefusedError: if the ledger refuses.
+        """
+        with self.open(plan, method=method, public=public) as session:
+            maps = plan.maps if maps is None else maps
+            if set(session.open_questions) != set(maps):
+                raise OptionError(f"feature maps {sorted(maps)} do not match the plan's questions.")
+            session.ask(maps)
+        return session.release()
+
+    def gradients(
+        self,
+        plan: CalibratedStepPlan,
+        loss: RecordLoss | FactoredLoss,
+        *,
+        method: str,
+        public: Mapping[str, Any],
+        journal: Path | None = None,
+        device: str = "cpu",
+        microbatch: int | None = None,
+        represent: FeatureMap | None = None,
+        physical_batch: int | None = None,
+    ) -> GradientSession:
+        """Returns a session that hands out noisy sums of gradients; nothing is read or spent before its first step.
+
+        Args:
+            plan: Steps, and maybe questions, with their noise, within this gate's budget.
+            loss: The loss of one record; a `FactoredLoss` if the plan is factored.
+            method: Name of the method, for the certificate.
+            public: What the method took as public, for the certificate.
+            journal: File that counts the steps begun, so that an interrupted run can be resumed by giving it again.
+            device: Where torch computes gradients.
+            microbatch: Records whose gradients are computed at once; None for what fits into memory.
+            represent: A public map, such as a frozen network, whose vector takes the place of a record's numeric
+                columns: computed once, on reading, in blocks of one fixed shape as for sums, and kept in memory. The
+                loss then sees (map.dim,) numbers. None to leave records as they are.
+            physical_batch: Old name of `microbatch`.
+
+        Raises:
+            OptionError: if plan, loss or journal do not fit.
+        """
+        if physical_batch is not None:
+            warnings.warn("physical_batch is now called microbatch.", DeprecationWarning, stacklevel=2)
+            microbatch = physical_batch if microbatch is None else microbatch
+        access = self._access(plan, CalibratedStepPlan, method, public, of=GradientPlan, device=device)
+        options: dict[str, Any] = {"device": device, "microbatch": microbatch, "represent": represent}
+        return GradientSession(access, loss, journal=journal, **options)
+
+    def batch(
+        self,
+        plan: CalibratedStepPlan,
+        vector: SampleVector,
+        *,
+        method: str,
+        public: Mapping[str, Any],
+        journal: Path | None = None,
+    ) -> BatchSession:
+        """Returns a session that hands out one noisy vector of a whole sample a step, from any function of it.
+
+        Args:
+            plan: A calibrated `BatchPlan`, within this gate's budget.
+            vector: Of public parameters and the numeric and coded columns of a sample: arrays of the planned shapes.
+            method: As for `gradients`.
+            public: As for `gradients`.
+            journal: As for `gradients`.
+
+        Raises:
+            OptionError: if plan or journal do not fit.
+        """
+        access = self._access(plan, CalibratedStepPlan, method, public, of=BatchPlan)
+        return BatchSession(access, vector, journal=journal)
+
+    def shards(
+        self,
+        plan: CalibratedStepPlan,
+        teacher: Teacher,
+        *,
+        method: str,
+        public: Mapping[str, Any],
+        device: str = "cpu",
+    ) -> ShardSession:
+        """Returns a session that hands out noisy sums of one vector of each disjoint shard, from a state of its own.
+
+        It cannot be resumed: who is in which shard, and what the shards have learnt, is private and kept in memory.
+
+        Args:
+            plan: A calibrated `ShardPlan`, within this gate's budget.
+            teacher: What a shard learns and answers: arrays of the planned shapes.
+            method: As for `gradients`.
+            public: As for `gradients`.
+            device: Where torch computes.
+
+        Raises:
+            OptionError: if the plan does not fit.
+        """
+        access = self._access(plan, CalibratedStepPlan, method, public, of=ShardPlan)
+        return ShardSession(access, teacher, device=device)
+
+    def marginals(
+        self, plan: MarginalPlan, bins: Sequence[NumericBins], *, method: str, public: Mapping[str, Any]
+    ) -> Release:
+        """Answers a plan of marginals that OpenDP chooses on the way; holds all records in memory.
+
+        Args:
+            plan: What OpenDP may spend, within this gate's budget.
+            bins: Cells of the numeric columns of the schema.
+            method: As for `sum`.
+            public: As for `sum`.
+
+        Raises:
+            UserError: if the plan does not fit, the data does not fit the schema, or OpenDP's extra is not installed.
+            BudgetRefusedError: if the ledger refuses.
+        """
+        from noisegate.gate.queries.marginals import MarginalSession
+
+        return MarginalSession(self._access(plan, MarginalPlan, method, public), bins).release()
+
+    def _access(
+        self,
+        plan: Any,
+        kind: type[Any],
+        method: str,
+        public: Mapping[str, Any],
+        of: type[StepPlan] | None = None,
+        device: str = "cpu",
+    ) -> Access:
+        """Returns what one query is granted; refuses a plan of another kind, or calibrated for another budget."""
+        check_plan(plan, kind, of, self.budget)
+        if self._source.in_parts and not (kind is CalibratedPlan and self._engine.in_parts):
+            raise OptionError(
+                "linked tables are summed by questions about counts of cells and nothing else; take method='linked', "
+                "and an engine of this library."
+            )
+        self._engine.check(self._source, sums=kind is CalibratedPlan or of is GradientPlan, device=device)
+        unbooked = Unbooked(plan, self._data) if self._ledger is None and self.counted else None
+        # Files may be private to whoever starts the run: their records are not compared, where they lie is.
+        self._source.witness = None if unbooked is None or isinstance(self._data, str | Path) else unbooked.see
+        # What the schema cost, if it was bought.
+        cost = {} if self._discovery is None else {KEY: stated(self._discovery, self.budget, plan.events)}
+        return Access(
+            plan=plan,
+            source=self._source,
+            records=self.records,
+            method=method,
+            public={"schema": self.schema.to_json(), "records": self.records, **public, **cost},
+            reservation=Reservation(self._ledger, self._dataset),
+            single_use_lock=self._single_use_lock,
+            engine=self._engine,
+            progress=self._progress,
+            unbooked=unbooked,
+        )

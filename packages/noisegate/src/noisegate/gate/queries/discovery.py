@@ -1,0 +1,303 @@
+"""The door for questions that come before there is a schema: what bounds and levels do the columns have?
+
+Like `Gate`, it reserves the whole cost before the first record is read, counts in integers, adds noise once, and lets
+nothing else out. Public are the names and kinds of the columns, which the user states; kinds guessed from values would
+leak. Numeric columns are looked at twice: along powers of two (or decades), then inside the bounds that were found.
+Levels of text leave only if their noisy count reaches a threshold (docs/guarantees.md, G-15).
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from noisegate.data.tables.raw import RawTable
+from noisegate.errors import OptionError
+from noisegate.gate.asked import check_public_records
+from noisegate.gate.queries.bounds import Counts, Occupied, bounds, occupied, second_look, threshold
+from noisegate.gate.queries.exact_counts import FINE, BinEdges, ExactCounts, HashPartition, bin_edges, read_counts
+from noisegate.gate.queries.findings import (
+    Finding,
+    between,
+    beyond,
+    from_bounds,
+    from_levels,
+    schema_text,
+    unseen_bounds,
+)
+from noisegate.gate.session import Access, Reservation, Session, ledger_of
+from noisegate.gate.sums import Progress
+from noisegate.gate.unbooked import Unbooked
+from noisegate.ledger.ledger import Ledger
+from noisegate.privacy.certificate import Certificate
+from noisegate.privacy.discovery_plan import RECORD, plan_discovery
+from noisegate.privacy.events import Adjacency, GaussianEvent, ThresholdedGaussianEvent
+from noisegate.privacy.plan import Budget
+from noisegate.privacy.schema_certificate import SCHEMA_HASH, schema_hash
+from noisegate.schema import Schema
+from noisegate.schema.files import DISCOVERED
+
+METHOD = "schema discovery"
+ASSUMED_RECORDS = 1000
+"""How many records a table is taken to have at least where nobody says."""
+
+# What one bin, or one level, needs to be seen may be this part of all records: see benchmarks/discovery.
+_PART_OF_BIN, _PART_OF_LEVEL = 1 / 6, 1 / 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Discovery:
+    """A schema that was bought, and what it cost."""
+
+    toml: str
+    """The schema file, with a note on each column that was discovered. It may be published."""
+    certificate: Certificate
+    """What was asked, with what noise; its hash is of `toml`."""
+    doubts: Mapping[str, str] = field(default_factory=dict)
+    """By column, what is to be looked at before it is used; the file says it too."""
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """By column that was discovered, what the file says of it: what was merged, and how many records lack a value."""
+
+    @property
+    def schema(self) -> Schema:
+        """The schema in the file; a `SchemaError` if no column could be described, which the file explains."""
+        return Schema.loads(self.toml, origin="the discovered schema")
+
+
+class SchemaGate(Session):
+    """Private records behind, a budget in front, and no schema yet.
+
+    All that is not named here is as for `Gate`.
+
+    Args:
+        kinds: Kind of each column by name: public knowledge. Parquet files suggest kinds by their types.
+        columns: File of public facts, TOML: a schema in which bounds or levels may be left out.
+        label: Column to be predicted from the others; every record has it, unless ``columns`` says ``missing = true``.
+        records: The number of records where it is public: required for "replace-one", and checked; for "add-remove" a
+            public estimate, which tells whether the noise would leave anything to be seen.
+        progress: Called with the number of records read so far, for the operator only, until the first noise is drawn:
+            by raising it stops a run that has cost nothing yet.
+
+    Attributes:
+        plan: What will be asked, with its noise; nothing was read or spent so far.
+        dataset: Name of the data set in the ledger, or None.
+
+    Raises:
+        UserError: if any of these is unusable, or a column has no kind.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        *,
+        epsilon: float,
+        delta: float = 1e-5,
+        kinds: Mapping[str, str] | None = None,
+        columns: str | Path | None = None,
+        label: str | None = None,
+        adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
+        records: int | None = None,
+        unit: str = "record",
+        ledger: Ledger | str | Path | None = None,
+        dataset: str | None = None,
+        show_values: bool = False,
+        progress: Progress | None = None,
+    ) -> None:
+        budget = Budget(epsilon=epsilon, delta=delta, adjacency=Adjacency.parse(adjacency), unit=unit)
+        check_public_records(records, budget.adjacency)
+        self._table = RawTable(data, show_values=show_values)
+        self._partial = self._table.described(kinds or {}, None if columns is None else Path(columns), label)
+        self._numeric = {gap.name: gap for gap in self._partial.gaps if gap.numeric}
+        self._texts = {gap.name: gap for gap in self._partial.gaps if not gap.numeric}
+        self._edges = {name: bin_edges(gap.kind) for name, gap in self._numeric.items()}
+        self._records = records
+        self.dataset = dataset
+        plan = plan_discovery(
+            budget,
+            # One more bin counts the records without a value.
+            magnitudes=[edges.size + 1 for edges in self._edges.values()],
+            cells=FINE,
+            texts=len(self._texts),
+        )
+        access = Access(
+            plan=plan,
+            source=self._table,
+            records=records,
+            method=METHOD,
+            public={**self._partial.to_json(), "records": records},
+            reservation=Reservation(ledger_of(ledger, dataset), dataset),
+            single_use_lock=threading.Lock(),
+            progress=progress,
+            unbooked=Unbooked(plan, data) if dataset is None else None,
+        )
+        super().__init__(access)
+        self._check_noise(epsilon)
+
+    def _check_noise(self, epsilon: float) -> None:
+        """Refuses a plan whose noise would hide too much, from public facts alone."""
+        records, least, part = self._records or ASSUMED_RECORDS, self.plan.threshold_records or 0.0, _PART_OF_LEVEL
+        if self.plan.magnitudes is not None:
+            bins = max(edges.size for edges in self._edges.values())
+            seen = threshold(self.plan.magnitudes.noise_std / RECORD, bins)
+            least, part = max((least, part), (seen, _PART_OF_BIN), key=lambda one: one[0] / one[1])
+        if least <= part * records:
+            return
+        what = "a level" if part == _PART_OF_LEVEL else "a part of the values of one magnitude"
+        there_are = (
+            f"records={self._records}" if self._records else f"without records=, {ASSUMED_RECORDS:,} are assumed"
+        )
+        raise OptionError(
+            f"epsilon={epsilon:g}: every count gets noise of about ±{2 * self.plan.noise_records:,.0f} records, so "
+            f"{what} is seen only where some {least:,.0f} records have it; that should be 1 in {1 / part:.0f} of them, "
+            f"and {there_are}. Nothing was spent. It takes about {least / part:,.0f} records; or a larger epsilon, of "
+            f"about {_round_up(epsilon * least / part / records)}; or fewer columns than these "
+            f"{len(self._numeric) + len(self._texts)} (kind 'ignore', or bounds and levels that are publicly known); "
+            "or a public estimate of the number of records, if there are more."
+        )
+
+    def discover(self) -> Discovery:
+        """Asks everything, once: reserves the cost, reads the records in two passes or more, and adds the noise.
+
+        Raises:
+            DataError: if the data cannot be read, has no records, or a cell is not of its kind; nothing is spent then.
+            BudgetRefusedError: if the ledger refuses.
+        """
+        with self._asking():
+            first = self._read(self._edges, dict.fromkeys(self._texts, HashPartition()), self._access.progress)
+            self._confirm()
+            findings = self._bounds(first) | self._levels(first)
+            text = schema_text(self._partial, findings, self._headline())
+        doubts = {name: found.doubt for name, found in findings.items() if found.doubt}
+        notes = {name: found.note for name, found in findings.items()}
+        certificate = self._certify({SCHEMA_HASH: schema_hash(text.encode())})
+        return Discovery(toml=text, certificate=certificate, doubts=doubts, notes=notes)
+
+    def _bounds(self, first: ExactCounts) -> dict[str, Finding]:
+        """Returns what the numeric columns hold, after the second histogram."""
+        if self.plan.magnitudes is None or self.plan.cells is None:
+            return {}
+        std = self.plan.magnitudes.noise_std / RECORD
+        exact = {name: np.append(first.bins[name], first.missing[name]) for name in self._numeric}
+        noisy = self._counts(exact, self.plan.magnitudes)
+        seen: dict[str, Occupied] = {}
+        for name, coarse in self._edges.items():
+            found = occupied(noisy[name][:-1], std, coarse.zero)
+            if found is not None:
+                seen[name] = found
+        finer = {name: second_look(self._edges[name], found, noisy[name][:-1], std) for name, found in seen.items()}
+        second = self._read(finer, {}).bins if finer else {}
+        exact = {name: np.zeros(FINE, dtype=np.int64) for name in self._numeric}
+        for name, counts in second.items():
+            exact[name][: len(counts)] = counts
+        cells, findings = self._counts(exact, self.plan.cells), dict[str, Finding]()
+        for name, gap in self._numeric.items():
+            first_counts, missing = noisy[name][:-1], float(noisy[name][-1])
+            if name not in seen:
+                findings[name] = unseen_bounds(gap)
+                continue
+            coarse, fine = self._edges[name], finer[name]
+            inside = cells[name][: fine.size]
+            ends = bounds(coarse, seen[name], first_counts, fine, inside, std)
+            doubt = beyond(coarse, seen[name], first_counts, inside, std) or between(gap.kind, coarse, seen[name])
+            findings[name] = from_bounds(gap, ends, missing, std, doubt=doubt)
+        return findings
+
+    def _levels(self, first: ExactCounts) -> dict[str, Finding]:
+        """Returns what the columns of text hold; reads on while there are levels that no pass has counted."""
+        event = self.plan.levels
+        if event is None:
+            return {}
+        found: dict[str, dict[str, float]] = {name: {} for name in self._texts}
+        missing: dict[str, float] = {}
+        # A record without a value has no level, so to lack one is a key like others, and costs no more.
+        for name in self._texts:
+            absent = np.array([first.missing[name]] if first.missing[name] else [], dtype=np.int64)
+            for _, count in zip(*self._above(absent, event), strict=True):
+                missing[name] = float(count)
+        counted = first
+        waiting: dict[str, list[HashPartition]] = {name: [] for name in self._texts}
+        while True:
+            for name, counter in counted.levels.items():
+                names, counts = counter.counts()
+                for place, count in zip(*self._above(counts, event), strict=True):
+                    found[name][names[place]] = float(count)
+                waiting[name] += counter.deferred
+            partitions = {name: left.pop() for name, left in waiting.items() if left}
+            if not partitions:
+                break
+            counted = self._read({}, partitions)
+        least, tokens = event.threshold / RECORD, self._partial.missing_values
+        return {
+            name: from_levels(gap, found[name], missing.get(name), least, tokens, self._records)
+            for name, gap in self._texts.items()
+        }
+
+    def _read(
+        self,
+        edges: Mapping[str, BinEdges],
+        partitions: Mapping[str, HashPartition],
+        progress: Progress | None = None,
+    ) -> ExactCounts:
+        counted = read_counts(self._table, self._partial, edges, partitions, progress)
+        self._check_records(counted.records)
+        return counted
+
+    def _counts(self, exact: Mapping[str, npt.NDArray[np.int64]], event: GaussianEvent) -> dict[str, Counts]:
+        """Returns the counts with noise, in records; all columns are one vector."""
+        together = np.concatenate(list(exact.values()))
+        if together.size != event.coordinates:
+            raise OptionError(f"event {event.name!r}: {together.size} counts were planned as {event.coordinates}.")
+        noisy = self._noisy(together * RECORD, event) / RECORD
+        return dict(zip(exact, np.split(noisy, np.cumsum([len(part) for part in exact.values()])[:-1]), strict=True))
+
+    def _above(
+        self, counts: npt.NDArray[np.int64], event: ThresholdedGaussianEvent
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        """Returns the places of the counts that pass, and these counts with their noise, in records."""
+        places, noisy = self._noisy_above(counts * RECORD, event)
+        return places, noisy / RECORD
+
+    def _headline(self) -> str:
+        budget = self.plan.budget
+        return (
+            f"{DISCOVERED}({budget.epsilon:g}, {budget.delta:g})-differential privacy, {budget.adjacency.value}, "
+            f"unit: {budget.unit}.\nNames and kinds of the columns were taken as public. Bounds and levels were bought "
+            f"with noise of ±{2 * self.plan.noise_records:.0f} records on each count.\nWhat is publicly known may be "
+            "corrected here. Never correct it by looking at the private records."
+        )
+
+
+def _round_up(number: float) -> str:
+    """Returns a number in two digits, rounded up."""
+    unit = 10.0 ** (math.floor(math.log10(number)) - 1)
+    return f"{math.ceil(number / unit) * unit:.3g}"
+
+
+def discover_schema(data: Any, *, epsilon: float, **options: Any) -> Discovery:
+    """Returns a schema of a private table, bought with a part of its privacy budget.
+
+    Args:
+        data: A path, or a table in memory, as for `synthesize`.
+        epsilon: ε of the guarantee; 0.1 suits some ten thousand records.
+        options: As for `SchemaGate`, most of all ``kinds={"age": "integer", ...}``, ``ledger`` and ``dataset``.
+
+    Raises:
+        UserError: if anything given is unusable; nothing is spent.
+        BudgetRefusedError: if the ledger refuses.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> from noisegate import discover_schema
+        >>> table = pa.table({"age": list(range(20, 70)) * 40})
+        >>> found = discover_schema(table, epsilon=5.0, kinds={"age": "integer"})
+        >>> [column.name for column in found.schema.columns], found.certificate.epsilon
+        (['age'], 5.0)
+    """
+    return SchemaGate(data, epsilon=epsilon, **options).discover()

@@ -1,0 +1,1 @@
+"""Tables that are linked by keys: their schemas, readers, method and model."""

@@ -1,0 +1,159 @@
+"""A link of two tables as one table of transitions, which an ordinary schema describes.
+
+A parent with K children v1 ... vK, in their order, has K rows: v1, which none stands before, v2 after v1, and so on to
+vK; one without children has one row, without a child. A row says the columns of the parent, K, which step it is, the
+columns of the child before, those of the child itself, and how much later it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+from noisegate.linked.table_schema import LinkedTable
+from noisegate.schema.columns import Categorical, Column, Integer, NumericColumn
+from noisegate.schema.constraints import Comparison, Constraint, Impossible
+from noisegate.schema.ordering import first_column, gap_column
+from noisegate.schema.schema import Schema
+
+Step: TypeAlias = Literal["first", "next", "none"]
+STEPS: tuple[Step, ...] = ("first", "next", "none")
+"""Levels of the column of steps: the first child, one after another, and none, of a parent without children."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """Two linked tables, and the tables in which their records stand side by side.
+
+    Attributes:
+        parent: the table of the parents.
+        child: the table of the children.
+        constraints: rules between the columns of the two, with names such as ``visits.day``.
+
+    Examples:
+        >>> from noisegate.schema import Boolean, Integer, Schema
+        >>> from noisegate.linked.schema import LinkedSchema, LinkedTable
+        >>> people = LinkedTable(name="people", key="id", schema=Schema([Boolean(name="ill")]))
+        >>> pain = Schema([Integer(name="pain", lower=0, upper=10)])
+        >>> visits = LinkedTable(name="visits", schema=pain, parent="people", most=9)
+        >>> print(*LinkedSchema((people, visits)).links[0].schema.names)
+        people.ill visits.number visits.step visits.previous.pain visits.pain
+    """
+
+    parent: LinkedTable
+    child: LinkedTable
+    constraints: tuple[Constraint, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of the child's table: each has one parent."""
+        return self.child.name
+
+    @property
+    def order(self) -> NumericColumn | None:
+        """The column that puts the children in order."""
+        column = None if self.child.order is None else self.child.schema.column(self.child.order)
+        return column if column is not None and column.numeric else None
+
+    @property
+    def since(self) -> NumericColumn | None:
+        """The column of the parent that the first child's distance is counted from."""
+        column = None if self.child.since is None else self.parent.schema.column(self.child.since)
+        return column if column is not None and column.numeric else None
+
+    @cached_property
+    def parent_columns(self) -> tuple[Column, ...]:
+        """The columns of the parent, as in `schema`."""
+        return tuple(replace(column, name=f"{self.parent.name}.{column.name}") for column in self.parent.schema.columns)
+
+    @cached_property
+    def child_columns(self) -> tuple[Column, ...]:
+        """The columns of the child as in `schema`, which may all be missing; without the one that orders them."""
+        return tuple(
+            replace(column, name=f"{self.child.name}.{column.name}", missing=True) for column in self._described
+        )
+
+    @cached_property
+    def previous_columns(self) -> tuple[Column, ...]:
+        """The columns of the child before as in `schema`, in the order of `child_columns`."""
+        return tuple(
+            replace(column, name=self._free(f"previous.{column.name}"), missing=True) for column in self._described
+        )
+
+    @property
+    def number(self) -> str:
+        """The column of the number of children."""
+        return self._free("number")
+
+    @property
+    def step(self) -> str:
+        """The column of the step, whose levels are `STEPS`."""
+        return self._free("step")
+
+    @property
+    def first(self) -> str | None:
+        """The column of the first child's distance from its origin; None for children without an order."""
+        return None if self.order is None else self._free("first")
+
+    @property
+    def gap(self) -> str | None:
+        """The column of the gap to the child before; None for children without an order."""
+        return None if self.order is None else self._free("gap")
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The schema of the rows: parent, number, step, first, gap, child before, child.
+
+        What a row does not have is missing: the child before in the steps "first" and "none", the child in "none", the
+        first distance but in "first", and the gap but in "next".
+        """
+        columns: list[Column] = [
+            *self.parent_columns,
+            Integer(name=self.number, lower=0, upper=self.child.most or 1),
+            Categorical(name=self.step, levels=STEPS),
+        ]
+        if self.order is not None and self.first is not None and self.gap is not None:
+            columns.append(first_column(self.order, self.first))
+            columns.append(gap_column(self.order, self.gap, self.child.longest_gap))
+        return Schema([*columns, *self.previous_columns, *self.child_columns], missing_values=())
+
+    @cached_property
+    def records(self) -> Schema:
+        """The schema of a child beside its parent, with all rules that bind the two or the child alone.
+
+        Its columns are those of the parent's schema and then the child's, with names such as ``visits.day``.
+        """
+        columns = qualified(self.parent), qualified(self.child)
+        own = (_renamed(rule, self.child.name) for rule in self.child.schema.constraints)
+        tokens = {*self.parent.schema.missing_values, *self.child.schema.missing_values}
+        levels = {str(level) for column in (*columns[0], *columns[1]) for level in getattr(column, "levels", ())}
+        return Schema(
+            (*columns[0], *columns[1]),
+            missing_values=tuple(sorted(tokens - levels)),
+            constraints=(*own, *self.constraints),
+        )
+
+    @property
+    def _described(self) -> Iterable[Column]:
+        """The columns of the child that are modelled as they stand."""
+        return (column for column in self.child.schema.columns if column.name != self.child.order)
+
+    def _free(self, name: str) -> str:
+        """Returns a name for a column that is made here, which none of the child's columns has."""
+        while name in self.child.schema.names:
+            name += "_"
+        return f"{self.child.name}.{name}"
+
+
+def qualified(table: LinkedTable) -> tuple[Column, ...]:
+    """Returns the columns of a table with names such as ``visits.day``."""
+    return tuple(replace(column, name=f"{table.name}.{column.name}") for column in table.schema.columns)
+
+
+def _renamed(rule: Constraint, table: str) -> Constraint:
+    """Returns a rule of one table with names such as ``visits.day``."""
+    if isinstance(rule, Comparison):
+        return replace(rule, left=f"{table}.{rule.left}", right=f"{table}.{rule.right}")
+    return Impossible(values={f"{table}.{name}": value for name, value in rule.values.items()})

@@ -1,0 +1,150 @@
+"""Linked tables, such as patients and their visits: noisy counts of how children follow each other, once for each link.
+
+A link is one table of transitions (`noisegate.linked.links`), of which cells of pairs of columns are counted as in the
+pairwise method. What a unit adds is the mean over its rows: the bound of one record, however many children there are.
+A mixture of products is fitted to the counts, and a chain, which makes children one after the other, to the mixture.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, Any
+
+from noisegate.devices import check_device
+from noisegate.errors import OptionError
+from noisegate.linked.design import LinkAnswers, LinkDesign
+from noisegate.linked.schema import LinkedSchema
+from noisegate.methods.method import Method
+from noisegate.methods.registry import register
+from noisegate.privacy.plan import Budget, CalibratedPlan, Plan
+from noisegate.privacy.release import Release
+from noisegate.settings import Options, Seed, TwoOrMore, settings
+from noisegate.tables.design import COUNTS
+from noisegate.tables.forecast import Forecast, forecast_of
+from noisegate.tables.mixture_settings import MixtureSettings
+from noisegate.tables.released import Answered
+from noisegate.tables.verdicts import verdict_of_fit
+
+if TYPE_CHECKING:
+    from noisegate.features.binning import NumericBins
+    from noisegate.gate.gate import Gate
+    from noisegate.linked.fit import LinkedFit
+    from noisegate.linked.links import Link
+    from noisegate.linked.model import LinkedModel
+    from noisegate.tables.released import Table
+
+DESIGN = 1
+"""Version of the rules by which cells and tables follow from settings and released histograms."""
+_CELLS, _MORE_CELLS, _PLENTY = 12, 16, 3.0
+# What a chain misses without any noise, as noise on a single column, seen on simulated clinics.
+_CHAINED = 0.007
+
+
+@register("linked")
+@settings
+class Linked(Method):
+    """Settings of the method for linked tables; none of them depends on private data.
+
+    Examples:
+        >>> from noisegate import Budget
+        >>> from noisegate.linked.method import Linked
+        >>> from noisegate.schema import Boolean, Integer, Schema
+        >>> from noisegate.linked.schema import LinkedSchema, LinkedTable
+        >>> people = LinkedTable(name="people", key="id", schema=Schema([Boolean(name="ill")]))
+        >>> pain = Schema([Integer(name="pain", lower=0, upper=10)])
+        >>> schema = LinkedSchema([people, LinkedTable(name="visits", schema=pain, parent="people", most=9)])
+        >>> plan = Linked().plan(schema, Budget(epsilon=1.0))
+        >>> [event.name for event in plan.events]
+        ['visits.number', 'visits.counts', 'visits.one-way', 'visits.pairs']
+    """
+
+    seeded_fit, fit_class = True, MixtureSettings
+
+    cells: TwoOrMore | None = None
+    """Cells of a numeric column, about; None for a number that follows from ε."""
+    fit_options: Options = field(default_factory=dict)
+    """Changes to `noisegate.tables.mixture_settings.MixtureSettings`; they cannot change the privacy."""
+    seed: Seed = 0
+    """Of the public randomness: the fit's first components and chains. Never of the private noise."""
+
+    def designs(self, schema: LinkedSchema, epsilon: float) -> tuple[LinkDesign, ...]:
+        """Returns what is asked about each link at a given ε, parents first."""
+        if not isinstance(schema, LinkedSchema):
+            raise OptionError(
+                "method='linked': the schema describes one table; give one of linked tables, or take method='auto'."
+            )
+        cells = self.cells or (_CELLS if epsilon < _PLENTY else _MORE_CELLS)
+        root, first = schema.root.name, schema.links[0].name
+        return tuple(
+            LinkDesign(link=link, founding=link.parent.name == root and link.name == first, cells=cells)
+            for link in schema.links
+        )
+
+    def public_facts(self, schema: Any) -> dict[str, Any]:
+        """Returns what is taken as public, for the certificate: the settings, and the version of the rules."""
+        return {**super().public_facts(schema), "design": DESIGN}
+
+    def plan(self, schema: Any, budget: Budget) -> CalibratedPlan:
+        """Returns the calibrated plan, with the designs in it. Reads no data."""
+        designs = self.designs(schema, budget.epsilon)
+        queries = tuple(query for design in designs for query in design.queries(1 / len(designs)))
+        return Plan(queries=queries, design=designs).calibrate(budget)
+
+    def forecast(self, schema: Any, budget: Budget, records: float) -> Forecast:
+        """Returns how far the first table and its children are expected to be from real ones, for so many units."""
+        plan = self.plan(schema, budget)
+        stds = {release.query.name: release.noise_std_natural for release in plan.releases}
+        return self._forecast(plan.design[0], LinkAnswers(values={}, noise_std=stds), records)
+
+    def forecast_of(self, release: Release, fitting: LinkedFit, records: float) -> Forecast:
+        """Returns the same of a release and its fit; nothing is calibrated or designed again."""
+        return self._forecast(fitting.links[0].design, release, records)
+
+    def _forecast(self, design: LinkDesign, found: Answered, records: float) -> Forecast:
+        expected = forecast_of(design.tables, design.answers(found), records)
+        return replace(expected, noise=expected.noise + _CHAINED)
+
+    def query(self, gate: Gate, plan: CalibratedPlan | None = None) -> Release:
+        """Returns the release: two passes over the rows of each link, the only times that they are used."""
+        plan = plan or self.plan(gate.schema, gate.budget)
+        stds = {release.query.name: release.noise_std_natural for release in plan.releases}
+        with gate.open(plan, method=self.name, public=self.public_facts(gate.schema)) as session:
+            for design in plan.design:
+                found = session.ask(design.first(), link=design.link.name)
+                answers = design.answers(LinkAnswers(values=found, noise_std=stds))
+                session.ask(design.final(answers), link=design.link.name)
+        return session.release()
+
+    def released_link(self, release: Release, link: Link) -> tuple[tuple[NumericBins, ...], list[Table]]:
+        """Returns the cells of numeric columns of a link's transitions, and all tables of its last round."""
+        schema: Any = release.stated_schema
+        designs = self.designs(schema, release.certificate.epsilon)
+        design = next(one for one in designs if one.link.name == link.name)
+        return design.tables.read(design.answers(release))
+
+    def check_fit(self, device: str) -> None:
+        """Finds what would stop the fit, before any budget is spent; needs no torch for "auto" and "cpu"."""
+        check_device(device, f"the fit of {self.name}")
+        self.fit_settings()
+
+    def fitting(self, release: Release, *, device: str = "auto", plan: Any = None) -> LinkedFit:
+        """Returns the fit of a release, ready to run, to save and to restore; it computes on the CPU, on any device."""
+        from noisegate.linked.fit import LinkedFit
+
+        check_device(device, f"the fit of {self.name}")
+        schema: Any = release.stated_schema
+        designs = plan.design if plan else self.designs(schema, release.certificate.epsilon)
+        return LinkedFit(designs, release, self.fit_settings(), seed=self.seed)
+
+    def synthesizer(self, release: Release, fitting: LinkedFit) -> Any:
+        """Returns the model of linked tables that a fit has reached."""
+        from noisegate.linked.model import LinkedModel
+        from noisegate.models.fit_summary import FitSummary
+
+        first = fitting.links[0].design.answers(release)
+        units = max(float(first.values[COUNTS].sum()), first.noise_std[COUNTS])
+        notes = {"warning": fitting.warning} if fitting.warning else {}
+        ended: dict[str, Any] = {"step": fitting.step, "steps": fitting.steps, "discrepancy": fitting.discrepancy}
+        summary = FitSummary(**ended, notes=notes, verdict=verdict_of_fit(self, release, fitting, records=units))
+        made: LinkedModel = LinkedModel(release=release, links=fitting.model(), summary=summary)
+        return made

@@ -1,0 +1,313 @@
+"""Private records of linked tables, from files or memory, in any order: read once, then handed on link by link."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from copy import copy
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.types as pt
+
+from noisegate.data.headers import check_alike, check_header
+from noisegate.data.stores import absolute
+from noisegate.data.tables.origins import Origin, files_of, open_origins
+from noisegate.data.tables.parts import Stamp, stamp
+from noisegate.data.tables.tables import told
+from noisegate.data.units import check_unit_column, named
+from noisegate.errors import DataError, choices
+from noisegate.linked.families import Families, Transitions, Unmatched, families, transitions
+from noisegate.linked.links import Link
+from noisegate.linked.schema import LinkedSchema, LinkedTable
+from noisegate.linked.spill import HELD_BYTES, Records, Spill, spilled_parts
+from noisegate.records import WHOLE
+from noisegate.schema.encode import Mask, encode
+from noisegate.schema.problems import Problem
+
+__all__ = ["LinkedSource", "Transitions", "linked_parts"]
+
+_ENDINGS = (".csv", ".parquet", ".pq")
+
+
+class LinkedSource:
+    """Linked tables of private records, whose children are brought together from wherever they stand.
+
+    Nothing of them is read yet. Use it in a ``with`` block, which forgets what was read: what does not fit into memory
+    is kept in temporary files without a name (`noisegate.linked.spill`).
+
+    Args:
+        data: by name of the table, a path or a table in memory; or a folder of them (`linked_parts`).
+        schema: the schema that the records must fit.
+        show_values: whether messages may quote private values.
+        batch_rows: most rows of transitions in a batch.
+        held_bytes: records of a table that are held in memory before they are written out.
+        key: secret that keys are hashed under; None for a fresh one.
+        progress: called with the number of records read so far, of all tables; for the operator only.
+
+    Raises:
+        DataError: if a table of the schema is not given, or is no kind of table that can be read.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> from noisegate.linked.source import LinkedSource
+        >>> from noisegate.schema import Boolean, Integer, Schema
+        >>> from noisegate.linked.schema import LinkedSchema, LinkedTable
+        >>> pain = Schema([Integer(name="pain", lower=0, upper=10)])
+        >>> visits = LinkedTable(name="visits", schema=pain, parent="people", most=9)
+        >>> people = LinkedTable(name="people", key="id", schema=Schema([Boolean(name="ill")]))
+        >>> data = {"people": pa.table({"id": [1, 2], "ill": [True, False]})}
+        >>> data["visits"] = pa.table({"id": [1, 1], "pain": [3, 4]})
+        >>> with LinkedSource(data, LinkedSchema([people, visits])) as source:
+        ...     [found] = source.transitions(source.schema.links[0])
+        >>> sorted(found.weights.tolist())
+        [524288, 524288, 1048576]
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        schema: LinkedSchema,
+        *,
+        show_values: bool = False,
+        batch_rows: int = 32768,
+        held_bytes: int = HELD_BYTES,
+        key: bytes | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        self.schema, self.batch_rows, self._show_values, self._held_bytes = schema, batch_rows, show_values, held_bytes
+        self._progress, self._seen = progress, 0
+        self._key = secrets.token_bytes(32) if key is None else key
+        parts = linked_parts(data, schema)
+        self._origins = {table.name: _origins(parts[table.name], table) for table in schema.tables}
+        self.name = ", ".join(origins[0].name for origins in self._origins.values())
+        self._parents: dict[str, Spill] = {}  # by their own keys, with shares
+        self._children: dict[str, Spill] = {}  # by the keys of their parents
+
+    def beside(self, data: Any) -> LinkedSource:
+        """Returns a source of other tables of the same schema, whose keys are hashed under the same secret."""
+        return LinkedSource(data, self.schema, key=self._key)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Forgets what was read."""
+        for spill in (*self._parents.values(), *self._children.values()):
+            spill.close()
+        self._parents, self._children = {}, {}
+
+    def check(self) -> None:
+        """Checks names and types of the columns of all tables; no record is read."""
+        for table in self.schema.tables:
+            known = replace(table.schema, ignore=tuple({*table.schema.ignore, *table.keys}))
+            headers = []
+            for origin in self._origins[table.name]:
+                columns = origin.columns()
+                for key in table.keys:
+                    check_unit_column(key, columns, origin.name, "the key")
+                names = [name for name, _ in columns]
+                check_header(names, known, origin.name, show_names=origin.typed or self._show_values)
+                headers.append((origin.name, names))
+                empty = {
+                    name: pa.array([], kind.value_type if pt.is_dictionary(kind) else kind) for name, kind in columns
+                }
+                told(partial(encode, empty, table.schema), origin, show_values=False)
+            check_alike(headers, show_names=True)
+
+    def check_parts(self) -> None:
+        """Refuses tables in memory, by an `OptionError`."""
+        for origins in self._origins.values():
+            files_of(origins)
+
+    def stamps(self) -> dict[Path, Stamp]:
+        """Returns what the files look like from outside."""
+        return {file.path: stamp(file.path) for origins in self._origins.values() for file in files_of(origins)}
+
+    def apart(self) -> LinkedSource:
+        """Returns a source of the same tables in files, of which nothing was read; it can be pickled, key and all."""
+        other = copy(self)
+        other._progress, other._parents, other._children = None, {}, {}
+        other._origins = {
+            name: [replace(file, path=absolute(file.path)) for file in files_of(origins)]
+            for name, origins in self._origins.items()
+        }
+        return other
+
+    def no_records(self) -> DataError:
+        """Returns the error of tables without a unit."""
+        return DataError(f"{self._origins[self.schema.root.name][0].name}: there are no records; expected at least one")
+
+    def transitions(
+        self, link: Link, grid: int = WHOLE, *, share: tuple[int, int] | None = None
+    ) -> Iterator[Transitions]:
+        """Yields the rows of a link, with weights that come to at most ``grid`` for each unit; see `families`.
+
+        With a ``share``, which one of how many, of those parents alone whose hashed key falls into it.
+
+        Raises:
+            DataError: if a record does not fit the schema, a key is missing or there twice, or a record has no parent.
+        """
+        for found in self.families(link):
+            made = transitions(found if share is None else found.share(*share), link, grid)
+            for start in range(0, len(made), self.batch_rows):
+                part = slice(start, start + self.batch_rows)
+                yield Transitions(made.rows.rows(part), made.weights[part])
+
+    def _read(self) -> None:
+        """Reads all tables, and splits what a unit counts among the records on its branches."""
+        self.check()
+        root, self._seen = self.schema.root, 0
+        self._parents[root.name] = self._spill(root, "key")
+        for records in self._records(root):
+            self._parents[root.name].add(records)
+        if not self._seen:
+            raise self.no_records()
+        units = self._seen
+        for link in self.schema.links:
+            totals = np.zeros(units, dtype=np.int64)
+            spill = self._children[link.name] = self._spill(link.child, "parent")
+            for records in self._records(link.child):
+                spill.add(records)
+            parents = self._spill(link.child, "key") if self.schema.children(link.name) else None
+            # Of all links at once, so that a key that is wrong is told before anything is asked.
+            for found in self.families(link):
+                found.add_weights(totals)
+                if parents is not None:
+                    found.children["share"], found.children["unit"] = found.shares, found.parents["unit"][found.of]
+                    parents.add(found.children)
+            if parents is not None:
+                self._parents[link.name] = parents
+
+    def families(self, link: Link) -> Iterator[Families]:
+        """Yields parents with their children, some of them at a time; for errors see `transitions`."""
+        if not self._children:
+            try:
+                self._read()
+            except BaseException:
+                self.close()
+                raise
+        layout, table = link.child.schema.layout, link.child
+        order = None if table.order is None else layout.place(table.order)
+        parents, children = self._parents[link.parent.name], self._children[link.name]
+        for part in spilled_parts((parents, children)):
+            try:
+                found = families(parents.part(part), children.part(part), order, drop=table.orphans == "drop")
+            except Unmatched as problem:
+                error = self._unmatched(link, twice=problem.twice)
+            else:
+                yield found
+                continue
+            raise error
+
+    def _unmatched(self, link: Link, *, twice: bool) -> DataError:
+        parent, child = link.parent, link.child
+        if twice:
+            name = self._origins[parent.name][0].name
+            return DataError(f"{name}, column {parent.key!r}: two records have the same key; expected each one once")
+        return DataError(
+            f"{self._origins[child.name][0].name}, column {child.parent_key!r}: a record names none of the table "
+            f'{parent.name!r}; add its parent there, or set orphans = "drop" for {child.name!r} to leave such out'
+        )
+
+    def _spill(self, table: LinkedTable, by: str) -> Spill:
+        layout = table.schema.layout
+        fields: list[Any] = [("key", "u8", (2,)), ("parent", "u8", (2,)), ("share", "i8"), ("unit", "i8")]
+        fields += [("numeric", "f8", (len(layout.numeric),)), ("codes", "i4", (len(layout.coded),))]
+        return Spill(np.dtype(fields), by, held_bytes=self._held_bytes)
+
+    def _records(self, table: LinkedTable) -> Iterator[Records]:
+        """Yields the records of a table with their keys as hashes; those that name no parent left out, if they may."""
+        dtype = self._spill(table, "key").dtype
+        for origin in self._origins[table.name]:
+            done = 0
+            for arrays in origin.batches((*table.schema.names, *table.keys), self.batch_rows):
+                rows = told(partial(encode, arrays, table.schema), origin, done, show_values=self._show_values)
+                records = np.zeros(len(rows), dtype)
+                records["share"], records["numeric"], records["codes"] = 1, rows.numeric, rows.codes
+                records["unit"] = np.arange(self._seen, self._seen + len(rows))  # others take their parent's
+                used = np.ones(len(rows), dtype=np.bool_)
+                if table.key is not None and self.schema.children(table.name):
+                    read = partial(self._hashes, table, table.key, arrays, may_miss=False)
+                    records["key"], _ = told(read, origin, done, show_values=False)
+                if table.parent_key is not None:
+                    may = table.orphans == "drop"
+                    read = partial(self._hashes, table, table.parent_key, arrays, may_miss=may)
+                    records["parent"], used = told(read, origin, done, show_values=False)
+                done += len(rows)
+                self._seen += len(rows)
+                if self._progress is not None:
+                    self._progress(self._seen)
+                yield records if used.all() else records[used]
+
+    def _hashes(
+        self, table: LinkedTable, column: str, arrays: Mapping[str, pa.Array], *, may_miss: bool
+    ) -> tuple[npt.NDArray[np.uint64], Mask]:
+        """Returns the keys in a column as hashes, (records, 2), and which records have one."""
+        missing = pa.array(table.schema.missing_values, pa.string())
+        hashes, places, absent = named(arrays[column], column, missing, self._key)
+        if absent.any() and not may_miss:
+            says = "the key is missing; fill it in, or leave the record out"
+            if column == table.parent_key:
+                says = f'the key of its parent is missing; fill it in, or set orphans = "drop" for {table.name!r}'
+            raise Problem(int(np.argmax(absent)), f"column {column!r}: {says}")
+        return (hashes[places] if len(hashes) else np.zeros((len(places), 2), dtype=np.uint64)), ~absent
+
+
+def linked_paths(folder: str | Path, schema: LinkedSchema) -> dict[str, Path]:
+    """Finds the file or the folder of each table: visits.csv, visits.parquet, or a folder visits.
+
+    Raises:
+        DataError: if it is no folder, or there is not exactly one for a table.
+    """
+    place = Path(folder)
+    if not place.is_dir():
+        raise DataError(f"{place}: expected a folder with a file for each of the tables {', '.join(schema.names)}")
+    found: dict[str, Path] = {}
+    for name in schema.names:
+        several = [path for path in (place / f"{name}{ending}" for ending in ("", *_ENDINGS)) if path.exists()]
+        if len(several) != 1:
+            told = " and ".join(path.name for path in several) or "no such file"
+            raise DataError(f"{place}: expected one of {name}.csv, {name}.parquet or a folder {name}, found {told}")
+        found[name] = several[0]
+    return found
+
+
+def linked_parts(data: Any, schema: LinkedSchema) -> dict[str, Any]:
+    """Returns what holds each table: found in a folder, or as it is given by name.
+
+    Raises:
+        DataError: if a table of the schema is not there, or one is that the schema does not know.
+    """
+    parts = linked_paths(data, schema) if isinstance(data, str | Path) else data
+    if not isinstance(parts, Mapping):
+        raise DataError(
+            f"expected a folder, or a mapping from the tables {', '.join(schema.names)} to paths or tables in memory, "
+            f"found {type(data).__name__}"
+        )
+    unknown = next((name for name in parts if name not in schema.names), None)
+    if unknown is not None:
+        raise DataError(f"table {unknown!r} is not in the schema, whose tables are {choices(unknown, schema.names)}")
+    absent = next((name for name in schema.names if name not in parts), None)
+    if absent is not None:
+        raise DataError(f"no data for table {absent!r} of the schema; give its file or frame too")
+    return {name: parts[name] for name in schema.names}
+
+
+def _origins(source: Any, table: LinkedTable) -> list[Origin]:
+    name, origins = open_origins(source, table.schema.names)
+    for origin in origins:
+        if origin.name == name and not hasattr(origin, "path"):
+            origin.name = f"{name} of {table.name!r}"  # type: ignore[misc]  # in memory, where files have none
+    return origins

@@ -1,0 +1,159 @@
+"""One table of several that are linked: its columns, and how its records belong to those of another."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, get_args
+
+from noisegate.errors import SchemaError
+from noisegate.schema.columns import Integer, column_name
+from noisegate.schema.ordering import check_order
+from noisegate.schema.schema import Schema
+from noisegate.schema.values import real, store, whole
+
+Orphans = Literal["refuse", "drop"]
+MOST_CHILDREN = 100_000
+"""Largest ``most``: a parent's children are sampled one after the other."""
+
+_NAME = re.compile(r"\w[\w-]*")  # also of a file that holds the table; a dot would end the name in table.column
+_CHILD = ("parent_key", "order", "since", "longest_gap", "most", "orphans")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkedTable:
+    """A table, and how it is linked to the table of its parents.
+
+    Attributes:
+        name: of letters, digits, _ and -; synthetic tables are written to files of this name.
+        schema: the columns that are read, without the keys, which are never encoded.
+        key: the column that names each record; needed where the table has children.
+        parent: name of the table of the parents; None for the one that the others hang on, whose records are the units
+            of privacy, each with all that belongs to it.
+        parent_key: the column that holds the key of the record's parent; None for one called as there.
+        order: the column of numbers, dates or moments that puts the children of a parent in order, or None.
+        since: the parent's column that the first child's distance is counted from; None for ``order``'s lower bound.
+        longest_gap: the longest gap between two children that is told from longer ones: in numbers, days or, for
+            moments, seconds; None for the distance of the bounds of ``order``.
+        most: how many children of one parent are told from more; synthetic parents have at most so many.
+        orphans: what is done with records whose parent is not there: "refuse" them, or "drop" them.
+
+    Examples:
+        >>> from noisegate.schema import Integer, Schema
+        >>> from noisegate.linked.schema import LinkedTable
+        >>> schema = Schema([Integer(name="day", lower=0, upper=999), Integer(name="pain", lower=0, upper=10)])
+        >>> LinkedTable(name="visits", schema=schema, parent="patients", parent_key="id", order="day", most=9).child
+        True
+    """
+
+    name: str
+    schema: Schema
+    key: str | None = None
+    parent: str | None = None
+    parent_key: str | None = None
+    order: str | None = None
+    since: str | None = None
+    longest_gap: float | None = None
+    most: int | None = None
+    orphans: Orphans = "refuse"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            raise SchemaError(
+                f"table {self.name!r}: the name of a table is also that of its file and stands before a dot; use "
+                "letters, digits, _ and -"
+            )
+        try:
+            self._check()
+        except SchemaError as error:
+            raise SchemaError(f"table {self.name!r}: {error}") from None
+
+    @property
+    def child(self) -> bool:
+        """Whether the records have parents."""
+        return self.parent is not None
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns that are read and not encoded: those of the keys."""
+        return tuple(dict.fromkeys(name for name in (self.parent_key, self.key) if name is not None))
+
+    def synthetic(self) -> Schema:
+        """Returns the schema of synthetic records: with keys, whole numbers from 1 on, before the other columns."""
+        keys = [Integer(name=name, lower=1, upper=2**53) for name in dict.fromkeys((self.key, self.parent_key)) if name]
+        return replace(self.schema, columns=(*keys, *self.schema.columns), ignore=())
+
+    def _check(self) -> None:
+        if not isinstance(self.schema, Schema) or self.schema.images is not None:
+            raise SchemaError("expected a Schema of columns; images cannot be linked")
+        for key in ("key", "parent", "parent_key", "order", "since"):
+            value = getattr(self, key)
+            if value is not None:
+                store(self, **{key: column_name(value)})
+        if self.orphans not in get_args(Orphans):
+            raise SchemaError(f'orphans = {self.orphans!r} must be "refuse" or "drop"')
+        for name in self.keys:
+            if name in self.schema.names:
+                raise SchemaError(f"{name!r} is a key and also a column; keys are made afresh, so take it out of these")
+        if self.child:
+            self._check_child()
+        else:
+            set_here = [name for name in _CHILD if getattr(self, name) != _DEFAULTS[name]]
+            if set_here:
+                raise SchemaError(f"{set_here[0]} is set, and it has no parent; set parent, or remove {set_here[0]}")
+
+    def _check_child(self) -> None:
+        if self.most is None:
+            raise SchemaError("most is missing; state how many records of one parent are told from more, such as 30")
+        store(self, most=_whole("most", self.most))
+        if not 1 <= self.most <= MOST_CHILDREN:
+            raise SchemaError(f"most = {self.most} must be from 1 to {MOST_CHILDREN:,}")
+        if self.key is not None and self.key == self.parent_key:
+            raise SchemaError(f"key and parent_key are both {self.key!r}; they are two columns")
+        if self.order is not None:
+            check_order(self.schema.column(self.order), "order =")
+        for name in ("since", "longest_gap"):
+            if self.order is None and getattr(self, name) is not None:
+                raise SchemaError(f"{name} is set without order; name the column that puts the records in order")
+        if self.longest_gap is not None:
+            store(self, longest_gap=_positive("longest_gap", self.longest_gap))
+
+    def form(self) -> dict[str, Any]:
+        """Returns the fields beside the schema, as schema files hold them; those at their default are left out."""
+        return {name: getattr(self, name) for name in _DEFAULTS if getattr(self, name) != _DEFAULTS[name]}
+
+    @classmethod
+    def from_form(cls, name: str, form: Any, *, listed: bool = False) -> LinkedTable:
+        """Returns the table that ``form`` describes: the fields and the schema's, whose columns may be ``listed``."""
+        if not isinstance(form, Mapping):
+            raise SchemaError(f"table {name!r}: expected [tables.{name}] with its columns, found {form!r}")
+        own = {key: value for key, value in form.items() if key in _DEFAULTS}
+        rest = {key: value for key, value in form.items() if key not in own}
+        try:
+            schema = Schema.from_json(rest) if listed else Schema.from_form(rest, also=tuple(_DEFAULTS))
+        except SchemaError as error:
+            raise SchemaError(f"table {name!r}: {error}") from None
+        return cls(name=name, schema=schema, **own)
+
+
+_DEFAULTS: dict[str, Any] = {
+    field.name: field.default for field in fields(LinkedTable) if field.name not in ("name", "schema")
+}
+
+
+def _whole(key: str, value: Any) -> int:
+    try:
+        return whole("", key, value)
+    except SchemaError:
+        raise SchemaError(f"{key} = {value!r} must be a whole number") from None
+
+
+def _positive(key: str, value: Any) -> float:
+    try:
+        number = real("", key, value)
+    except SchemaError:
+        number = 0.0
+    if number <= 0:
+        raise SchemaError(f"{key} = {value!r} must be a positive number")
+    return number

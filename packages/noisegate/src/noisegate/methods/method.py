@@ -1,0 +1,323 @@
+"""What every method can do: plan, query once, fit what was released."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import astuple, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, cast
+
+from noisegate.errors import FitWarning, OptionError
+from noisegate.models.checkpoint import FinishedFit, Fit, FitState
+from noisegate.privacy.plan import Budget, PricedPlan
+from noisegate.privacy.release import Release
+from noisegate.schema import Schema
+from noisegate.schema.pixels import ImageShape, read_shape
+from noisegate.settings import Settings
+from noisegate.tables.released import Table
+from noisegate.tables.verdicts import verdict_of_fit, verdict_of_plan
+from noisegate.verdict import Verdict
+
+if TYPE_CHECKING:
+    from noisegate.features.binning import NumericBins
+    from noisegate.features.feature_map import FeatureMap
+    from noisegate.gate.gate import Gate
+    from noisegate.models.record_model import RecordModel
+    from noisegate.models.synthesizer import Synthesizer
+    from noisegate.tables.forecast import Forecast
+
+
+class StatedError(Protocol):
+    """A bound on the error of a query that a method states before any data is read."""
+
+    def text(self) -> str:
+        """Returns the bound in a sentence."""
+        ...
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns it as a JSON object."""
+        ...
+
+
+class Method(Settings, ABC):
+    """Base of all methods: each chooses queries, a model and defaults; it cannot clip, add noise or account.
+
+    A method is a class of settings (`noisegate.settings.settings`) under a name (`noisegate.methods.registry.register`)
+    with a plan, a query and a model.
+
+    Examples:
+        >>> from noisegate import DPMERF, Schema
+        >>> from noisegate.schema import Boolean
+        >>> from noisegate.testing import FakeGate
+        >>> gate = FakeGate(Schema([Boolean(name="ill")]), epsilon=1.0)
+        >>> method = DPMERF(frequencies=5)
+        >>> plan = method.plan(gate.schema, gate.budget)  # reads nothing
+        >>> release = method.query(gate, plan)  # the one time that records are used
+        >>> round(release.certificate.check(), 6)
+        1.0
+    """
+
+    makes: ClassVar[Literal["records", "classifier"]] = "records"
+    """What comes out: a model to draw records from, or a classifier."""
+    seeded_fit: ClassVar[bool] = False
+    """Whether queries do not depend on the seed, so that a release may be fitted again with another one."""
+    fit_class: ClassVar[type[Settings] | None] = None
+    """The settings of a fit, which `fit_options` changes; None for methods without these."""
+
+    @classmethod
+    def for_schema(cls, schema: Schema, settings: Mapping[str, Any] | None = None) -> Self:
+        """Returns the method for the records of a schema; where these are images, what follows from it is filled in.
+
+        Raises:
+            OptionError: if there is no such setting, or a value is unusable.
+        """
+        settings = dict(settings or {})
+        if schema.images is not None and "image" in cls.setting_names():
+            settings = {**cls.for_images(schema.images.shape, settings), **settings}
+        return cls(**settings)
+
+    @classmethod
+    def for_images(cls, shape: ImageShape, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the settings that follow from the shape of images, beside those that are given."""
+        return {"image": astuple(shape)}
+
+    @property
+    def shape(self) -> ImageShape:
+        """Of the images; an OptionError if there are none."""
+        return read_shape(getattr(self, "image", None))
+
+    @property
+    def fit_defaults(self) -> Mapping[str, Any]:
+        """What the method changes in the defaults of `fit_class`."""
+        return {}
+
+    def fit_settings(self) -> Any:
+        """Returns how to fit: the defaults with `fit_options` on top; an OptionError if one of these is unusable."""
+        if self.fit_class is None:
+            return None
+        today, options = self.fit_class.renamed, getattr(self, "fit_options", {})
+        changes = {today.get(name, str(name)): value for name, value in options.items()}
+        try:
+            return self.fit_class(**{**self.fit_defaults, **changes})
+        except OptionError as error:
+            raise OptionError(f"fit option {error}") from None
+
+    @abstractmethod
+    def plan(self, schema: Schema, budget: Budget) -> PricedPlan:
+        """Returns the calibrated plan: what will be asked, and with what noise. Reads no data."""
+
+    @abstractmethod
+    def query(self, gate: Gate, plan: Any = None) -> Release:
+        """Returns the release: the one time that private records are used.
+
+        Args:
+            gate: Private records and a budget.
+            plan: What `plan` gave for them; None to make it.
+        """
+
+    def next_round(
+        self, schema: Schema, plan: Any, values: Mapping[str, Any], noise_std: Mapping[str, float]
+    ) -> Mapping[str, FeatureMap]:
+        """Returns what is asked in one pass after what was answered; nothing once all is answered.
+
+        It follows from its arguments alone, so that several silos ask the same.
+
+        Args:
+            schema: Public knowledge about the records.
+            plan: What `plan` gave for them.
+            values: The answers so far, by query.
+            noise_std: The noise of every query of the plan, asked or not, in the units of the answers.
+
+        Raises:
+            OptionError: if what is asked depends on more than that, as where records train something step by step.
+        """
+        raise OptionError(
+            f"method={self.name!r} does not ask in rounds of sums that several silos can share; take 'pairwise', or a "
+            "method of mean embeddings such as 'dp-merf' (for images 'joint')."
+        )
+
+    def settled(self, schema: Schema, epsilon: float) -> Self:
+        """Returns the method with every setting that else follows from ε, so that it asks the same at another ε."""
+        return self
+
+    def ask(self, gate: Gate, **options: Any) -> Release:
+        """Deprecated name of `query`."""
+        warnings.warn("ask(gate) is called query(gate) now.", DeprecationWarning, stacklevel=2)
+        return self.query(gate, **options)
+
+    def model(self, release: Release, fitting: Any) -> RecordModel:
+        """Returns the model of records that a fit, made by `fitting`, has reached."""
+        raise NotImplementedError
+
+    def synthesizer(self, release: Release, fitting: Any) -> Synthesizer:
+        """Returns the synthesizer that a fit, made by `fitting`, has reached."""
+        from noisegate.models.fit_summary import FitSummary
+        from noisegate.models.synthesizer import Synthesizer
+
+        model, verdict = self.model(release, fitting), verdict_of_fit(self, release, fitting)
+        warning = getattr(fitting, "warning", None)
+        notes = {"warning": warning} if warning else {}
+        ended = {"step": fitting.step, "steps": fitting.steps, "discrepancy": fitting.discrepancy}
+        summary = FitSummary(**ended, notes=notes, verdict=verdict)
+        return Synthesizer(release=release, model=model, summary=summary)
+
+    def forecast(self, schema: Schema, budget: Budget, records: float) -> Forecast | None:
+        """Returns how far records are expected to be from so many real ones; None where nobody knows."""
+        return None
+
+    def forecast_of(self, release: Release, fitting: Any, records: float) -> Forecast | None:
+        """Returns the same of what has left the gate; None where nobody knows."""
+        return None
+
+    def is_far(self, fitting: Any) -> bool:
+        """Returns whether a fit ended too far from its release to be relied on."""
+        from noisegate.tables.mixture_fit import FAR
+
+        return bool(fitting.discrepancy > FAR)
+
+    def released_tables(self, release: Release) -> tuple[Sequence[NumericBins], list[Table]]:
+        """Returns the cells of numeric columns and the noisy tables of columns in a release, for its public page.
+
+        Here it is the counts of the classes, and of all records where there are none.
+        """
+        counts, layout = release.values.get("counts"), release.schema.layout
+        if counts is None or layout.label is None or counts.size != layout.classes:
+            return (), []
+        label = len(layout.numeric) + layout.label
+        return (), [Table(columns=(label,), counts=counts.ravel(), noise_std=release.noise_std["counts"])]
+
+    def unfitted_tables(self, release: Release) -> tuple[Sequence[NumericBins], list[Table]]:
+        """Returns noisy tables that the fit never saw, in the same form; none where none were bought."""
+        return (), []
+
+    def verdict(self, schema: Schema, budget: Budget, records: int | None = None) -> Verdict | None:
+        """Returns in words what to expect, before anything is spent; None where the method has no forecast.
+
+        Args:
+            schema: Public knowledge about the records.
+            budget: That is asked for.
+            records: Their number, as far as the public knows; None for how many each word takes.
+
+        Examples:
+            >>> from noisegate import Budget, Pairwise, Schema
+            >>> from noisegate.schema import Boolean
+            >>> schema = Schema([Boolean(name="ill"), Boolean(name="old")])
+            >>> Pairwise().verdict(schema, Budget(epsilon=1.0), records=100_000).word
+            'good'
+        """
+        return verdict_of_plan(self, schema, budget, records)
+
+    def public_facts(self, schema: Schema) -> dict[str, Any]:
+        """Returns what is taken as public, for the certificate."""
+        return {"settings": self.to_json()}
+
+    def why(self, schema: Schema, epsilon: float) -> str | None:
+        """Returns in one sentence what the method does with such records, and why; "auto" says it."""
+        return None
+
+    def error_bounds(self, schema: Schema, budget: Budget, records: int) -> tuple[StatedError, ...]:
+        """Returns, before any data is read, how far queries are from the kernels that they stand for.
+
+        One bound for each query whose dimension is a trade-off, or what the noise on all of them costs; `records` is
+        their number as far as the public knows.
+        """
+        return ()
+
+    def check_gate(self, gate: Gate) -> None:
+        """Finds what would stop the query at a gate, before anything is spent; an OptionError if it is no gate."""
+        if not hasattr(gate, "budget"):
+            raise OptionError(
+                f"gate={type(gate).__name__}: a method asks through a gate; give "
+                "noisegate.Gate(data, schema=schema, epsilon=1.0); or fit(data, schema=schema, epsilon=1.0)."
+            )
+
+    def check_fit(self, device: str) -> None:
+        """Finds what would stop the fit, before any budget is spent.
+
+        Raises:
+            UserError: if the device is not here, a fit option is unusable or an optional dependency is missing.
+        """
+        from noisegate.devices import choose_device
+
+        choose_device(device, f"the fit of {self.name}")
+        self.fit_settings()
+
+    def fitting(self, release: Release, *, device: str = "auto", plan: Any = None) -> Fit:
+        """Returns the fit of a release, ready to run, to save and to restore; here, one that is done.
+
+        Args:
+            release: What has left the gate.
+            device: "auto", "cpu", "cuda" or "mps".
+            plan: That the release was made with, which holds the feature maps; None to make them anew.
+        """
+        return FinishedFit()
+
+    def fit_release(
+        self,
+        release: Release,
+        *,
+        device: str = "auto",
+        report: Callable[[FitState], None] | None = None,
+        plan: Any = None,
+    ) -> Synthesizer:
+        """Returns a synthesizer fitted to a release; post-processing, which costs no privacy.
+
+        A `noisegate.errors.FitWarning` says where it ended far from the release.
+        """
+        fitting = self.fitting(release, device=device, plan=plan)
+        fitting.run(report)
+        made = self.synthesizer(release, fitting)
+        if "warning" in made.summary.notes:
+            with suppress(FitWarning):  # where warnings are errors, nothing is lost for it
+                warnings.warn(made.summary.notes["warning"], FitWarning, stacklevel=2)
+        return made
+
+    def fit(
+        self,
+        data: Gate | Any,
+        *,
+        device: str = "auto",
+        report: Callable[[FitState], None] | None = None,
+        convert: Callable[[Any], Any] | None = None,
+        **run: Any,
+    ) -> Synthesizer:
+        """Returns a synthesizer for private records; of a method that trains a classifier, this.
+
+        Args:
+            data: A gate, which has a budget; or records, with `run`.
+            device: "auto", "cpu", "cuda" or "mps"; methods that compute on the CPU alone only check it.
+            report: With a gate, called after every step.
+            convert: With a gate, applied to the Arrow tables that `Synthesizer.sample` returns.
+            run: Beside records, what `noisegate.fit` takes: ``schema``, ``epsilon``, ``ledger``, ``dataset``, ``out``.
+
+        Raises:
+            UserError: if anything given is unusable; nothing is spent.
+            BudgetRefusedError: if the ledger refuses.
+
+        Examples:
+            >>> import pyarrow as pa
+            >>> from noisegate import Pairwise, Schema
+            >>> from noisegate.schema import Boolean
+            >>> table = pa.table({"ill": [True, False] * 100})
+            >>> Pairwise().fit(table, schema=Schema([Boolean(name="ill")]), epsilon=1.0).sample(3).shape
+            (3, 1)
+        """
+        if not run:
+            self.check_gate(data)
+            return self._fit_gate(data, device=device, report=report, convert=convert)
+        if hasattr(data, "budget"):
+            raise OptionError(f"{next(iter(run))}: a gate knows what it spends on; give this to the gate, or records.")
+        if report is not None or convert is not None:
+            raise OptionError("report, convert: these go with a gate; beside records take progress=True or observer=.")
+        import noisegate
+
+        return cast("Synthesizer", noisegate.fit(data, method=self, device=device, **run))
+
+    def _fit_gate(self, gate: Gate, *, device: str, report: Any, convert: Any) -> Synthesizer:
+        """Returns a synthesizer for the records behind a gate."""
+        self.check_fit(device)
+        plan = self.plan(gate.schema, gate.budget)
+        release = self.query(gate, plan)
+        return replace(self.fit_release(release, device=device, report=report, plan=plan), convert=convert)

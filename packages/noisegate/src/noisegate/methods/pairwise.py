@@ -1,0 +1,206 @@
+"""Pairwise embeddings: noisy counts of all pairs of columns, and a mixture of products that matches them.
+
+The vector of a record is the indicator of its cell in every pair of (binned) columns, in each class of the label: the
+second moment of its one-hot code. Three rounds in one plan: fine histograms of numeric columns, from which cells are
+cut; in wide tables a coarse look at all pairs, from which some are chosen; then counts, one-way tables and pairs.
+
+Its family is fixed low-order marginals under one Gaussian mechanism, and a model fitted by gradient descent: RAP,
+Aydore et al. (ICML 2021), https://arxiv.org/abs/2103.06641; GEM, Liu, Vietri and Wu (NeurIPS 2021),
+https://arxiv.org/abs/2106.07153; PrivSyn, Zhang et al. (USENIX Security 2021), https://arxiv.org/abs/2012.15128.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field, replace
+from itertools import combinations
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import Field
+
+from noisegate.devices import check_device
+from noisegate.features.contingency import check_groups
+from noisegate.methods.method import Method
+from noisegate.methods.registry import register
+from noisegate.privacy.plan import Budget, CalibratedPlan, Plan
+from noisegate.privacy.release import Release
+from noisegate.schema import Schema
+from noisegate.settings import Count, NoneOrMore, Options, Relative, Seed, TwoOrMore, settings
+from noisegate.tables import design as rounds
+from noisegate.tables.design import Design
+from noisegate.tables.forecast import Forecast, forecast, forecast_of
+from noisegate.tables.histograms import COARSE, HISTOGRAMS
+from noisegate.tables.mixture_settings import MixtureSettings
+from noisegate.tables.pairwise_choices import cells_for, columns_named, reason
+from noisegate.tables.released import Table, Values, read_tables
+from noisegate.tables.unfitted import UNFITTED, unfitted_query, unfitted_tables
+
+if TYPE_CHECKING:
+    from noisegate.features.binning import NumericBins
+    from noisegate.features.feature_map import FeatureMap
+    from noisegate.gate.gate import Gate
+    from noisegate.models.labelled import LabelledMixture
+    from noisegate.models.mixture import Mixture
+    from noisegate.tables.mixture_fit import PairwiseFit
+
+WIDE = 40
+"""Above this many columns pairs are chosen instead of all being measured."""
+DESIGN = 2
+"""Version of the rules by which cells and tables follow from settings and released histograms; 1 is not stated."""
+Pair = Annotated[tuple[str, str], Field(strict=False)]
+Triple = Annotated[tuple[str, str, str], Field(strict=False)]
+Pairs = Annotated[tuple[Pair, ...], Field(strict=False), "a list of lists of 2 column names"]
+Triples = Annotated[tuple[Triple, ...], Field(strict=False), "a list of lists of 3 column names"]
+
+
+@register("pairwise")
+@settings
+class Pairwise(Method):
+    """Settings of the pairwise method; none of them depends on private data.
+
+    Examples:
+        >>> from noisegate import Budget, Pairwise, Schema
+        >>> from noisegate.schema import Boolean, Integer
+        >>> schema = Schema((Integer(name="age", lower=0, upper=99), Boolean(name="ill"), Boolean(name="old")))
+        >>> plan = Pairwise(cells=8).plan(schema, Budget(epsilon=1.0))
+        >>> {event.name: round(event.noise_multiplier, 2) for event in plan.events}
+        {'fine': 16.77, 'coarse': 16.77, 'counts': 37.49, 'one-way': 8.38, 'pairs': 4.48}
+    """
+
+    seeded_fit, fit_class = True, MixtureSettings
+
+    cells: TwoOrMore | None = None
+    """Cells of a numeric column, about; None for a number that follows from ε and the number of columns."""
+    pairs: Literal["auto", "all", "chosen", "none"] | Pairs = "auto"
+    """"all", "chosen" by a coarse noisy look, "none" for one-way tables only, a list of pairs of column names (a
+    workload), or "auto": all, and in tables of more than 40 columns chosen."""
+    most_pairs: Count = 1000
+    """How many pairs are chosen at most."""
+    triples: Triples = ()
+    """Lists of three column names, measured besides."""
+    histograms_share: Relative = 0.1
+    """Budget share of the histograms, half of it for the coarse ones."""
+    screen_share: Relative = 0.1
+    """Budget share of the coarse look at pairs."""
+    counts_share: Relative = 0.01
+    """Budget share of the class counts."""
+    one_way_share: Relative = 0.2
+    """Budget share of the one-way tables."""
+    pairs_share: Relative = 0.7
+    """Budget share of pairs and triples."""
+    report_share: NoneOrMore = 0.0
+    """Budget share of counts that the fit never sees, for scores that may be published; 0 for none."""
+    fit_options: Options = field(default_factory=dict)
+    """Changes to `noisegate.tables.mixture_settings.MixtureSettings`; they cannot change the privacy."""
+    seed: Seed = 0
+    """Of the public randomness: the fit's first components. Never of the private noise."""
+
+    def design(self, schema: Schema, epsilon: float, *, version: int = DESIGN) -> Design:
+        """Returns what is asked about a table at a given ε; an OptionError if a named column is not in the schema.
+
+        `version` is that of the rules, which a release states: what was asked once is read by the same ones.
+        """
+        layout = schema.layout
+        cells = self.cells or cells_for(len(layout.numeric) + len(layout.coded), epsilon)
+        fixed: dict[str, Any] = {"most_pairs": self.most_pairs, "screened": False, "pairs": (), "scaled": version > 1}
+        yielding = version > 1 and self.pairs == "auto" and not self.triples
+        bare = Design(layout=layout, cells=cells, yielding=yielding, **fixed)
+        # The label is in every table anyway where its classes are told apart.
+        triples = (columns_named(layout, names, "triples") for names in self.triples)
+        unlabelled = (tuple(column for column in triple if column != bare.label) for triple in triples)
+        bare = replace(bare, triples=tuple(dict.fromkeys(unlabelled)))
+        if self.pairs == "none":
+            return bare
+        if not isinstance(self.pairs, str):
+            named = [columns_named(layout, names, "pairs") for names in self.pairs]
+            return replace(bare, pairs=tuple(dict.fromkeys(pair for pair in named if bare.label not in pair)))
+        check_groups(len(bare.columns), f"pairs={self.pairs!r}", "pairs='none', or a list of those that matter")
+        if len(bare.columns) > 1 and (self.pairs == "chosen" or (self.pairs == "auto" and len(bare.columns) > WIDE)):
+            return replace(bare, screened=True, pairs=None)
+        return replace(bare, pairs=tuple(combinations(bare.columns, 2)))
+
+    def public_facts(self, schema: Schema) -> dict[str, Any]:
+        """Returns what is taken as public, for the certificate: the settings, and the version of the rules."""
+        return {**super().public_facts(schema), "design": DESIGN}
+
+    def why(self, schema: Schema, epsilon: float) -> str:
+        """Returns in one sentence what "auto" does with a table, and why."""
+        return f"pairwise: {reason(self.design(schema, epsilon), epsilon)}."
+
+    def plan(self, schema: Schema, budget: Budget) -> CalibratedPlan:
+        """Returns the calibrated plan, with the design in it. Reads no data."""
+        shares = dict.fromkeys((HISTOGRAMS, COARSE), self.histograms_share / 2)
+        shares |= {rounds.SCREEN: self.screen_share, rounds.COUNTS: self.counts_share}
+        shares |= {rounds.SINGLES: self.one_way_share, rounds.PAIRS: self.pairs_share}
+        design = self.design(schema, budget.epsilon)
+        queries = (*design.queries(shares), *unfitted_query(schema.layout, self.report_share))
+        return Plan(queries=queries, design=design).calibrate(budget)
+
+    def forecast(self, schema: Schema, budget: Budget, records: float) -> Forecast:
+        """Returns how far records are expected to be from so many real ones."""
+        return forecast(self.plan(schema, budget), records)
+
+    def forecast_of(self, release: Release, fitting: PairwiseFit, records: float) -> Forecast:
+        """Returns the same of a release and its fit; nothing is calibrated or designed again."""
+        return forecast_of(fitting.design, release, records)
+
+    def query(self, gate: Gate, plan: CalibratedPlan | None = None) -> Release:
+        """Returns the release: two or three passes over the records, the only times that they are used."""
+        plan = plan or self.plan(gate.schema, gate.budget)
+        stds = {release.query.name: release.noise_std_natural for release in plan.releases}
+        values: dict[str, Any] = {}
+        with gate.open(plan, method=self.name, public=self.public_facts(gate.schema)) as session:
+            while asked := self.next_round(gate.schema, plan, values, stds):
+                values |= session.ask(asked)
+        return session.release()
+
+    def next_round(
+        self, schema: Schema, plan: CalibratedPlan, values: Values, noise_std: Mapping[str, float]
+    ) -> Mapping[str, FeatureMap]:
+        """Returns histograms, then in wide tables the coarse look at pairs, then all tables; see `Method`."""
+        design: Design = plan.design
+        if design.bought and HISTOGRAMS not in values:
+            return design.histograms()
+        if design.screened and rounds.SCREEN not in values:
+            return {rounds.SCREEN: design.screen(values, noise_std)}
+        if rounds.COUNTS in values:
+            return {}
+        unfitted = {UNFITTED: plan.maps[UNFITTED]} if UNFITTED in plan.maps else {}
+        return design.final(values, noise_std) | unfitted
+
+    def settled(self, schema: Schema, epsilon: float) -> Self:
+        """Returns the same with the number of cells that it takes at an ε."""
+        return replace(self, cells=self.design(schema, epsilon).cells)
+
+    def check_fit(self, device: str) -> None:
+        """Finds what would stop the fit, before any budget is spent; needs no torch for "auto" and "cpu"."""
+        check_device(device, f"the fit of {self.name}")
+        self.fit_settings()
+
+    def fitting(self, release: Release, *, device: str = "auto", plan: Any = None) -> PairwiseFit:
+        """Returns the fit of a release, ready to run, to save and to restore; it computes on the CPU, on any device."""
+        from noisegate.tables.mixture_fit import PairwiseFit
+
+        check_device(device, f"the fit of {self.name}")
+        design = plan.design if plan else self._design_of(release)
+        return PairwiseFit(design, release, self.fit_settings(), seed=self.seed)
+
+    def released_tables(self, release: Release) -> tuple[tuple[NumericBins, ...], list[Table]]:
+        """Returns the cells of numeric columns, and all tables of the last round; see `Method`."""
+        return self._design_of(release).read(release)
+
+    def unfitted_tables(self, release: Release) -> tuple[tuple[NumericBins, ...], list[Table]]:
+        """Returns the counts that the fit never saw, and the cells of numeric columns in them; see `Method`."""
+        found = unfitted_tables(release.schema.layout) if UNFITTED in release.values else None
+        if found is None:
+            return (), []
+        return found.bins, read_tables(found, release.values[UNFITTED], release.noise_std[UNFITTED])
+
+    def _design_of(self, release: Release) -> Design:
+        """Returns what was asked, by the rules of its time."""
+        certificate = release.certificate
+        return self.design(release.schema, certificate.epsilon, version=certificate.public.get("design", 1))
+
+    def model(self, release: Release, fitting: PairwiseFit) -> Mixture | LabelledMixture:
+        """Returns the mixture that a fit has reached."""
+        return fitting.model()

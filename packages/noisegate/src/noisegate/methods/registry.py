@@ -1,0 +1,90 @@
+"""Names to methods: ours, and those of installed packages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from noisegate.errors import OptionError, said
+from noisegate.linked.schema import LinkedSchema
+from noisegate.methods.method import Method
+from noisegate.privacy.certificate import Certificate
+from noisegate.registry import Registry
+from noisegate.schema import Schema
+
+AUTO = "auto"
+"""The choice that a data steward need not make: a method and its settings, from public facts alone.
+
+For a table it is the pairwise method; what is left to choose is how many cells and which pairs, and that follows from ε
+and the number and kinds of the columns. On the tables it was developed on, neither fewer queries (one-way tables only)
+nor another method did better at any ε from 0.01 to 10; see docs/choosing.md. For images it is one that makes images.
+"""
+_TABLES, _IMAGES, _LINKED = "pairwise", "joint", "linked"
+
+METHODS: Registry[Method] = Registry("noisegate.methods", "method")
+register = METHODS.register
+
+
+def method_named(name: Any, schema: Schema | LinkedSchema | None = None, *, makes: str | None = None) -> type[Method]:
+    """Returns the method called `name`; "auto" is the one that does best for the records of a schema, or for tables.
+
+    Raises:
+        OptionError: if there is none, or it makes something else than `makes`: "records", "classifier" or None for any.
+    """
+    if name == AUTO:
+        images = isinstance(schema, Schema) and schema.images is not None
+        name = _LINKED if isinstance(schema, LinkedSchema) else _IMAGES if images else _TABLES
+    if not isinstance(name, str):
+        raise OptionError(f"method={name!r} must be the name of a method, such as 'pairwise'.")
+    method = METHODS.find(name, AUTO)
+    if makes not in (None, method.makes):
+        raise OptionError(
+            f"method={name!r} trains a classifier and makes no records; take `noisegate fit --method {name}` for it "
+            "(or, of dp-llm, noisegate.LocallyLinearMaps), or another method for records."
+        )
+    return method
+
+
+def make_method(name: Any, settings: Mapping[str, Any]) -> Method:
+    """Returns the method called `name`, with some of its settings changed; an OptionError if it cannot be."""
+    return method_named(name)(**settings)
+
+
+def make_for(name: Any, schema: Schema | LinkedSchema, settings: Mapping[str, Any]) -> Method:
+    """Returns the method called `name`, or "auto", for the records of a schema, with some of its settings changed.
+
+    Where records are images, settings that follow from the schema need not be given.
+
+    Raises:
+        OptionError: if there is no such method or setting, or a value is unusable.
+
+    Examples:
+        >>> from noisegate.methods.registry import make_for
+        >>> from noisegate.schema import pixel_schema
+        >>> method = make_for("auto", pixel_schema(8, 8), {"pixels": 100})
+        >>> method.name, method.image, method.pixels
+        ('joint', (8, 8, 1), 100)
+    """
+    method = method_named(name, schema)
+    if isinstance(schema, LinkedSchema) != (method.name == _LINKED):
+        what, cure = ("linked tables", _LINKED) if isinstance(schema, LinkedSchema) else ("one table", AUTO)
+        raise OptionError(f"method={name!r}: the schema describes {what}; take method={cure!r}.")
+    return method(**settings) if isinstance(schema, LinkedSchema) else method.for_schema(schema, settings)
+
+
+def method_of(certificate: Certificate, *, seed: int | None = None) -> Method:
+    """Returns the method, with its settings, that a certificate speaks of, or with another seed for the fit.
+
+    Raises:
+        OptionError: if there is no such method, or its queries were drawn from the seed, and `seed` is another.
+        ModelError: if a setting is not known.
+    """
+    method, settings = method_named(certificate.method), certificate.public.get("settings", {})
+    if seed is not None and seed != settings.get("seed"):
+        if not method.seeded_fit:
+            raise OptionError(
+                f"{said('seed', seed)}: what was released was asked with seed {settings.get('seed')}, and can "
+                f"only be fitted with that; leave {said('seed')} out."
+            )
+        settings = {**settings, "seed": seed}
+    return method.from_json(settings)

@@ -1,0 +1,220 @@
+"""The integer grid: a record's vector is clipped and rounded toward zero to integers, so that sums are exact.
+
+Guarantee G-02 (the grid). For every record, `Grid.quantise` returns an integer vector q with ‖q‖₂ ≤ `units`, exactly,
+and q is a function of that record's vector alone, bit for bit. The proof stands in docs/guarantees.md.
+
+====================================  ==========================================================
+vector                                result
+====================================  ==========================================================
+any NaN or ±inf                       the zero vector: the record takes part, with nothing
+zero                                  the zero vector
+norm ≤ bound                          every coordinate rounded toward zero to the grid
+norm > bound                          scaled down onto the bound first (√D/2ᵏ short, never above)
+bound = 0                             refused at construction
+====================================  ==========================================================
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from noisegate.errors import DataError, OptionError
+from noisegate.privacy.events import Adjacency
+
+FloatRows = npt.NDArray[np.float32] | npt.NDArray[np.float64]
+
+UNITS = 2**22
+_HEADROOM = 1 - 2.0**-10
+_CHUNK = 4096
+_WORK = 2**15
+# Σ|q| over this many records stays below 2³¹, so blocks are summed in int32.
+BLOCK_LIMIT = (2**31 - 1) // UNITS
+# A coordinate of Σ|q| over this many records, 1.1·10¹², stays below 2⁶²: int64 has as much room again for the noise.
+RECORD_LIMIT = (2**62 - 1) // UNITS
+
+
+def check_room(records: int) -> None:
+    """Refuses more records than 64 bits hold the sum of, with its noise, by a `DataError`."""
+    if records > RECORD_LIMIT:
+        raise DataError(
+            f"more than {RECORD_LIMIT} records: their sum and its noise could leave 64 bits; release them in several "
+            "parts, each with a budget of its own, and merge these (noisegate release, noisegate merge)"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridBound:
+    """Every record's vector is integer and has L2 norm at most `units`.
+
+    Guarantee G-01 (sensitivity). Let S be the sum of such vectors over the records of a data set, each placed in one
+    column of a matrix chosen by the record (its label). For neighbouring data sets, ‖S − S'‖² is at most
+
+    * add/remove-one: ``units²``, since S and S' differ by one vector;
+    * replace-one, vectors that are non-negative in every coordinate: ``2·units²``, since
+      ‖v − w‖² = ‖v‖² + ‖w‖² − 2⟨v, w⟩ and ⟨v, w⟩ ≥ 0; with different columns the inner product is zero;
+    * replace-one, signed vectors: ``4·units²`` by the triangle inequality.
+
+    All three are exact integers, and the vectors are integers, so no rounding enters the statement.
+    Tested by ``packages/noisegate/tests/gate/test_neighbours.py``.
+
+    Attributes:
+        units: The norm bound, a positive integer in grid units.
+        nonnegative: Whether every coordinate of every vector is at least zero.
+
+    Examples:
+        >>> from noisegate import Adjacency
+        >>> from noisegate.privacy.events import Adjacency
+        >>> counts = GridBound(units=10, nonnegative=True)
+        >>> [counts.sensitivity_squared(each) for each in Adjacency]
+        [100, 200]
+        >>> GridBound(units=10).sensitivity(Adjacency.REPLACE_ONE), counts.of_unit(3).units
+        (20, 30)
+    """
+
+    units: int
+    nonnegative: bool = False
+
+    def of_unit(self, contributions: int) -> GridBound:
+        """Returns the bound on the sum of at most `contributions` such vectors, by the triangle inequality."""
+        return GridBound(units=self.units * contributions, nonnegative=self.nonnegative)
+
+    def sensitivity_squared(self, adjacency: Adjacency) -> int:
+        """Returns the exact squared L2 sensitivity of the sum, in squared grid units."""
+        square = self.units * self.units
+        match adjacency:
+            case Adjacency.ADD_REMOVE:
+                return square
+            case Adjacency.REPLACE_ONE:
+                return 2 * square if self.nonnegative else 4 * square
+
+    def sensitivity(self, adjacency: Adjacency) -> int:
+        """Returns the L2 sensitivity of the sum in grid units, rounded up to an integer."""
+        square = self.sensitivity_squared(adjacency)
+        root = math.isqrt(square)
+        return root if root * root == square else root + 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """The grid on which the vectors of one question are summed.
+
+    Attributes:
+        norm: The L2 norm that a record's vector is clipped to, positive.
+        nonnegative: Whether negative coordinates are set to zero. The claim is enforced, not trusted.
+        centre: Public vector that is subtracted from every record's vector before clipping, or None.
+
+    Examples:
+        >>> import numpy as np
+        >>> from noisegate.privacy.grid import UNITS, Grid
+        >>> grid = Grid(norm=1.0)
+        >>> rows = grid.quantise(np.array([[3.0, 4.0], [np.nan, 1.0]], dtype=np.float32))
+        >>> [sum(number**2 for number in row) <= UNITS**2 for row in rows.tolist()], rows[1].tolist()
+        ([True, True], [0, 0])
+        >>> grid.restore(rows[0].astype(np.int64)).round(2).tolist()
+        [0.6, 0.8]
+    """
+
+    norm: float
+    nonnegative: bool = False
+    centre: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.norm) and self.norm > 0):
+            raise OptionError(f"norm={self.norm!r} of a question must be positive and finite.")
+        if self.nonnegative and self.centre is not None:
+            raise OptionError("a question cannot be both non-negative and centred; drop one of the two.")
+
+    @property
+    def bound(self) -> GridBound:
+        """The norm bound of every quantised vector, in grid units."""
+        return GridBound(units=UNITS, nonnegative=self.nonnegative)
+
+    @property
+    def scale(self) -> float:
+        """Grid units per unit of the vectors."""
+        return UNITS * _HEADROOM / self.norm
+
+    def quantise(self, vectors: FloatRows) -> npt.NDArray[np.int32]:
+        """Returns the rows of `vectors` clipped and rounded toward zero to the grid; see the module's guarantee."""
+        if vectors.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
+            raise OptionError(f"vectors of type {vectors.dtype} cannot be summed; a feature map returns float32.")
+        if self.centre is not None:
+            vectors = vectors.astype(np.float64) - np.asarray(self.centre, dtype=np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):  # whether a warning comes must not depend on a record
+            scaled = vectors * vectors.dtype.type(self.scale)
+            # Before negative values are dropped, so that a record with an infinite one is never taken for a finite one.
+            accepted, refused = _decided(scaled)
+        # NumPy's maximum takes longer than all else here: it is spared where nothing is to be dropped. NaN is not >= 0.
+        if self.nonnegative and not scaled.min(initial=0) >= 0:
+            np.maximum(scaled, 0, out=scaled)
+        if accepted.all():
+            return scaled.astype(np.int32)
+        result = np.zeros(vectors.shape, dtype=np.int32)
+        result[accepted] = scaled[accepted].astype(np.int32)
+        # Without its negative values a row may be inside after all.
+        outside = np.flatnonzero([] if self.nonnegative else refused)
+        accepted[outside] = True
+        for row in np.flatnonzero(~accepted):
+            result[row] = _quantise_row(vectors[row], scaled[row], self.nonnegative)
+        # Some rows at a time: work arrays that leave the cache cost more than the arithmetic.
+        some = max(1, _WORK // max(vectors.shape[1], 1))
+        for start in range(0, len(outside), some):
+            rows = outside[start : start + some]
+            result[rows] = _clip_rows(vectors[rows].astype(np.float64))
+        return result
+
+    def restore(self, sums: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Returns sums in grid units as sums in the units of the vectors (of vectors minus centre, when centred)."""
+        return sums.astype(np.float64) / self.scale
+
+
+def squared_norms(rows: FloatRows) -> npt.NDArray[np.float64]:
+    """Returns the sum of squares of each row: in chunks of at most 4096 in the rows' type, of chunks in float64."""
+    chunks = rows.shape[1] // _CHUNK
+    # Products of a row with itself go to BLAS, which takes a third of einsum's time; so short ones start no threads.
+    parts = rows[:, : chunks * _CHUNK].reshape(len(rows), chunks, _CHUNK)
+    rest = rows[:, chunks * _CHUNK :]
+    total = np.matmul(parts[:, :, None, :], parts[:, :, :, None])[:, :, 0, 0].sum(axis=1, dtype=np.float64)
+    squares: npt.NDArray[np.float64] = total + np.matmul(rest[:, None, :], rest[:, :, None])[:, 0, 0]
+    return squares
+
+
+def _decided(scaled: FloatRows) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Returns which rows are surely inside the ball after truncation, and which ones are finite and surely not."""
+    # |trunc(x)| ≤ |x|, so the norm before truncation decides for the norm after it.
+    total = squared_norms(scaled)
+    inside: npt.NDArray[np.bool_] = total * (1 + 2.0**-11) <= float(UNITS) ** 2  # False for NaN
+    outside = np.isfinite(total) & (total * (1 - 2.0**-11) > (UNITS + math.sqrt(scaled.shape[1])) ** 2)
+    return inside, outside
+
+
+def _quantise_row(row: FloatRows, scaled: FloatRows, nonnegative: bool) -> npt.NDArray[np.int64]:
+    if not np.isfinite(row).all():
+        return np.zeros(row.shape, dtype=np.int64)
+    if np.abs(scaled).max(initial=0) <= UNITS:
+        exact = scaled.astype(np.int64)
+        # At most 2⁴⁴ a square: chunks of 4096 stay below 2⁵⁶, and Python integers add the chunks.
+        squares = sum(int(np.dot(part, part)) for part in np.split(exact, range(_CHUNK, len(exact), _CHUNK)))
+        if squares <= UNITS * UNITS:
+            return exact
+    exact_row = row.astype(np.float64)[None]
+    clipped: npt.NDArray[np.int64] = _clip_rows(np.maximum(exact_row, 0) if nonnegative else exact_row)[0]
+    return clipped
+
+
+def _clip_rows(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """Returns finite rows, which are overwritten, scaled down onto the ball."""
+    dim = rows.shape[1]
+    largest = np.maximum(rows.max(axis=1, keepdims=True), -rows.min(axis=1, keepdims=True))
+    # A row of zeros stays one.
+    unit = np.divide(rows, np.where(largest > 0, largest, 1.0), out=rows)
+    bits = (52 - math.ceil(math.log2(max(dim, 2)))) // 2
+    coarse = unit * 2.0**bits
+    np.trunc(coarse, out=coarse)
+    radius = np.sqrt(np.einsum("ij,ij->i", coarse, coarse)) + math.sqrt(dim)
+    unit *= (UNITS * 2.0**bits * _HEADROOM / radius)[:, None]
+    return unit.astype(np.int64)

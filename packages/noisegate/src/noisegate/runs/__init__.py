@@ -1,0 +1,1 @@
+"""Runs: what is asked for, the folder they are written down in, and what they tell."""

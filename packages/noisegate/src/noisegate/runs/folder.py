@@ -1,0 +1,327 @@
+"""A run: what is asked for, what it tells of itself, and the folder where it is written down on its way.
+
+What left the gate is written down at once, so that no crash and no Ctrl-C wastes the budget. What lies in the folder of
+a run (OUT.partial, or one below the user's state directory) says how far it came:
+
+* ``room`` alone: the records are being read, and nothing has left the gate.
+* ``room``, ``training.json`` and ``steps.journal``: a method that trains on gradients has begun its steps; it needs the
+  records to go on. ``training.safetensors`` is the state of the training.
+* no ``room``: the release is whole. The fit goes on without records, from ``checkpoint.safetensors`` if it is there.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from noisegate.atomic import check_named
+from noisegate.errors import ModelError, OptionError
+from noisegate.gate.gate import Gate
+from noisegate.gate.session import ledger_of
+from noisegate.gate.sums import Engine
+from noisegate.ledger.ledger import Ledger
+from noisegate.linked.schema import LinkedSchema, read_schema
+from noisegate.methods.gradient import JOURNAL_FILE, STATE_FILE
+from noisegate.methods.method import Method
+from noisegate.methods.registry import make_for, method_named
+from noisegate.models.folder import PAGE_FILE, check_new
+from noisegate.privacy.certificate import Certificate
+from noisegate.privacy.certificate_page import render
+from noisegate.privacy.events import Adjacency
+from noisegate.privacy.plan import Budget
+from noisegate.privacy.release import Release
+from noisegate.privacy.schema_certificate import discovery_beside
+from noisegate.privacy.units import unit_text
+from noisegate.runs.observer import Observer
+from noisegate.schema import Schema
+from noisegate.schema.files import was_discovered
+
+RUN_FILE, CHECKPOINT_FILE, ROOM_FILE = "training.json", "checkpoint.safetensors", "room"
+FORMAT = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What is asked for; kept beside a training, so that it goes on as it began. Nothing private is in it.
+
+    The attributes are the parameters of `noisegate.fit`, but for `method`, which has its settings, and `discovery`, a
+    certificate as a JSON object.
+    """
+
+    method: Method
+    schema: Schema | LinkedSchema
+    epsilon: float
+    delta: float
+    adjacency: str
+    records: int | None
+    unit: str
+    unit_column: str | None
+    contributions: int | None
+    dataset: str | None
+    ledger: Ledger | str | Path | None
+    on_error: str = "refuse"
+    discovery: Mapping[str, Any] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        method: str | Method,
+        schema: Schema | LinkedSchema | str | Path,
+        adjacency: Adjacency | str,
+        settings: Mapping[str, Any],
+        discovery: Certificate | None = None,
+        **options: Any,
+    ) -> Run:
+        """Returns what is asked for; a discovery beside a schema file is found.
+
+        The method is given by its name, with its settings, or made, with none but the seed that it has anyway.
+        """
+        if isinstance(schema, str | Path):
+            if discovery is None and was_discovered(Path(schema)):
+                discovery = discovery_beside(Path(schema))
+            schema = read_schema(schema)
+        if not isinstance(schema, Schema | LinkedSchema):
+            raise OptionError(f"schema={schema!r} must be a noisegate.Schema, or the path of its TOML file.")
+        bought = None if discovery is None else discovery.to_json()
+        relation = Adjacency.parse(adjacency).value
+        if not isinstance(method, Method):
+            method = make_for(method, schema, settings)
+        elif told := next(
+            (f"{name}={value!r}" for name, value in settings.items() if (name, value) != ("seed", 0)), None
+        ):
+            raise OptionError(
+                f"{told}: is given beside a method that is made; give it to {type(method).__name__}(...)."
+            )
+        return cls(method=method, schema=schema, adjacency=relation, discovery=bought, **options)
+
+    @property
+    def table(self) -> Schema:
+        """The schema of one table or of images; an OptionError where tables are linked."""
+        if isinstance(self.schema, LinkedSchema):
+            raise OptionError(
+                f"the schema describes linked tables ({', '.join(self.schema.names)}), and silos share the plan of one "
+                "table; fit linked tables where they lie."
+            )
+        return self.schema
+
+    @property
+    def budget(self) -> Budget:
+        """The guarantee that is asked for."""
+        return Budget(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            adjacency=Adjacency.parse(self.adjacency),
+            unit=unit_text(self.unit, self.unit_column, self.contributions),
+            contributions=self.contributions,
+        )
+
+    def gate(
+        self, data: Any, *, show_values: bool, progress: Callable[[int], None], engine: Engine | None = None
+    ) -> Gate:
+        """Returns the gate before the records in `data`; nothing is read yet."""
+        told = {name: value for name, value in vars(self).items() if name not in ("method", "discovery")}
+        discovery = None if self.discovery is None else Certificate.from_json(self.discovery)
+        return Gate(data, discovery=discovery, show_values=show_values, progress=progress, engine=engine, **told)
+
+    def write(self, folder: Path) -> None:
+        """Writes the run into `folder`; of a ledger in a database not the address, which may hold a password."""
+        plain = {name: value for name, value in vars(self).items() if name not in ("method", "schema", "ledger")}
+        book = ledger_of(self.ledger, self.dataset)
+        content = {
+            "format": FORMAT,
+            "method": self.method.name,
+            "settings": self.method.to_json(),
+            "schema": self.schema.to_json(),
+            **plain,
+            "ledger": None if book is None or book.path is None else str(book.path),
+            "ledger_shown": None if book is None else book.location,
+        }
+        (folder / RUN_FILE).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+    @classmethod
+    def read(cls, folder: Path, *, ledger: Any = None, default: Any = None, observer: Observer | None = None) -> Run:
+        """Returns the run that `write` wrote; `ledger` goes before the one that was kept, and `default` behind it."""
+        path = folder / RUN_FILE
+        try:
+            content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            if content.pop("format") != FORMAT:
+                raise ValueError("another format")
+            shown, kept = content.pop("ledger_shown"), content.pop("ledger")
+            method = method_named(content.pop("method")).from_json(content.pop("settings"))
+            schema = Schema.from_json(content.pop("schema"))
+            place = None if content["dataset"] is None else ledger or kept or default
+            run = cls(method=method, schema=schema, ledger=place, **content)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ModelError(
+                f"{path} is broken: {type(error).__name__}. The training cannot go on, and stays spent; remove its "
+                "folder to begin anew."
+            ) from None
+        if shown is not None and run.ledger is None:
+            raise OptionError(
+                f"{(observer or Observer()).option('ledger')} is missing: the run is booked on {shown}, whose address "
+                "is not kept, as it may hold a password."
+            )
+        return run
+
+    def check(self, given: Mapping[str, Any], observer: Observer) -> None:
+        """Checks options that are given to go on with this run.
+
+        They are attributes of this class, but "method" by its name, "schema" as a file too, and "settings" by name.
+        """
+        another = observer.option("out")
+        cure = f"Leave the option out: a run goes on as it began. Another run goes into another {another}, and costs "
+        cure += "again."
+        settings, known = self.method.to_json(), {**vars(self), "method": self.method.name}
+        pairs = [
+            (observer.setting(name, value), value, settings.get(self.method.stored_name(name)))
+            for name, value in given["settings"].items()
+        ]
+        pairs += [
+            (observer.option(name, value), value, known[name])
+            for name, value in given.items()
+            if name in known and name not in ("schema", "ledger", "discovery")
+        ]
+        for what, value, kept in pairs:
+            if value != kept:
+                raise OptionError(f"{what}: the run began with {kept}. {cure}")
+        if given.get("schema") is not None:
+            schema = given["schema"]
+            schema = read_schema(schema) if isinstance(schema, str | Path) else schema
+            if schema.digest() != self.schema.digest():
+                what = observer.option("schema", given["schema"])
+                raise OptionError(f"{what} differs from the schema that the run began with. {cure}")
+
+
+class RunFolder:
+    """Where a run is written down on its way: OUT.partial beside the model folder OUT, or a folder of its own.
+
+    Args:
+        out: The model folder that is to be made; None for a model that stays in memory.
+        path: The folder of an interrupted run without `out`; None for a new one, below the user's state directory.
+        observer: What the run is told to.
+    """
+
+    def __init__(self, out: Path | None, path: Path | None = None, *, observer: Observer | None = None) -> None:
+        if out is not None:
+            check_named(out)
+        self.out, self.observer = out, observer or Observer()
+        self.path = path or (_state_folder() if out is None else out.with_name(out.name + ".partial"))
+
+    @contextmanager
+    def prepared(self, coordinates: int) -> Iterator[None]:
+        """Makes the folder, with room for a release of so many numbers, before any budget is spent.
+
+        If the block fails before `keep`, the folder goes away again, unless steps of a training were begun in it.
+        """
+        self._check_new()
+        another = f"choose another {self.observer.option('out')}."
+        if self.path.exists():
+            raise ModelError(
+                f"{self._nothing_kept()} Remove it if no other fit is at work there, or {another}"
+                if not (self.resumable or self.training)
+                else f"{self.path} holds an unfinished fit whose budget is spent; go on with "
+                f"`{self.observer.call(self, 'DATA' if self.training else None)}`, or remove it first."
+            )
+        try:
+            self.path.mkdir()
+            with (self.path / ROOM_FILE).open("wb") as room:
+                for _ in range(0, 2**20 + 16 * coordinates, 2**20):
+                    room.write(bytes(2**20))
+        except OSError as error:
+            self.remove()
+            raise ModelError(f"{self.path} cannot be written: {error.strerror}. Nothing was spent; {another}") from None
+        try:
+            yield
+        finally:
+            if (self.path / ROOM_FILE).exists() and not self.training:
+                self.remove()
+
+    def keep(self, release: Release) -> None:
+        """Writes the release into the room that was kept for it; the room's file goes last, as the sign of success.
+
+        Should even that fail, the fit goes on with the release in memory: the budget is spent already.
+        """
+        from safetensors import SafetensorError
+
+        try:
+            (self.path / ROOM_FILE).write_bytes(b"")
+            release.save(self.path)
+            (self.path / ROOM_FILE).unlink()
+            for name in (STATE_FILE, RUN_FILE):
+                (self.path / name).unlink(missing_ok=True)
+        except (OSError, SafetensorError) as error:
+            self.observer.warn(
+                f"{self.path} cannot be written: {error}. Do not interrupt this fit, it could not be resumed."
+            )
+
+    @property
+    def resumable(self) -> bool:
+        """Whether a release lies in the folder."""
+        return self.path.is_dir() and not (self.path / ROOM_FILE).exists()
+
+    @property
+    def training(self) -> bool:
+        """Whether steps of a training were begun in the folder, and their release is not there yet."""
+        return (self.path / ROOM_FILE).exists() and (self.path / JOURNAL_FILE).exists()
+
+    @property
+    def steps_begun(self) -> int:
+        """How many steps of a training were begun."""
+        return (self.path / JOURNAL_FILE).read_bytes().partition(b"\n")[2].count(b".")
+
+    def reopen(self) -> Release:
+        """Returns the release of an interrupted fit."""
+        if not self.path.is_dir():
+            missing = "" if self.out is None else f" for {self.observer.option('out')} {self.out}"
+            raise ModelError(f"{self.path} does not exist: there is no unfinished fit to resume{missing}.")
+        self._check_new()
+        if (self.path / ROOM_FILE).exists():
+            raise ModelError(
+                f"{self._nothing_kept()} There is nothing to resume: remove it and fit again. In a ledger, the stopped "
+                "run stays spent."
+            )
+        return Release.load(self.path)
+
+    def hand_out(self) -> None:
+        """Puts the release in place at `out`, with its certificate in plain words; nothing is fitted to it."""
+        assert self.out is not None
+        try:
+            (self.path / PAGE_FILE).write_text(render(Release.load(self.path).certificate), encoding="utf-8")
+            self.path.rename(self.out)
+        except OSError as error:
+            raise ModelError(
+                f"{self.out} cannot be written: {error.strerror}. {self.path} holds the release."
+            ) from None
+
+    def remove(self) -> None:
+        """Removes the folder; the model is complete."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def _check_new(self) -> None:
+        if self.out is not None:
+            check_new(self.out)
+
+    def _nothing_kept(self) -> str:
+        if (self.path / RUN_FILE).exists():
+            return f"{self.path} is of a training that has begun no step, or was killed right after its last one."
+        return f"{self.path} is of a fit that is reading records, or was killed before anything left the gate."
+
+
+def _state_folder() -> Path:
+    """Returns a new name below the user's state directory; below that of temporary files where it cannot be made."""
+    import platformdirs
+
+    runs = platformdirs.user_state_path("noisegate", appauthor=False) / "runs"
+    try:
+        runs.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        runs = Path(tempfile.mkdtemp(prefix="noisegate-runs."))
+    return runs / f"run-{secrets.token_hex(8)}"

@@ -1,0 +1,219 @@
+"""What one silo releases: one round of a published plan.
+
+A plan whose later questions follow from earlier answers goes in rounds: what all silos answered is added up, and that
+says what all of them ask next. So they always ask the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from noisegate.errors import OptionError
+from noisegate.methods.registry import AUTO
+from noisegate.models.folder import verify_release
+from noisegate.privacy.events import Adjacency
+from noisegate.privacy.plan import CalibratedPlan
+from noisegate.privacy.release import Release
+from noisegate.privacy.units import RECORD
+from noisegate.runs.folder import Run, RunFolder
+from noisegate.runs.observer import Observer
+from noisegate.runs.work import release_run
+from noisegate.silos.keys import SiloKey, facts_of, silo_key
+from noisegate.silos.published import merged_noise, noise_of, plan_id, read_plan, settled
+
+if TYPE_CHECKING:
+    from noisegate.features.feature_map import FeatureMap
+    from noisegate.gate.gate import Gate
+    from noisegate.ledger.ledger import Ledger
+    from noisegate.methods.method import Method
+    from noisegate.schema import Schema
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round of one silo; ask it at a gate."""
+
+    run: Run
+    silo: str
+    after: Release | None = None
+    secure: SiloKey | None = None
+
+    def __call__(self, gate: Gate, plan: Any, /) -> Release:
+        """Returns the answers of this round, with a certificate that names plan, silo and round."""
+        method, schema = self.run.method, gate.schema
+        maps = self.maps(schema, plan)
+        part, facts, masking = plan.only(maps), self.facts(schema, plan), None
+        if self.secure is not None:
+            part = part.summed()
+            masking = self.secure.masking(part, plan=facts["plan"], after=facts.get("after"))
+            facts |= {"secure_sum": facts_of(masking.sum)}
+        with gate.open(part, method=method.name, public=facts, masking=masking) as session:
+            session.ask(maps)
+        return session.release()
+
+    def maps(self, schema: Schema, plan: CalibratedPlan) -> Mapping[str, FeatureMap]:
+        """Returns what is asked in this round, which follows from what is public."""
+        method, after = self.run.method, self.after
+        if after is None:
+            return method.next_round(schema, plan, {}, noise_of(plan))
+        silos = after.certificate.silos
+        assert silos is not None
+        return method.next_round(schema, plan, after.values, merged_noise(method, schema, silos, plan.budget))
+
+    def facts(self, schema: Schema, plan: CalibratedPlan) -> dict[str, Any]:
+        """Returns what is public of this round, for its certificate."""
+        method = self.run.method
+        facts = {**method.public_facts(schema), "plan": plan_id(method, schema, plan), "silo": self.silo}
+        return facts if self.after is None else facts | {"after": self.after.certificate.digest()}
+
+
+def round_of(run: Run, silo: str, after: Release | None = None, secure: SiloKey | None = None) -> Round:
+    """Returns the round that a silo is to answer, after the merged release of those before it.
+
+    With `secure` its answer is a masked share.
+
+    Raises:
+        OptionError: if the silo has no name, or `after` is of another plan, without this silo or the last round.
+    """
+    if not isinstance(silo, str) or not silo.strip() or not silo.isprintable():
+        raise OptionError(f"silo={silo!r} must be the name of this silo in one line, such as 'north'.")
+    run, silo = settled(run), silo.strip()
+    schema, plan = run.table, run.method.plan(run.table, run.budget)
+    assert isinstance(plan, CalibratedPlan)
+    if after is not None:
+        _check_after(run, silo, after, plan_id(run.method, schema, plan), secure)
+    if secure is not None and secure.silo != silo:
+        raise OptionError(f"silo={silo!r}: the key is of the silo {secure.silo!r}; give its own.")
+    found = Round(run, silo, after, secure)
+    if not found.maps(schema, plan):
+        raise OptionError("after: every round of this plan is answered in it; there is nothing more to release.")
+    return found
+
+
+def _check_after(run: Run, silo: str, after: Release, identity: str, secure: SiloKey | None) -> None:
+    """Checks that a silo can go on from a merged release."""
+    silos, stated = after.certificate.silos, after.certificate.public.get("plan")
+    if silos is None or stated != identity:
+        raise OptionError(
+            f"after: its plan is {str(stated)[:16]}, and this silo asks by the plan {identity[:16]}; give what "
+            "`noisegate merge` made of the first round of this plan."
+        )
+    own = [one for one in silos.members if one.name == silo]
+    if not own:
+        names = ", ".join(one.name for one in silos.members)
+        raise OptionError(f"silo={silo!r} has no part in the round before, which is of {names}; give its name.")
+    if (own[0].epsilon, own[0].delta) != (run.budget.epsilon, run.budget.delta):
+        raise OptionError(
+            f"epsilon={run.epsilon:g} at delta={run.delta:g}: {silo!r} began with {own[0].epsilon:g} at "
+            f"{own[0].delta:g} for all rounds together; go on with these."
+        )
+    if silos.colluding != (None if secure is None else secure.colluding):
+        before = "no secure sum" if silos.colluding is None else f"a secure sum with colluding={silos.colluding}"
+        raise OptionError(
+            f"after: the round before was {before}; go on as it began, or noise would not be what it says."
+        )
+
+
+def release(
+    data: Any,
+    *,
+    silo: str,
+    plan: str | Path | None = None,
+    after: Release | str | Path | None = None,
+    out: str | Path | None = None,
+    schema: Schema | str | Path | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    method: str | Method = AUTO,
+    unit: str = RECORD,
+    unit_column: str | None = None,
+    contributions: int | None = None,
+    ledger: Ledger | str | Path | None = None,
+    dataset: str | None = None,
+    secure_sum: str | Path | None = None,
+    key: str | Path | None = None,
+    colluding: int = 1,
+    observer: Observer | None = None,
+    **settings: Any,
+) -> Release:
+    """Returns what one silo releases under a plan that several share, with nothing fitted to it; see `merge`.
+
+    Args:
+        data: As for `fit`.
+        silo: Name of this silo, in its certificate.
+        plan: The published plan, as `noisegate plan --save` writes it; ``epsilon`` and ``delta`` may differ from it.
+        after: The merged release of the rounds before this one, where the method asks in rounds.
+        out: Folder to make; None to keep the release in memory only.
+        schema: Without `plan`, as for `fit`; so are the options that follow, and settings of the method.
+        epsilon: ε of all rounds together.
+        delta: δ of all rounds together.
+        method: As for `fit`.
+        unit: As for `fit`.
+        unit_column: As for `fit`.
+        contributions: As for `fit`.
+        ledger: As for `fit`.
+        dataset: As for `fit`.
+        secure_sum: Folder with the public key of every silo, for a masked share of sums of which nobody sees this
+            silo's part; as `noisegate key` makes them.
+        key: Private key of this silo.
+        colluding: With `secure_sum`, how many silos may tell what they know to whoever merges.
+        observer: As for `fit`.
+        settings: As for `fit`.
+
+    Raises:
+        UserError: if anything given is unusable; nothing is spent.
+        BudgetRefusedError: if the ledger refuses.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> from noisegate import Schema, release
+        >>> from noisegate.schema import Boolean, Integer
+        >>> schema = Schema([Boolean(name="ill"), Integer(name="age", lower=0, upper=99)])
+        >>> table = pa.table({"ill": [True, False] * 100, "age": [31, 58] * 100})
+        >>> north = release(table, silo="north", schema=schema, epsilon=1.0)
+        >>> north.certificate.public["silo"], sorted(north.values)
+        ('north', ['coarse', 'fine'])
+    """
+    noise = {name: value for name, value in (("epsilon", epsilon), ("delta", delta)) if value is not None}
+    booked: dict[str, Any] = {"dataset": dataset, "ledger": ledger}
+    told: dict[str, Any]
+    if plan is not None:
+        told = {"schema": schema, "unit_column": unit_column, "contributions": contributions, **settings}
+        twice = next((f"{name}={value!r}" for name, value in told.items() if value is not None), None)
+        if twice or method != AUTO or unit != RECORD:
+            raise OptionError(f"{twice or f'method={method!r}, unit={unit!r}'}: the published plan says what is asked.")
+        run = read_plan(Path(plan), **noise, **booked)
+    elif schema is None or epsilon is None:
+        raise OptionError("schema and epsilon are missing: give them, or the published plan.")
+    else:
+        units: dict[str, Any] = {
+            "unit": unit,
+            "unit_column": unit_column,
+            "contributions": contributions,
+            "records": None,
+        }
+        told = {"adjacency": Adjacency.ADD_REMOVE, "settings": settings, "delta": 1e-5, **noise, **booked}
+        run = Run.of(method=method, schema=schema, **units, **told)
+    earlier = after if after is None or isinstance(after, Release) else read_release(Path(after))
+    place = None if out is None else Path(out)
+    secure = silo_key(secure_sum, key, colluding)
+    return release_in(RunFolder(place, observer=observer), round_of(run, silo, earlier, secure), data)
+
+
+def release_in(folder: RunFolder, asked: Round, data: Any, **options: Any) -> Release:
+    """Returns the answers to a round, which are written to the `out` of a folder, if it has one."""
+    found = release_run(asked.run, data, folder, asked, **options)
+    if folder.out is not None:
+        folder.hand_out()
+    else:
+        folder.remove()
+    return found
+
+
+def read_release(folder: Path) -> Release:
+    """Returns the release in a folder, with its hashes and its claim checked."""
+    verify_release(folder)
+    return Release.load(folder)

@@ -1,0 +1,177 @@
+"""`noisegate release`: what one silo hands out under a plan that several share. `noisegate merge`: adds these up."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from noisegate.cli.console import OUT, print_json
+from noisegate.cli.fit import ShowValues, console_observer, report_fit
+from noisegate.cli.options import Address, EngineOption, FitOptions, Json, chosen_engine, one_by_one, required
+from noisegate.errors import OptionError
+
+if TYPE_CHECKING:
+    from noisegate.privacy.release import Release
+    from noisegate.runs.folder import Run
+
+_BESIDE_A_PLAN = {
+    *("data", "out", "silo", "plan", "after", "epsilon", "delta", "dataset", "ledger", "on_error", "engine"),
+    *("address", "show_values", "as_json", "settings", "secure_sum", "key", "colluding"),
+}
+After = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="What `noisegate merge` made of the round before, where a method asks in rounds."),
+]
+
+
+def key_command(
+    silo: Annotated[str, typer.Argument(help="Name of this silo.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="File of the private key; NAME.pub is made beside it.")],
+    as_json: Json = False,
+) -> None:
+    """Make the keys of a silo for `release --secure-sum`: hand out the public one, and keep the private one.
+
+    Example: `noisegate key north --out north.key`
+    """
+    from noisegate.silos.keys import write_key
+
+    public = write_key(silo, out)
+    if as_json:
+        print_json({"silo": silo.strip(), "private": str(out), "public": str(public)})
+        return
+    OUT.print(f"Keep {out}: whoever has it can take the masks of {silo} off. Hand {public} to all silos.")
+
+
+@one_by_one
+def release_command(
+    context: typer.Context,
+    data: Annotated[str, typer.Argument(help="Private records of this silo; see `noisegate fit`.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to make, for whoever merges.")],
+    silo: Annotated[str, typer.Option(help="Name of this silo, in its certificate.")],
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Published plan, of `noisegate plan --save`, in place of --schema, --method and so on."
+        ),
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="ε of the guarantee, of all rounds together; with --plan, if it is another.")
+    ] = None,
+    after: After = None,
+    secure_sum: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder with the public key (NAME.pub) of every silo: release a masked share of sums of which nobody "
+            "sees this silo's part.",
+        ),
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --secure-sum: private key of this silo.")
+    ] = None,
+    colluding: Annotated[
+        int,
+        typer.Option(
+            help="With --secure-sum: how many silos may tell what they know to whoever merges. Each is one itself."
+        ),
+    ] = 1,
+    *,
+    options: FitOptions,
+    engine: EngineOption = "local",
+    address: Address = None,
+    show_values: ShowValues = False,
+    as_json: Json = False,
+) -> None:
+    """Release noisy sums of one silo's records, to be added to those of other silos: spends ε, fits nothing.
+
+    Example: `noisegate release north.csv --plan plan.json --silo north --out north`
+    """
+    from noisegate.runs.folder import RunFolder
+    from noisegate.silos.keys import silo_key
+    from noisegate.silos.rounds import read_release, release_in, round_of
+
+    chosen = chosen_engine(engine, address)
+    run = options.run(required(epsilon, "--epsilon or --plan")) if plan is None else _planned(context, options, plan)
+    secure = silo_key(secure_sum, key, colluding)
+    asked = round_of(run, silo, None if after is None else read_release(after), secure)
+    folder = RunFolder(out, observer=console_observer(options.method, as_json))
+    made = release_in(folder, asked, data, show_values=show_values, engine=chosen)
+    certificate = made.certificate
+    if as_json:
+        told = {"out": str(out), "plan": certificate.public["plan"], "silo": silo, "queries": sorted(made.values)}
+        print_json(told | {"certificate": certificate.to_json()})
+        return
+    OUT.print(f"Released {', '.join(made.values)} under plan {certificate.public['plan']}.")
+    OUT.print(f"Hand out {out}; it holds no record. With those of the others: noisegate merge {out} ... --out DIR")
+
+
+def _planned(context: typer.Context, options: FitOptions, plan: Path) -> Run:
+    """Returns the run of a published plan, with what is this silo's own."""
+    from noisegate.silos.published import read_plan
+
+    typed = options.typed(context)
+    twice = [*(set(typed) - _BESIDE_A_PLAN), *typed["settings"]]
+    if twice:
+        raise OptionError(
+            f"--{twice[0].replace('_', '-')}: the published plan {plan} says what is asked; leave it out. Of it, only "
+            "--epsilon and --delta may be a silo's own."
+        )
+    own: dict[str, Any] = {name: typed[name] for name in ("epsilon", "delta") if name in typed}
+    return read_plan(plan, dataset=options.dataset, ledger=options.book, on_error=options.on_error, **own)
+
+
+def merge_command(
+    releases: Annotated[list[Path], typer.Argument(help="Folders of `noisegate release`, one of each silo.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Model folder to make; of a round before the last, a release.")
+    ],
+    after: After = None,
+    overlapping: Annotated[
+        bool, typer.Option("--overlapping", help="A unit may have records in several silos: their costs add up.")
+    ] = False,
+    stated_by: Annotated[
+        str | None,
+        typer.Option(metavar="WHO", help="Who states that no unit has records in two silos; the certificate says so."),
+    ] = None,
+    device: Annotated[str, typer.Option(help="Where to fit: auto, cpu, cuda or mps.")] = "auto",
+    as_json: Json = False,
+) -> None:
+    """Add up what several silos released, and fit one model to it. Reads no record, spends nothing.
+
+    Example: `noisegate merge north south west --out model --stated-by "the patient registry"`
+    """
+    from noisegate.privacy.release import Release
+    from noisegate.runs.folder import RunFolder
+    from noisegate.silos.merging import add_up, complete
+    from noisegate.silos.rounds import read_release
+
+    started = time.monotonic()
+    folder = RunFolder(out, observer=console_observer("", as_json))
+    paths = [str(path.resolve()) for path in releases]
+    twice = next((path for path in paths if paths.count(path) > 1), None)
+    if twice is not None:
+        raise OptionError(f"{twice} is given twice; give the folder of each silo once.")
+    merged = add_up(
+        [read_release(path) for path in releases],
+        after=None if after is None else read_release(after),
+        overlapping=overlapping,
+        stated_by=stated_by,
+    )
+    made = complete(merged, folder, device=device)
+    if not isinstance(made, Release):
+        report_fit(made, out, time.monotonic() - started, as_json)
+        return
+    _report_round(made, out, as_json)
+
+
+def _report_round(merged: Release, out: Path, as_json: bool) -> None:
+    certificate = merged.certificate
+    if as_json:
+        told = {"out": str(out), "plan": certificate.public["plan"], "queries": sorted(merged.values)}
+        print_json(told | {"certificate": certificate.to_json()})
+        return
+    OUT.print(f"Added up {', '.join(merged.values)}. One more round follows from it: hand out {out} to all silos, then")
+    OUT.print(f"  noisegate release DATA --plan FILE --silo NAME --after {out} --out DIR")

@@ -1,0 +1,94 @@
+"""Adam (Kingma and Ba, ICLR 2015, https://arxiv.org/abs/1412.6980, algorithm 1) on named NumPy arrays.
+
+For fits that need no torch; `noisegate_images.training.adam` is the same on tensors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+class ArrayAdam:
+    """Moves parameters in place; a `noisegate.models.checkpoint.Resumable`.
+
+    Examples:
+        >>> import numpy as np
+        >>> place = {"x": np.array([3.0, -1.0])}
+        >>> adam = ArrayAdam(place, learning_rate=0.5)
+        >>> for _ in range(100):
+        ...     adam.step({"x": 2 * place["x"]})
+        >>> bool(np.abs(place["x"]).max() < 0.05)
+        True
+    """
+
+    def __init__(
+        self,
+        parameters: Mapping[str, Array],
+        *,
+        learning_rate: float,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        eps: float = 1e-8,
+    ) -> None:
+        self._parameters, self._learning_rate = dict(parameters), learning_rate
+        self._beta1, self._beta2, self._eps = beta1, beta2, eps
+        self._mean = {name: np.zeros_like(value) for name, value in parameters.items()}
+        self._square = {name: np.zeros_like(value) for name, value in parameters.items()}
+        self._scratch = {name: np.empty_like(value) for name, value in parameters.items()}
+        self.steps = 0
+
+    def step(self, gradients: Mapping[str, Array], *, scale: float = 1.0) -> None:
+        """Takes a step against gradients, one for each parameter; `scale` is of the learning rate at this step."""
+        self.steps += 1
+        rate = scale * self._learning_rate / (1 - self._beta1**self.steps)
+        unbiased = math.sqrt(1 - self._beta2**self.steps)
+        for name, value in self._parameters.items():
+            gradient, mean, square = gradients[name], self._mean[name], self._square[name]
+            part = self._scratch[name]
+            mean *= self._beta1
+            mean += np.multiply(gradient, 1 - self._beta1, out=part)
+            square *= self._beta2
+            np.multiply(gradient, gradient, out=part)
+            part *= 1 - self._beta2
+            square += part
+            np.sqrt(square, out=part)
+            part /= unbiased
+            part += self._eps
+            np.divide(mean, part, out=part)
+            part *= rate
+            value -= part
+
+    def state_dict(self) -> dict[str, Array]:
+        """Returns both moments of each parameter, and the number of steps."""
+        moments = {f"mean/{name}": value.copy() for name, value in self._mean.items()}
+        moments |= {f"square/{name}": value.copy() for name, value in self._square.items()}
+        return {**moments, "taken": np.array(self.steps)}
+
+    def load_state_dict(self, arrays: Mapping[str, Array]) -> None:
+        """Resumes where `state_dict` was called.
+
+        Raises:
+            KeyError, ValueError: if the state is that of other parameters.
+        """
+        for kind, moments in (("mean", self._mean), ("square", self._square)):
+            restore_arrays({f"{kind}/{name}": value for name, value in moments.items()}, arrays)
+        self.steps = int(arrays["taken"])
+
+
+def restore_arrays(values: Mapping[str, Array], stored: Mapping[str, Array]) -> None:
+    """Copies stored arrays into those of the same names.
+
+    Raises:
+        KeyError, ValueError: if one is missing or of another shape.
+    """
+    for name, value in values.items():
+        if stored[name].shape != value.shape:
+            raise ValueError(f"{name} of another shape")
+        value[...] = stored[name]

@@ -1,0 +1,168 @@
+"""`noisegate start`: it asks, shows, and runs the other commands; without a terminal it takes answers, or refuses."""
+
+import io
+import shlex
+
+import pytest
+
+from noisegate.discovery.guided import Guide
+from noisegate.schema import Schema
+
+ANSWERS = """\
+data = "data.csv"
+schema = "schema.toml"
+records = 200
+epsilon = 1
+dataset = "clinic"
+cap = 3
+ledger = "ledger.db"
+out = "model"
+pages = "pages"
+test = "none"
+"""
+
+
+class Terminal(io.StringIO):
+    """What somebody types, line by line; at its end they press Ctrl-C."""
+
+    def isatty(self):
+        return True
+
+    def readline(self, *arguments):
+        line = super().readline(*arguments)
+        if not line:
+            raise KeyboardInterrupt
+        return line
+
+
+@pytest.fixture
+def types(monkeypatch):
+    return lambda *lines: monkeypatch.setattr("sys.stdin", Terminal("".join(f"{line}\n" for line in lines)))
+
+
+@pytest.fixture(autouse=True)
+def no_terminal(monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+
+
+def words(text):
+    return " ".join(text.split())
+
+
+def test_without_a_terminal_it_names_what_is_not_answered_and_the_commands(desk, cli):
+    ended = cli("start", "--schema", "schema.toml", "--epsilon", "1")
+    assert ended.code == 2
+    assert "Not answered: data, records, dataset, out, test, pages, cap, yes" in words(ended.err)
+    for command in ("schema init", "plan", "ledger register", "fit", "sample", "report", "verify"):
+        assert f"noisegate {command}" in words(ended.err)
+    desk.as_before()
+
+
+def test_answers_become_the_commands_that_it_runs(desk, cli, monkeypatch):
+    ran = []
+    monkeypatch.setattr(Guide, "run", lambda guide, *command: ran.append(shlex.join(command)))
+    (desk.folder / "answers.toml").write_text(ANSWERS + "yes = true\n")
+    assert cli("start", "--answers", "answers.toml", "--dataset", "new", "--test", "data.csv").code == 0
+    assert ran == [
+        "plan --schema schema.toml --epsilon 1 --records 200",
+        "ledger register new --epsilon 3 --ledger ledger.db",
+        "fit data.csv --schema schema.toml --epsilon 1 --dataset new --ledger ledger.db --out model",
+        "sample model -n 200 -o model-synthetic.csv",
+        "report model -o pages --test data.csv",
+        "verify model",
+    ]
+
+
+@pytest.mark.slow
+def test_with_a_file_of_answers_it_goes_the_whole_way_and_says_how(desk, cli):
+    (desk.folder / "answers.toml").write_text(ANSWERS)
+    ended = cli("start", "--answers", "answers.toml", "--yes")
+    assert ended.code == 0, ended.err
+    made = {path.name for path in desk.folder.iterdir()}
+    assert {"model", "pages", "model-synthetic.csv"} <= made
+    assert (desk.folder / "pages" / "public.html").exists()
+    assert len((desk.folder / "model-synthetic.csv").read_text().splitlines()) == 201
+    assert (desk.account().committed, desk.account().epsilon) == (1, 3)
+    told = ended.err.partition("without questions:")[2].replace("\n", " ").split(" noisegate ")
+    ran = [shlex.split(command)[0] for command in told if command.strip()]
+    assert ran == ["plan", "fit", "sample", "report", "verify"]
+    assert "--dataset clinic --ledger ledger.db --out model" in words(ended.err)
+
+
+def test_it_asks_again_until_an_answer_can_be_read_and_stops_where_told_to(desk, cli, types):
+    described, known = ["what", "schema", "nowhere.toml", "schema.toml"], ["data.csv", "many", "200", "-1", "", "", ""]
+    types(*described, *known, "model", "none", "", "n")
+    ended = cli("start", "--ledger", "ledger.db")
+    told = words(ended.err)
+    assert (ended.code, "stopped before anything was spent" in told) == (2, True)
+    for said in (
+        "'what' is none of schema, public, dictionary",
+        "'nowhere.toml' is not there",
+        "'many' is no whole number above 0",
+        "'-1' is no number above 0",
+    ):
+        assert said in told
+    assert "$ noisegate plan --schema schema.toml --epsilon 1 --records 200" in told
+    assert "Verdict:" in ended.out
+    desk.as_before()
+
+
+@pytest.mark.parametrize(
+    "typed", [[], ["schema", "schema.toml"], ["schema", "schema.toml", "data.csv", "200", "1", "x", "1"]]
+)
+def test_ctrl_c_leaves_nothing(typed, desk, cli, types):
+    types(*typed)
+    assert cli("start", "--ledger", "ledger.db").code == 130
+    desk.as_before()
+
+
+def test_a_draft_with_gaps_stops_with_what_is_to_be_stated(desk, cli):
+    desk.schema.unlink()
+    (desk.folder / "codebook.csv").write_text("name,type,min,max\nage,integer,18,90\nincome,number,,\n")
+    (desk.folder / "answers.toml").write_text(ANSWERS.replace('schema = "schema.toml"', 'dictionary = "codebook.csv"'))
+    ended = cli("start", "--answers", "answers.toml", "--yes")
+    assert ended.code == 2
+    assert "'income' (continuous): lower and upper missing" in words(ended.err)
+    assert "go on with: noisegate start --schema schema.toml" in words(ended.err)
+    assert desk.account().spent == 0
+    text = (desk.folder / "schema.toml").read_text()
+    stated = text.replace("# lower = ", "lower = 0").replace("# upper = ", "upper = 100")
+    assert Schema.loads(stated).names == ("age", "income")
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "says"),
+    [
+        ('dataset = "new"\ncap = 0.5', 2, "cap: '0.5' is not from 1 to 1000"),
+        ("epsilon = 3.5", 3, "of the cap of data set 'clinic', 3, about 3 is left"),
+        ('out = "model"\npages = "pages"', 2, "out: 'model-synthetic.csv' is there already"),
+    ],
+)
+def test_what_would_be_refused_later_is_refused_before_anything_is_registered(change, code, says, desk, cli):
+    if "out" in change:
+        (desk.folder / "model-synthetic.csv").touch()
+    keys = [line.partition(" ")[0] for line in change.splitlines()]
+    kept = [line for line in ANSWERS.splitlines() if line.partition(" ")[0] not in keys]
+    (desk.folder / "answers.toml").write_text("\n".join([*kept, change]) + "\n")
+    ended = cli("start", "--answers", "answers.toml", "--yes")
+    assert (ended.code, says in words(ended.err)) == (code, True), ended.err
+    assert desk.ledger.read_bytes() == desk.registered
+
+
+def test_without_a_description_bounds_are_bought_with_a_part_of_epsilon(desk, cli, monkeypatch):
+    ran = []
+    monkeypatch.setattr(Guide, "run", lambda guide, *command: ran.append(shlex.join(command)))
+    kinds = "age=integer,*=categorical"
+    answers = ANSWERS.replace('schema = "schema.toml"', f'discover = "{kinds}"\nlabel = "answer"')
+    (desk.folder / "answers.toml").write_text(answers.replace('"clinic"', '"new"'))
+    desk.schema.unlink()
+    assert "Not answered: bounds" in words(cli("start", "--answers", "answers.toml", "--yes").err)
+    assert cli("start", "--answers", "answers.toml", "--bounds", "0.3", "--yes").code == 0
+    asked = f"schema discover data.csv --epsilon 0.3 --records 200 --kinds '{kinds}' --label answer -o schema.toml"
+    assert ran[:5] == [
+        f"{asked} --price",
+        "ledger register new --epsilon 3 --ledger ledger.db",
+        f"{asked} --dataset new --ledger ledger.db",
+        "plan --schema schema.toml --epsilon 0.7 --records 200",
+        "fit data.csv --schema schema.toml --epsilon 0.7 --dataset new --ledger ledger.db --out model",
+    ]

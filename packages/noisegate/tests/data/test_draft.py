@@ -1,0 +1,323 @@
+import json
+import re
+import sys
+from dataclasses import replace
+from datetime import UTC, date, datetime
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from noisegate.cli.main import run
+from noisegate.data import TableSource, draft_schema
+from noisegate.discovery.draft import draft
+from noisegate.errors import DataError, SchemaError
+from noisegate.schema import Boolean, Categorical, Continuous, Date, Datetime, EncodedTable, Integer, Schema, decode
+from noisegate.schema.columns import column_form
+
+PUBLIC = {
+    "age": ([18, 47, 89], Integer(name="age", lower=10, upper=90)),
+    "gain": (["0", "?", "99999"], Integer(name="gain", lower=0, upper=100000, missing=True)),
+    "rate": ([0.1234, -0.5, 1.75], Continuous(name="rate", lower=-1, upper=2)),
+    "one": ([5, 5, 5], Integer(name="one", lower=2, upper=8)),
+    "zip": (["02139", "02139", "90210"], Categorical(name="zip", levels=("02139", "90210"))),
+    "work": (["b", " a", "NA"], Categorical(name="work", levels=("a", "b"), missing=True)),
+    "ok": (["true", "False", "true"], Boolean(name="ok")),
+    "hit": ([0, 1, 1], Categorical(name="hit", levels=(0, 1))),
+    "class": ([1, 2, 4], Categorical(name="class", levels=(1, 2, 4))),
+    "born": (
+        ["1950-03-04", "2001-12-31", "1970-01-01"],
+        Date(name="born", lower=date(1950, 1, 1), upper=date(2001, 12, 31)),
+    ),
+    "seen": (
+        ["2020-05-06T07:08:09Z", "2021-01-01T00:00:00+02:00", "2020-01-01T00:00:00Z"],
+        Datetime(
+            name="seen",
+            lower=datetime(2020, 1, 1, tzinfo=UTC),
+            upper=datetime(2020, 12, 31, 23, 59, 59, 999999, tzinfo=UTC),
+        ),
+    ),
+}
+
+
+def test_a_draft_from_csv_has_the_expected_columns_and_reads_its_own_file(tmp_path):
+    path = tmp_path / "public.csv"
+    pa.csv.write_csv(pa.table({name: values for name, (values, _) in PUBLIC.items()}), path)
+    schema = draft_schema(path, label="class")
+    assert schema.columns == tuple(column for _, column in PUBLIC.values())
+    assert schema.label == "class"
+    assert sum(len(batch) for batch in TableSource(path, schema).batches()) == 3
+
+
+def test_a_draft_from_parquet_uses_the_types(people, tmp_path):
+    path = tmp_path / "public.parquet"
+    pa.parquet.write_table(people, path)
+    schema = draft_schema(path)
+    assert [column.kind for column in schema.columns] == [
+        "integer",
+        "continuous",
+        "categorical",
+        "integer",
+        "boolean",
+        "date",
+        "datetime",
+    ]
+    assert [column.missing for column in schema.columns] == [True, True, True, False, True, False, False]
+    assert sum(len(batch) for batch in TableSource(path, schema).batches()) == 300
+
+
+LEFT_OUT = {
+    "note": ([f"text {i}" for i in range(90)], "each of the 90 values is there once, as in an identifier"),
+    "story": ([f"she came in on day {i} and left" for i in range(45)] * 2, "45 distinct texts: free text"),
+    "town": ([f"town {i % 3}" if i % 2 else f"village {i}" for i in range(90)], None),
+    "gone": (["?", ""] * 45, "every value is missing"),
+    "far": (["inf", "-inf"] * 45, "no finite number"),
+    "patient_id": ([100_000 + 7 * (i * 37 % 90) for i in range(90)], "each of the 90 values is there once"),
+    "row": (list(range(1, 91)), "each of the 90 values is there once"),
+    "born": ([f"{i % 28 + 1:02}.03.19{i % 40 + 50}" for i in range(90)], "days written like 01.03.1950 are not read"),
+    "seen": ([f"1/{i % 28 + 1}/2020 13:4{i % 10}" for i in range(90)], "days written like 1/1/2020 13:40 are not read"),
+    "dose": ([f"{i % 7},5" for i in range(90)], "numbers with a comma"),
+    "break": (["a\u2028b", "c"] * 45, "the level 'a\\u2028b' holds a character that cannot"),
+}
+
+
+@pytest.fixture(scope="module")
+def left_out(tmp_path_factory):
+    columns = {name: values for name, (values, _) in LEFT_OUT.items()}
+    return written(tmp_path_factory.mktemp("draft"), {**columns, "age": list(range(20, 50)) * 3})
+
+
+def test_no_column_stops_a_draft_and_each_that_is_left_out_has_its_reason(left_out, tmp_path):
+    for name, (_, reason) in LEFT_OUT.items():
+        assert (name in left_out.ignored) == (reason is not None), name
+        assert reason is None or left_out.ignored[name].startswith(f"{name}: ignored: {reason}"), name
+    schema = Schema.loads(left_out.toml())
+    assert schema == left_out.schema
+    assert schema.names == ("town", "age")
+    table = {name: values for name, (values, _) in LEFT_OUT.items()} | {"age": list(range(20, 50)) * 3}
+    pa.csv.write_csv(pa.table(table), tmp_path / "public.csv")
+    assert sum(len(batch) for batch in TableSource(tmp_path / "public.csv", schema).batches()) == 90
+
+
+def test_what_is_left_out_stands_in_the_file_as_a_comment_ready_for_use(left_out):
+    text = left_out.toml().replace("# [columns.born]", "[columns.born]").replace('"born", ', "")
+    for line in ('kind = "date"', "lower = 1950-01-01", "upper = 1989-12-31"):
+        assert f"# {line}\n" in text
+        text = text.replace(f"# {line}\n", f"{line}\n", 1)
+    assert Schema.loads(text).column("born") == Date(name="born", lower=date(1950, 1, 1), upper=date(1989, 12, 31))
+    assert '# [columns.dose]\n# kind = "continuous"\n# # lower = \n# # upper = \n' in text
+
+
+def test_of_many_texts_the_frequent_ones_are_offered(tmp_path):
+    values = ["office"] * 60 + ["field"] * 40 + [f"job {i % 250}" for i in range(500)]
+    found = written(tmp_path, {"job": values, "x": [1, 2] * 300})
+    assert found.ignored["job"].startswith("job: ignored: 252 distinct texts, more than 200: free text, or a code")
+    assert '# [columns.job]\n# kind = "categorical"\n# levels = ["field", "office", "other"]\n' in found.toml()
+    story = written(tmp_path, {"note": [f"he said it hurts {i % 250}" for i in range(600)], "x": [1, 2] * 300})
+    assert "[columns.note]" not in story.toml()
+
+
+def test_where_no_column_can_be_used_all_reasons_are_said(tmp_path):
+    with pytest.raises(SchemaError, match=r"no column can be described: gone: ignored: .*; far: ignored: no finite"):
+        written(tmp_path, {name: LEFT_OUT[name][0] for name in ("gone", "far")})
+    with pytest.raises(SchemaError, match=r"label 'gone' cannot be predicted as it is: .*every value is missing"):
+        pa.csv.write_csv(pa.table({"gone": ["?", ""], "x": [1, 2]}), tmp_path / "public.csv")
+        draft(tmp_path / "public.csv", label="gone")
+    (tmp_path / "public.csv").write_text(",x\n0,1\n")
+    with pytest.raises(DataError, match=r"column 1 has no name; remove it \(pandas: write with index=False\)"):
+        draft(tmp_path / "public.csv")
+
+
+@pytest.mark.parametrize(("mark", "called"), [(";", "semicolons"), ("\t", "tabs")])
+def test_a_file_with_other_marks_than_commas_is_told_from_one_with_one_column(mark, called, tmp_path):
+    (tmp_path / "public.csv").write_text(f"a{mark}b\n1{mark}2,5\n")
+    with pytest.raises(DataError, match=f"has {called} between its fields; save the file with commas"):
+        draft(tmp_path / "public.csv")
+
+
+@pytest.mark.parametrize("value", [0, 1, "0.0"])
+def test_a_constant_of_0_or_1_stays_between_them(value, tmp_path):
+    found = written(tmp_path, {"sick": [value] * 60})
+    assert found.schema.columns == (Integer(name="sick", lower=0, upper=1),)
+    assert f"# the sample shows {float(value):.0f} alone" in found.toml()
+
+
+def test_the_years_of_a_series_are_no_identifiers(tmp_path):
+    found = written(tmp_path, {"year": list(range(1950, 2010)), "height": [i / 7 for i in range(60)]})
+    assert found.ignored == {}
+
+
+# What a large enough sample shows: steps, atoms and rules, and nothing where there is an exception or too little.
+
+ROWS = 2000
+RANDOM = np.random.default_rng(5)
+
+
+def written(tmp_path, columns):
+    pa.csv.write_csv(pa.table(columns), tmp_path / "public.csv")
+    return draft(tmp_path / "public.csv")
+
+
+def normal(scale, rows=ROWS):
+    return np.round(RANDOM.normal(50, 9, rows) / scale) * scale
+
+
+def mostly(value, others, share=0.3):
+    others = np.asarray(others)
+    return np.where(np.arange(len(others)) % 10 < 10 * share, value, others)
+
+
+START = np.datetime64("2020-03-01") + RANDOM.integers(0, 900, ROWS)
+DAYS = RANDOM.integers(0, 200, ROWS)
+GRIDS = {
+    "cents": (np.round(RANDOM.gamma(2, 30, ROWS), 2), {"kind": "decimal", "step": 0.01}),
+    "quarters": (normal(0.25), {"kind": "decimal", "step": 0.25}),
+    "off zero": (normal(0.5) + 0.1, {"kind": "decimal", "step": 0.5}),
+    "fives": (normal(5).astype(int), {"kind": "integer", "step": 5}),
+    "odd": ((2 * RANDOM.integers(0, 40, ROWS) + 1), {"kind": "integer", "step": 2}),
+    "whole": (RANDOM.integers(0, 40, ROWS), {"kind": "integer"}),
+    "real": (RANDOM.normal(0, 1, ROWS), {"kind": "continuous"}),
+    "one exception": (np.r_[normal(5).astype(int)[1:], 51], {"kind": "integer"}),
+    "unknown is 999": (mostly(999, normal(1).astype(int), 0.1), {"kind": "integer", "atoms": [999]}),
+    "refused is -9, unknown -1": (
+        mostly(-9, mostly(-1, RANDOM.integers(0, 9000, ROWS), 0.2), 0.1),
+        {"kind": "integer", "atoms": [-9, -1]},
+    ),
+    "one outlier": (np.r_[normal(1).astype(int)[1:], 999], {"kind": "integer"}),
+    "below zero": (RANDOM.integers(-4000, 4000, ROWS), {"kind": "integer"}),
+    "mostly none": (mostly(0, RANDOM.integers(0, 50_000, ROWS)), {"kind": "integer", "atoms": [0]}),
+    "real and none": (mostly(0.0, RANDOM.gamma(2, 3, ROWS)), {"kind": "continuous", "atoms": [0.0]}),
+    "minutes": (
+        np.datetime64("2021-01-01T00:00:00", "us") + RANDOM.integers(0, 400_000, ROWS).astype("timedelta64[m]"),
+        {"kind": "datetime", "step": 60},
+    ),
+    "never is 9999": (mostly(np.datetime64("9999-12-31"), START, 0.1), {"kind": "date", "atoms": [date(9999, 12, 31)]}),
+}
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_a_draft_finds_the_grid_and_the_atoms_that_were_planted_and_no_others(name, tmp_path):
+    values, says = GRIDS[name]
+    found = written(tmp_path, {name: values})
+    form = column_form(found.schema.columns[0])
+    assert {key: form[key] for key in ("kind", "step", "atoms") if key in form} == says
+    assert bool(found.entries[0].why) == (len(says) > 1)
+    again = Schema.loads(found.toml())
+    assert again == found.schema
+    source = TableSource(tmp_path / "public.csv", again)
+    back = decode(EncodedTable.concatenate(list(source.batches())), again)[name].to_pylist()
+    assert back == (pytest.approx(values.tolist()) if says["kind"] == "continuous" else pa.array(values).to_pylist())
+
+
+@pytest.mark.parametrize(("rows", "kind", "step"), [(9, "continuous", None), (49, "decimal", 0.01)])
+def test_a_small_sample_shows_its_decimals_at_most(rows, kind, step, tmp_path):
+    found = written(tmp_path, {"x": 5 * np.arange(rows), "y": np.arange(rows) / 4})
+    assert [column.kind for column in found.schema.columns] == ["integer", kind]
+    assert found.schema.columns[0].step is None
+    assert getattr(found.schema.columns[1], "step", None) == step
+
+
+def rules_of(tmp_path, columns):
+    found = written(tmp_path, columns)
+    assert Schema.loads(found.toml()) == found.schema
+    assert len(found.rules.reasons) == len(found.schema.constraints)
+    return {str(one) for one in found.schema.constraints}, " ".join(found.rules.remarks)
+
+
+def test_starts_and_ends_parts_and_wholes_are_ordered(tmp_path):
+    part, rest = RANDOM.gamma(2, 20, (2, ROWS)).round(2)
+    other = RANDOM.gamma(2, 30, ROWS).round(2)
+    columns = {"start": START, "end": START + DAYS, "part": part, "whole": (part + rest).round(2), "other": other}
+    constraints, remarks = rules_of(tmp_path, columns)
+    assert constraints == {"start <= end", "part <= whole"}
+    assert re.search(r"independent.*\d\d in 100 records would keep", remarks)
+
+
+def test_a_rule_with_one_exception_is_none(tmp_path):
+    end = START + DAYS
+    end[7] = START[7] - np.timedelta64(1, "D")
+    assert rules_of(tmp_path, {"start": START, "end": end}) == (set(), "")
+
+
+def test_of_a_chain_only_its_links_are_said_and_of_equal_columns_none(tmp_path):
+    low, mid, high = np.sort(RANDOM.integers(0, 1000, (3, ROWS)), axis=0)
+    constraints, remarks = rules_of(tmp_path, {"low": low, "mid": mid, "high": high, "copy": high})
+    assert constraints == {"low <= mid", "mid <= high", "mid <= copy"}
+    assert "high and copy are equal in all 2,000 records" in remarks
+
+
+def test_columns_whose_bounds_say_it_already_make_no_rule(tmp_path):
+    assert (
+        rules_of(tmp_path, {"age": RANDOM.integers(18, 90, ROWS), "id": RANDOM.integers(1000, 9000, ROWS)})[0] == set()
+    )
+
+
+def test_what_is_never_said_together_is_impossible(tmp_path):
+    sex = RANDOM.choice(["F", "M"], ROWS)
+    pregnant = np.where((sex == "F") & (RANDOM.random(ROWS) < 0.2), "yes", "no")
+    children = np.where(sex == "F", RANDOM.integers(0, 9, ROWS), 0)
+    married = RANDOM.choice(["true", "false"], ROWS)
+    since = np.where(married == "true", RANDOM.integers(1980, 2020, ROWS).astype(str), None)
+    columns = {"sex": sex, "pregnant": pregnant, "births": children, "married": married, "since": since}
+    constraints, _ = rules_of(tmp_path, columns)
+    assert constraints == {
+        "impossible: sex = M, pregnant = yes",
+        "impossible: sex = M, births = 1..",
+        "impossible: married = False, since = ..",
+        "impossible: married = True, since = ",
+    }
+
+
+@pytest.mark.parametrize(("times", "said"), [(1, set()), (10, {"low <= high"})])
+def test_a_comparison_needs_records_that_would_break_it(times, said, tmp_path):
+    place = np.arange(300)
+    low = place % 100
+    high = np.where(place < 15, low, low + 100)  # independent, 1 in 40 would be the lesser one: 7 of 300
+    assert rules_of(tmp_path, {"low": np.tile(low, times), "high": np.tile(high, times)})[0] == said
+
+
+def test_a_rare_combination_that_chance_may_miss_is_not_impossible(tmp_path):
+    one, other = (np.where(np.arange(ROWS) % ROWS < 200, "rare", "usual") for _ in range(2))
+    other = np.roll(other, 200)  # 20 records would say both
+    assert rules_of(tmp_path, {"one": one, "other": other})[0] == set()
+
+
+def test_a_column_that_follows_from_another_is_remarked_and_not_constrained(tmp_path):
+    place = RANDOM.integers(0, 12, ROWS)
+    constraints, remarks = rules_of(
+        tmp_path, {"town": [f"t{i}" for i in place], "county": [f"c{i // 3}" for i in place]}
+    )
+    assert (constraints, "county follows from town in all 2,000 records" in remarks) == (set(), True)
+
+
+def test_constraints_that_would_leave_hardly_any_record_are_remarked_instead(tmp_path):
+    random = np.random.default_rng(5)  # what is proposed depends on the draw
+    ordered = random.integers(0, 1000, ROWS) + np.cumsum(random.integers(0, 9, (9, ROWS)), axis=0)
+    found = written(tmp_path, {f"x{place}": row for place, row in enumerate(ordered)})
+    assert 3 <= len(found.schema.constraints) < 8
+    assert "Not proposed, to keep those above few" in " ".join(found.rules.remarks)
+    assert found.schema.hardly_satisfiable is None
+
+
+def test_names_that_end_lines_stay_in_their_comment(tmp_path):
+    found = written(tmp_path, {"a": START, "b": START + DAYS})
+    odd = replace(found, entries=(replace(found.entries[0], why=("one\ntwo = 3\r",)), *found.entries[1:]))
+    assert Schema.loads(odd.toml()) == found.schema
+
+
+def test_the_command_writes_the_reasons_and_tells_programs_the_rules(tmp_path, capsys, monkeypatch):
+    ids = [f"p{place}" for place in range(ROWS)]
+    pa.csv.write_csv(pa.table({"id": ids, "start": START, "end": START + DAYS}), tmp_path / "public.csv")
+    arguments = ["schema", "init", str(tmp_path / "public.csv"), "-o", str(tmp_path / "s.toml"), "--json"]
+    monkeypatch.setattr(sys, "argv", ["noisegate", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        run()
+    assert not ended.value.code
+    told = json.loads(capsys.readouterr().out)
+    assert told["constraints"] == ["start <= end"]
+    assert list(told["ignored"]) == ["id"]
+    text = (tmp_path / "s.toml").read_text()
+    assert "# holds in all 2,000 records that have both; 4" in text
+    assert Schema.loads(text).constraints

@@ -1,0 +1,87 @@
+"""A schema of linked tables drafted from public files: which column names the parents, and what children show."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from noisegate.discovery.draft_linked import draft_linked, table_names
+from noisegate.errors import DataError, OptionError, SchemaError
+from noisegate.linked.schema import LinkedSchema
+
+
+def files(tmp_path, **tables):
+    for name, table in tables.items():
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+    return table_names([tmp_path / f"{name}.csv" for name in tables])
+
+
+def clinic(people=60, seed=0):
+    random = np.random.default_rng(seed)
+    patients = pd.DataFrame({"id": np.arange(people) + 1, "age": random.integers(18, 90, people)})
+    patients["begun"] = pd.Timestamp("2015-01-01") + pd.to_timedelta(random.integers(0, 300, people), "D")
+    of = np.repeat(np.arange(people), random.integers(2, 6, people))
+    visits = pd.DataFrame({"visit": [f"v{i}" for i in range(len(of))], "id": of + 1})
+    later = random.integers(0, 90, len(of)) + visits.groupby("id").cumcount() * 100
+    visits["seen"] = patients["begun"].to_numpy()[of] + pd.to_timedelta(later, "D")
+    visits["pain"] = random.integers(0, 11, len(of))
+    visits["born_in"] = random.choice(["north", "south"], people)[of]
+    codes = pd.concat([visits[["visit", "id"]]] * 2)
+    codes["code"] = random.choice(list("ABC"), len(codes))
+    return {"patients": patients, "visits": visits, "codes": codes}
+
+
+def test_the_draft_says_what_hangs_on_what_and_why(tmp_path):
+    found = draft_linked(files(tmp_path, **clinic()))
+    text = found.toml()
+    schema = found.schema
+    assert LinkedSchema.loads(text) == schema
+    assert [(table.name, table.parent, table.parent_key, table.key) for table in schema.tables] == [
+        ("patients", None, None, "id"),
+        ("visits", "patients", "id", "visit"),
+        ("codes", "visits", "visit", None),
+    ]
+    visits = schema.table("visits")
+    assert (visits.order, visits.since, visits.most) == ("seen", "begun", 5)
+    assert 90 <= visits.longest_gap <= 200
+    # What names the patient beside the visit is no column of a diagnosis.
+    assert schema.table("codes").schema.names == ("code",) and schema.table("codes").schema.ignore == ("id",)
+    assert [str(rule) for rule in schema.constraints] == ["visits.seen >= patients.begun"]
+    assert "visits.id are among them (sure)" in " ".join(text.replace("#", "").split())
+    assert "# born_in: the same in all records of each of 60 patients; move it to patients" in text
+    assert "pain: the same" not in text
+
+
+def test_the_order_of_the_files_does_not_matter(tmp_path):
+    tables = clinic()
+    schema = draft_linked(files(tmp_path, **tables)).schema
+    assert draft_linked(dict(reversed(files(tmp_path, **tables).items()))).schema == schema
+
+
+def test_a_key_of_another_name_is_a_guess(tmp_path):
+    tables = clinic()
+    tables["visits"] = tables["visits"].rename(columns={"id": "patient_id"})
+    found = draft_linked(files(tmp_path, patients=tables["patients"], visits=tables["visits"]))
+    assert found.schema.table("visits").parent_key == "patient_id"
+    assert "a guess: look at it, the two columns have different names" in found.links["visits"].why
+
+
+def test_numbers_that_happen_to_be_keys_are_no_link(tmp_path):
+    tables = clinic()
+    # All pains are among the ids, and name none of them.
+    with pytest.raises(SchemaError, match="patients and visits: expected one table that the others hang on"):
+        draft_linked(files(tmp_path, patients=tables["patients"], visits=tables["visits"].drop(columns="id")))
+
+
+def test_a_sample_with_orphans_says_so(tmp_path):
+    tables = clinic()
+    found = draft_linked(files(tmp_path, patients=tables["patients"][1:], visits=tables["visits"]))
+    assert 'set orphans = "drop" if the others may be left out' in found.links["visits"].why
+
+
+def test_two_files_of_one_name_and_tables_without_records(tmp_path):
+    with pytest.raises(OptionError, match="would both be the table 'a'"):
+        table_names([tmp_path / "a.csv", tmp_path / "b" / "a.parquet"])
+    tables = clinic()
+    with pytest.raises((DataError, SchemaError)):
+        draft_linked(files(tmp_path, patients=tables["patients"][:0], visits=tables["visits"]))
+    assert list(table_names([tmp_path / "-a b.csv"])) == ["a_b"]

@@ -1,0 +1,318 @@
+"""Steps on a cluster: each worker draws for the records that it holds, whoever is lost; Ray is played here."""
+
+import pickle
+import threading
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from noisegate import Gate
+from noisegate.data import TableSource
+from noisegate.data.units import UnitLimit
+from noisegate.engines.ray import EVEN, RayEngine
+from noisegate.errors import DataError, OptionError
+from noisegate.features.feature_map import Counts
+from noisegate.gate.per_example.losses import FactoredLoss
+from noisegate.gate.queries.gradients import GradientSession
+from noisegate.gate.steps import HeldGradients
+from noisegate.gate.sums import LocalEngine
+from noisegate.ledger.ledger import Kind, Ledger
+from noisegate.privacy import noise
+from noisegate.privacy.batch_plan import BatchPlan
+from noisegate.privacy.gradient_plan import GradientPlan
+from noisegate.privacy.grid import UNITS
+from noisegate.privacy.plan import Query
+from noisegate.schema import Boolean, Continuous, Schema
+
+SCHEMA = Schema((*(Continuous(name=n, lower=-1.0, upper=1.0) for n in "abc"), Boolean(name="ill")), label="ill")
+START = {"w": torch.zeros(3), "bias": torch.zeros(())}
+AT = {"w": torch.tensor([0.3, -0.2, 0.1]), "bias": torch.tensor(0.5)}
+ROWS = 211
+TWO = RayEngine(workers=2)
+
+
+def frame(rows=ROWS):
+    random = np.random.default_rng(0)
+    return pd.DataFrame({**{name: random.uniform(-1, 1, rows) for name in "abc"}, "ill": random.random(rows) < 0.5})
+
+
+def loss(parameters, numeric, codes):
+    score = parameters["w"] @ (2 * numeric - 1) + parameters["bias"]
+    return torch.nn.functional.binary_cross_entropy_with_logits(score, codes[0].float())
+
+
+class Folded:
+    """Two numbers of three columns."""
+
+    dim, norm, nonnegative = 3, 2.0, False
+
+    def __call__(self, records):
+        a, b, c = records.numeric.T
+        return np.stack([a - b, b * c, a], axis=1).astype(np.float32)
+
+
+@pytest.fixture
+def data(tmp_path):
+    frame().to_csv(tmp_path / "x.csv", index=False)
+    return tmp_path / "x.csv"
+
+
+@pytest.fixture
+def exact(monkeypatch):
+    """Lets every step hand out its sum without noise, in grid units."""
+    monkeypatch.setattr(noise, "add_noise", lambda sums, **_: sums)
+    monkeypatch.setattr(GradientSession, "_unpacked", lambda self, sums: sums)
+
+
+def opened(data, engine, *, steps=3, rate=0.5, norm=1.0, queries=(), loss=loss, options=None, **session):
+    gate = Gate(data, schema=SCHEMA, epsilon=90.0, engine=engine, **(options or {}))
+    shapes = {"w": (3,), "bias": ()}
+    settings = {"steps": steps, "sampling_probability": rate, "clip_norm": norm, "queries": queries}
+    plan = GradientPlan(name="g", parameters=shapes, **settings).calibrate(gate.budget)
+    return gate.gradients(plan, loss, method="test", public={}, **session)
+
+
+def expected(session, parts, steps):
+    """What the steps of a session come to over parts, by one process that holds them all."""
+    held = HeldGradients(session._held.parts._job._task)
+    for number, part in enumerate(parts):
+        held.add(number, part)
+    return [held.total(step, AT).tolist() for step in range(steps)]
+
+
+def parts_of(engine, data, workers=3):
+    source = TableSource(data, SCHEMA)
+    parts = list(source.parts(engine.part_bytes, 1))
+    return parts if len(parts) >= EVEN * workers else list(source.shares(workers, thinned=True))
+
+
+# What steps give.
+
+
+# Each worker has a share of every batch, or parts of the file.
+@pytest.mark.parametrize(("part_bytes", "represent"), [(1 << 25, None), (300, Folded())], ids=["shares", "parts"])
+def test_all_records_add_what_they_add_on_one_machine(part_bytes, represent, joined, data, exact):
+    engine = RayEngine(part_bytes=part_bytes)
+    with opened(data, engine, rate=1.0, represent=represent, steps=1) as there:
+        found = there.step(AT).tolist()
+    with opened(data, LocalEngine(threads=1), rate=1.0, represent=represent, steps=1) as here:
+        assert found == here.step(AT).tolist()
+    assert joined.hired == 3 and not joined.alive
+
+
+@pytest.mark.parametrize("part_bytes", [1 << 25, 300])
+def test_samples_are_drawn_for_each_record_of_each_part(part_bytes, joined, data, exact):
+    engine = RayEngine(part_bytes=part_bytes)
+    with opened(data, engine) as session:
+        found = [session.step(AT).tolist() for _ in range(3)]
+        assert found == expected(session, parts_of(engine, data), 3)
+        assert session._held.parts._job._task.samples.rate == session.plan.event.rate
+    assert len({tuple(one) for one in found}) == 3  # each has a sample of its own
+
+
+def test_sizes_of_samples_are_those_that_were_paid_for(joined, data, exact):
+    """Gradients of one unit count the records of a step; this fails by chance less than once in 1e9 runs."""
+    counted = FactoredLoss(inputs=lambda n, c: torch.ones(1, 1), loss=lambda out, n, c: out.sum())
+    gate = Gate(data, schema=SCHEMA, epsilon=90.0, engine=TWO)
+    settings = {"steps": 60, "sampling_probability": 0.25, "clip_norm": 1.0, "parameters": {"w": (1, 1, 1)}}
+    plan = GradientPlan(name="g", factored=True, **settings).calibrate(gate.budget)
+    at = {"w": torch.zeros(1, 1, 1)}
+    with gate.gradients(plan, counted, method="test", public={}) as session:
+        sizes = np.array([float(session.step(at)[0]) for _ in range(60)]) / plan.plan.scale
+    spread = np.sqrt(ROWS * 0.25 * 0.75)
+    assert abs(sizes.mean() - ROWS / 4) < 6.2 * spread / np.sqrt(60)
+    assert 0.5 * spread < sizes.std() < 1.7 * spread
+
+
+def test_one_record_moves_a_step_of_workers_by_the_bound_at_most(joined, tmp_path, exact):
+    def loud(parameters, numeric, codes):
+        return 1e6 * (parameters["w"] * (numeric - 0.3)).sum() + parameters["bias"] * 1e5
+
+    def total(rows, name):
+        frame(40).iloc[rows].to_csv(tmp_path / name, index=False)
+        with opened(tmp_path / name, TWO, rate=1.0, steps=1, loss=loud) as session:
+            return session.step(AT)
+
+    whole = total(range(40), "all.csv")
+    for left_out in (0, 39):
+        difference = whole - total([i for i in range(40) if i != left_out], f"{left_out}.csv")
+        assert 0.99 * UNITS < np.linalg.norm(difference) <= UNITS
+
+
+def test_every_session_has_a_key_of_its_own_which_nobody_is_told(joined, data, tmp_path):
+    keys, drawn, journal = [], [], tmp_path / "steps.journal"
+    for _ in range(2):
+        with opened(data, TWO, journal=journal) as session:
+            session.step(AT)
+            keys.append(session._samples.key)
+            drawn.append(session._samples.places(64, 0).tolist())
+    told = journal.read_bytes()
+    with opened(data, TWO, journal=journal) as resumed:
+        assert resumed.remaining_steps == 1
+        resumed.step(AT)
+        told += str(resumed.release(AT).certificate.to_json()).encode()
+    assert keys[0] != keys[1] and drawn[0] != drawn[1]
+    assert all(key not in told and key.hex().encode() not in told for key in keys)
+
+
+# Workers that are lost, and what they tell.
+
+
+@pytest.mark.parametrize(
+    ("part_bytes", "name", "which", "when"),  # before: it has done nothing; after: the answer alone was lost
+    [
+        (1 << 25, "totals", 4, "before"),
+        (300, "totals", 8, "after"),
+        (300, "add", 1, "before"),
+        (300, "add", 1, "after"),
+        (300, "begin", 2, "before"),
+    ],
+)
+def test_a_lost_worker_changes_no_step(part_bytes, name, which, when, joined, data, exact):
+    calls = []
+
+    def dies(called, *_):
+        calls.append(called)
+        return when if called == name and calls.count(name) == which + 1 else None
+
+    joined.dies, engine = dies, RayEngine(part_bytes=part_bytes)
+    with opened(data, engine) as session:
+        found = [session.step(AT).tolist() for _ in range(3)]
+        assert found == expected(session, parts_of(engine, data), 3)
+    assert joined.hired == 4 and not joined.alive
+
+
+def test_a_step_that_ends_every_worker_is_given_up_and_stays_spent(joined, data, tmp_path):
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.register("clinic", epsilon=100.0, delta=1e-5)
+    with opened(data, RayEngine(workers=1), options={"ledger": ledger, "dataset": "clinic"}) as session:
+        session.step(AT)
+        joined.dies = lambda called, *_: "before" if called == "totals" else None
+        with pytest.raises(DataError, match="4 workers were lost"):
+            session.step(AT)
+        with pytest.raises(OptionError, match="ended"):
+            session.step(AT)
+    assert not joined.alive
+    assert [entry.kind for entry in ledger.history("clinic")] == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM]
+
+
+def test_nothing_but_counts_and_totals_comes_back(joined, data):
+    with opened(data, TWO) as session:
+        session.step(AT)
+    kinds = {tuple(map(type, one)) if isinstance(one, tuple) else type(one) for one in joined.answers}
+    assert kinds == {str, int, (dict, np.ndarray)}
+    assert {one[1].shape for one in joined.answers if isinstance(one, tuple)} == {(4,)}
+
+
+def test_what_goes_wrong_in_a_worker_is_told_without_records(joined, data):
+    def broken(parameters, numeric, codes):
+        return loss(parameters, numeric, codes) if parameters["bias"].numel() == 1 else None
+
+    with opened(data, TWO, loss=broken) as session:
+        session.step(AT)
+        for actor in session._held.parts._pool.actors:
+            actor.instance._job._task.gradients.vectors = lambda *_: 1 / 0
+        with pytest.raises(RuntimeError, match=r"^ZeroDivisionError in a worker, \w+\.py, line \d+$"):
+            session.step(AT)
+    assert not joined.alive
+
+
+def test_a_worker_that_computes_in_another_way_is_refused_before_it_reads(joined, data, monkeypatch):
+    monkeypatch.setattr("noisegate.engines.worker.Worker.begin", lambda *_: "another")
+    with opened(data, TWO) as session, pytest.raises(OptionError, match="another processor"):
+        session.step(AT)
+    assert not any(isinstance(one, int) for one in joined.answers)
+    assert not joined.alive
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, DataError("x.csv, line 7")])
+def test_a_run_that_is_stopped_leaves_no_worker_behind(stop, joined, data):
+    def tell(_):
+        raise stop
+
+    with (
+        opened(data, TWO, options={"progress": tell}) as session,
+        pytest.raises(stop if isinstance(stop, type) else type(stop)),
+    ):
+        session.step(AT)
+    assert joined.hired == 2 and not joined.alive
+
+
+def test_those_who_have_begun_take_what_nobody_else_comes_for(joined, data, exact):
+    wait, late = joined.wait, []
+
+    def never_the_first(calls, num_returns, timeout):
+        late[:] = late or [calls[0].instance]
+        able = [call for call in calls if call.instance is not late[0]]
+        return wait(able, num_returns, timeout) if able else ([], calls)
+
+    joined.wait = never_the_first
+    engine = RayEngine(wait_seconds=0.2)
+    with opened(data, engine) as session:
+        found = [session.step(AT).tolist() for _ in range(3)]
+        assert found == expected(session, parts_of(engine, data), 3)
+
+
+# What else a session asks, and what is refused.
+
+
+def test_questions_are_asked_before_between_and_after_steps(joined, data, exact):
+    queries = tuple(Query.of(name, Counts(), columns=2, share=0.5) for name in ("one", "two", "three"))
+    with opened(data, TWO, queries=queries) as session:
+        counts = [session.ask({"one": Counts()})["one"]]
+        found = [session.step(AT).tolist()]
+        counts.append(session.ask({"two": Counts()})["two"])  # the workers let go of what they hold, and read again
+        found += [session.step(AT).tolist(), session.step(AT).tolist()]
+        assert joined.alive
+        counts.append(session.ask({"three": Counts()})["three"])
+        assert not joined.alive
+        assert found == expected(session, parts_of(TWO, data, workers=2), 3)
+    assert joined.hired == 2
+    assert {one.sum() for one in counts} == {float(ROWS)}
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_units_count_once(kind, joined, tmp_path, exact):
+    table = frame()
+    table["patient"] = np.random.default_rng(1).integers(0, 90, ROWS)
+    table.to_csv(tmp_path / "x.csv", index=False)
+    table.to_parquet(tmp_path / "x.parquet", row_group_size=20)
+    options = {"unit_column": "patient", "contributions": 1}
+    found = []
+    for engine in (RayEngine(part_bytes=300), LocalEngine(threads=1)):
+        with opened(tmp_path / f"x.{kind}", engine, rate=1.0, options=options) as session:
+            found.append((session.step(AT).tolist(), session._held.records))
+    assert found[0] == found[1] and found[0][1] == table["patient"].nunique()
+    with pytest.raises(OptionError, match="contributions=2"):
+        opened(tmp_path / "x.csv", TWO, options=options | {"contributions": 2})
+    shares = list(TableSource(tmp_path / "x.csv", SCHEMA, units=UnitLimit(column="patient", contributions=1)).shares(2))
+    assert sum(len(read()) for part in shares for read in part.unread()) == found[0][1]
+
+
+def test_the_number_of_records_is_checked_where_it_is_public(joined, data):
+    options = {"adjacency": "replace-one", "records": ROWS - 1}
+    with opened(data, TWO, options=options) as session, pytest.raises(DataError, match=f"records={ROWS - 1}"):
+        session.step(AT)
+    with opened(data, TWO, options={**options, "records": ROWS}) as session:
+        session.step(AT)
+    (data.parent / "empty.csv").write_text("a,b,c,ill\n")
+    with opened(data.parent / "empty.csv", TWO) as session, pytest.raises(DataError, match="no records"):
+        session.step(AT)
+    assert not joined.alive
+
+
+def test_what_workers_cannot_do_is_refused_before_anything_is_spent(joined, data):
+    with pytest.raises(OptionError, match=r"device='cuda'.*give device='cpu'"):
+        opened(data, TWO, device="cuda")
+    gate = Gate(data, schema=SCHEMA, epsilon=90.0, engine=TWO)
+    plan = BatchPlan(name="b", steps=2, sampling_probability=0.5, clip_norm=1.0, parameters={"w": (2,)})
+    with pytest.raises(OptionError, match="more than sums"):
+        gate.batch(plan.calibrate(gate.budget), lambda *_: {"w": np.zeros(2)}, method="test", public={})
+    with pytest.raises(OptionError, match="table in memory"):
+        opened(frame(), TWO)
+    joined.put = lambda job: pickle.dumps(threading.Lock())
+    with opened(data, TWO) as session, pytest.raises(OptionError, match=r"cannot be sent to workers \(TypeError\)"):
+        session.step(AT)
+    assert not joined.hired

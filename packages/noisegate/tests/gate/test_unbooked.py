@@ -1,0 +1,177 @@
+"""Runs without a ledger are counted in a process: the second one on the same records says what both cost."""
+
+import re
+import warnings
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+from noisegate import Gate, Ledger, Pairwise, Schema, discover_schema, fit
+from noisegate.errors import UnbookedWarning, installed
+from noisegate.features.feature_map import Counts
+from noisegate.gate import unbooked
+from noisegate.privacy import accounting
+from noisegate.privacy.plan import Plan, Query
+from noisegate.schema import Boolean, Continuous, Integer, pixel_schema
+
+SCHEMA = Schema((Continuous(name="x", lower=0.0, upper=1.0), Boolean(name="ill")))
+COARSE = Schema((Boolean(name="ill"),), ignore=("x",))
+
+
+def table(rows=400, seed=0):
+    draw = np.random.default_rng(seed)
+    return pa.table({"x": draw.uniform(size=rows), "ill": draw.uniform(size=rows) < 0.5})
+
+
+def run(data, *, schema=SCHEMA, **options):
+    """The warnings of a run; the plan is that of the gate."""
+    gate = Gate(data, **{"schema": schema, "epsilon": 1.0} | options)
+    plan = Plan(queries=(Query.of("counts", Counts(), columns=1, share=1.0),)).calibrate(gate.budget)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        gate.sum(plan, method="counts", public={})
+    return [str(one.message) for one in caught if one.category is UnbookedWarning], plan
+
+
+def test_a_second_run_says_what_both_cost():
+    data = table()
+    assert run(data)[0] == []
+    (said,), plan = run(data, epsilon=2.0)
+    first = Plan(queries=(Query.of("counts", Counts(), columns=1, share=1.0),)).calibrate(
+        Gate(data, schema=SCHEMA, epsilon=1.0).budget
+    )
+    both = accounting.epsilon((*first.events, *plan.events), 1e-5, plan.budget.adjacency)
+    assert "2 runs of this process were on the same private records" in said
+    assert f"up to epsilon = {both:.4g} at delta = 1e-05" in said
+    assert "ledger=" in said
+    assert not re.search(r"400|\b0\.\d{5,}", said), "neither the number of records nor a hash is told"
+
+
+def test_it_is_said_at_two_four_and_eight():
+    data = table()
+    said = [bool(run(data)[0]) for _ in range(9)]
+    assert said == [False, True, False, True, False, False, False, True, False]
+
+
+def test_what_is_booked_is_not_counted(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.register("people", epsilon=9.0, delta=1e-4)
+    data = table()
+    for _ in range(2):
+        assert run(data, ledger=ledger, dataset="people")[0] == []
+    assert run(data)[0] == []
+
+
+def test_other_data_are_not_the_same():
+    assert run(table(seed=0))[0] == []
+    assert run(table(seed=1))[0] == []
+    assert run(table(seed=2, rows=17))[0] == []
+
+
+def test_few_levels_in_common_are_no_records_in_common():
+    draw = np.random.default_rng(3)
+    for rows in (300, 310):
+        assert run(pa.table({"ill": draw.uniform(size=rows) < 0.3}), schema=COARSE)[0] == []
+
+
+@pytest.mark.parametrize("again", ["a copy", "another order", "another kind", "another schema", "a part"])
+def test_the_same_records_are_found_in_another_guise(again):
+    data = table()
+    assert run(data)[0] == []
+    other = {
+        "a copy": pa.table(data.to_pydict()),
+        "another order": data.take(pa.array(np.random.default_rng(1).permutation(400))),
+        "another kind": data.to_pandas(),
+        "another schema": data,
+        "a part": data.slice(100, 150),
+    }[again]
+    assert len(run(other, schema=COARSE if again == "another schema" else SCHEMA)[0]) == 1
+
+
+def test_a_made_up_record_is_not_told_to_be_in_a_file(tmp_path):
+    """Whoever may start runs on a file, and not read it, must not learn who is in it from a warning."""
+    data = table()
+    pyarrow.csv.write_csv(data, tmp_path / "people.csv")
+    for guess in (data.slice(7, 1), data):
+        assert run(guess)[0] == []
+        assert run(tmp_path / "people.csv")[0] == []
+        unbooked._RUNS.clear()
+
+
+def test_a_file_is_the_same_under_another_schema(tmp_path):
+    pyarrow.csv.write_csv(table(), tmp_path / "people.csv")
+    assert run(tmp_path / "people.csv")[0] == []
+    assert len(run(str(tmp_path / "people.csv"), schema=COARSE)[0]) == 1
+
+
+def test_the_folds_of_a_cross_validation_are_on_the_same_records():
+    data = table(500)
+    folds = [data.filter(pa.array(np.arange(500) % 5 != fold)) for fold in range(4)]
+    assert [len(run(fold)[0]) for fold in folds] == [0, 1, 0, 1]
+
+
+def test_large_data_are_told_apart_in_constant_memory():
+    large = table(300_000, seed=5)
+    assert run(large)[0] == []
+    assert run(table(300_000, seed=6))[0] == []
+    assert len(run(large.slice(0, 250_000))[0]) == 1
+    few = Schema((Integer(name="age", lower=0, upper=99_999),))
+    for seed in (7, 8):
+        ages = np.random.default_rng(seed).integers(0, 30_000, 200_000)
+        assert run(pa.table({"age": ages}), schema=few)[0] == []
+
+
+def test_images_are_found_again():
+    images = np.random.default_rng(0).integers(0, 256, (60, 3, 5), dtype=np.uint8)
+    schema = pixel_schema(3, 5)
+    assert run(images, schema=schema)[0] == []
+    assert len(run(images.copy(), schema=schema)[0]) == 1
+    assert run(255 - images, schema=schema)[0] == []
+
+
+def test_costs_for_other_neighbours_are_added_up():
+    data = table()
+    assert run(data)[0] == []
+    (said,), _ = run(data, adjacency="replace-one", records=400, epsilon=2.0)
+    assert "up to epsilon = 3 at delta = 2e-05" in said
+
+
+def test_as_an_error_it_stops_the_run_before_anything_is_spent():
+    data = table()
+    run(data)
+    gate = Gate(data, schema=SCHEMA, epsilon=1.0)
+    plan = Plan(queries=(Query.of("counts", Counts(), columns=1, share=1.0),)).calibrate(gate.budget)
+    drawn = []
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patched:
+        warnings.simplefilter("error", UnbookedWarning)
+        patched.setattr("noisegate.privacy.noise.add_noise", lambda *args, **_: drawn.append(args))
+        with pytest.raises(UnbookedWarning):
+            gate.sum(plan, method="counts", public={})
+    assert not drawn
+
+
+def test_a_discovery_counts_and_a_fit_behind_it_warns():
+    data = pd.DataFrame({"age": list(range(20, 70)) * 40})
+    discover_schema(data, epsilon=1.0, kinds={"age": "integer"})
+    schema = Schema((Integer(name="age", lower=0, upper=99),))
+    with pytest.warns(UnbookedWarning, match="2 runs"):
+        Pairwise(cells=4, fit_options={"steps": 2}).fit(data, schema=schema, epsilon=1.0)
+
+
+@pytest.mark.skipif(not installed("torch"), reason="gradients are taken with torch")
+def test_a_training_that_goes_on_is_no_second_run(tmp_path, monkeypatch):
+    def stop(_spent, done):
+        raise KeyboardInterrupt
+
+    settings = {"method": "dp-llm", "records": 400, "steps": 5, "sampling_probability": 0.1, "projection": None}
+    data, schema = table(), Schema(SCHEMA.columns, label="ill")
+    with monkeypatch.context() as patched:
+        patched.setattr("noisegate.runs.work._Spent.after", stop)
+        with pytest.raises(KeyboardInterrupt):
+            fit(data, schema=schema, epsilon=1.0, out=tmp_path / "model", **settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UnbookedWarning)
+        fit(data, out=tmp_path / "model", resume=True)

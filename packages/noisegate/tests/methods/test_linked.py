@@ -1,0 +1,257 @@
+"""Linked tables: what is asked, what is fitted, and that children follow each other as they do in the records."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from noisegate import Budget, Gate, Schema, load, verify
+from noisegate.errors import ModelError, OptionError
+from noisegate.linked.method import Linked
+from noisegate.linked.model import LinkedModel
+from noisegate.linked.schema import LinkedSchema, LinkedTable
+from noisegate.methods.registry import make_for
+from noisegate.schema import Boolean, Categorical, Integer
+from noisegate.schema.constraints import Comparison
+from noisegate.seeds import public_random
+
+PATIENTS = LinkedTable(
+    name="patients",
+    key="id",
+    schema=Schema([Boolean(name="chronic"), Integer(name="entered", lower=0, upper=100)]),
+)
+VISITS = LinkedTable(
+    name="visits",
+    parent="patients",
+    key="visit",
+    order="day",
+    since="entered",
+    longest_gap=30,
+    most=6,
+    schema=Schema(
+        [
+            Integer(name="day", lower=0, upper=400),
+            Categorical(name="ward", levels=("north", "south", "west"), missing=True),
+            Integer(name="pain", lower=0, upper=40),
+        ]
+    ),
+)
+CODES = LinkedTable(name="codes", parent="visits", most=3, schema=Schema([Boolean(name="urgent")]))
+SCHEMA = LinkedSchema(
+    (PATIENTS, VISITS, CODES), constraints=(Comparison(left="visits.day", relation=">=", right="patients.entered"),)
+)
+
+
+def clinic(patients, seed=0):
+    """Wards stay, pain drifts, the chronic come more often; painful visits have codes."""
+    random = np.random.default_rng(seed)
+    chronic = random.uniform(size=patients) < 0.4
+    entered = random.integers(0, 101, patients)
+    numbers = np.where(chronic, random.integers(2, 7, patients), random.integers(0, 3, patients))
+    rows = {"id": [], "visit": [], "day": [], "ward": [], "pain": []}
+    for patient in range(patients):
+        day, ward, pain = int(entered[patient]), random.choice(["north", "south", "west"]), random.integers(0, 41)
+        for _ in range(numbers[patient]):
+            day += int(random.integers(1, 20))
+            ward = ward if random.uniform() < 0.9 else random.choice(["north", "south", "west"])
+            pain = int(np.clip(pain + random.integers(-2, 3), 0, 40))
+            shown = None if random.uniform() < 0.1 else ward
+            for name, value in zip(rows, (patient, len(rows["id"]), day, shown, pain), strict=True):
+                rows[name].append(value)
+    codes = np.repeat(np.arange(len(rows["pain"])), np.array(rows["pain"]) // 20)
+    return {
+        "patients": pa.table({"id": np.arange(patients), "chronic": chronic, "entered": entered}),
+        "visits": pa.table(rows),
+        "codes": pa.table({"visit": codes, "urgent": np.array(rows["pain"])[codes] > 30}),
+    }
+
+
+DATA = clinic(2000)
+SETTINGS = {"fit_options": {"components": 40, "steps": 200}}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return Linked(**SETTINGS).fit(Gate(DATA, schema=SCHEMA, epsilon=1000.0))
+
+
+@pytest.fixture(scope="module")
+def tables(model):
+    return model.sample(3000, seed=1)
+
+
+def counts(parents, children, key):
+    found = np.bincount(np.searchsorted(parents[key].to_numpy(), children[key].to_numpy()), minlength=len(parents))
+    return np.bincount(found, minlength=10)[:10] / len(parents)
+
+
+def consecutive(visits):
+    """The places of visits and of the next ones of the same patient; they stand in their order."""
+    ids = visits["id"].to_numpy()
+    return np.flatnonzero(ids[1:] == ids[:-1])
+
+
+def test_keys_are_fresh_and_whole_and_days_never_go_back(tables):
+    patients, visits, codes = (tables[name] for name in SCHEMA.names)
+    assert patients["id"].to_pylist() == list(range(1, 3001))
+    assert visits["visit"].to_pylist() == list(range(1, len(visits) + 1))
+    assert set(visits["id"].to_pylist()) <= set(patients["id"].to_pylist())
+    assert set(codes["visit"].to_pylist()) <= set(visits["visit"].to_pylist())
+    after = consecutive(visits)
+    days = visits["day"].to_numpy()
+    assert (days[after + 1] >= days[after]).all()
+    entered = patients["entered"].to_numpy()[visits["id"].to_numpy() - 1]
+    assert (days >= entered).all()
+
+
+def test_numbers_of_children_are_those_of_the_records(tables):
+    for parent, child, key in (("patients", "visits", "id"), ("visits", "codes", "visit")):
+        made, real = (counts(each[parent], each[child], key) for each in (tables, DATA))
+        assert np.abs(made - real).sum() / 2 < 0.04, child
+
+
+def test_parents_say_how_many_children_there_are_and_children_follow_each_other(tables):
+    shares = {}
+    for name, each in (("made", tables), ("real", DATA)):
+        visits = each["visits"]
+        after = consecutive(visits)
+        wards, pain = np.array(visits["ward"].to_pylist(), dtype=object), visits["pain"].to_numpy()
+        known = (wards[after] != None) & (wards[after + 1] != None)  # noqa: E711 - of an array of objects
+        chronic = each["patients"]["chronic"].to_numpy(zero_copy_only=False)
+        start = each["patients"]["id"].to_numpy()[0]
+        shares[name] = np.array(
+            [
+                (wards[after] == wards[after + 1])[known].mean(),
+                np.corrcoef(pain[after], pain[after + 1])[0, 1],
+                chronic[visits["id"].to_numpy() - start].mean(),
+                visits["ward"].null_count / len(visits),
+                np.diff(visits["day"].to_numpy())[after].mean() / 20,
+            ]
+        )
+    # Children drawn by themselves agree on the ward in a third of the cases, and are uncorrelated.
+    assert np.abs(shares["made"] - shares["real"]).max() < 0.08, shares
+
+
+def test_children_say_what_their_parent_s_do(tables):
+    for each in (tables, DATA):
+        visits, codes = each["visits"], each["codes"]
+        pain = visits["pain"].to_numpy()[codes["visit"].to_numpy() - visits["visit"].to_numpy()[0]]
+        urgent = codes["urgent"].to_numpy(zero_copy_only=False)
+        assert pain[urgent].mean() > pain[~urgent].mean() + 5
+
+
+def test_a_model_is_saved_whole_and_draws_the_same_again(model, tmp_path):
+    folder = model.save(tmp_path / "model")
+    again = load(folder)
+    assert isinstance(again, LinkedModel) and again.certificate.unit.startswith("one record of the table patients")
+    assert again.sample(50, seed=3) == model.sample(50, seed=3)
+    assert verify(folder).recomputed_epsilon <= 1000.0
+    assert model.sample(0)["visits"].num_rows == 0
+    with pytest.raises(ModelError, match="linked tables"):
+        _ = again.release.schema
+
+
+def test_a_sample_in_parts_is_the_sample(model):
+    parts = list(model.batches(5000, seed=2))
+    assert len(parts) > 1
+    whole = model.sample(5000, seed=2)
+    for name in SCHEMA.names:
+        assert pa.concat_tables([part[name] for part in parts]) == whole[name]
+    assert pc.count_distinct(whole["visits"]["visit"]).as_py() == len(whole["visits"])
+
+
+def test_parents_that_are_asked_for_have_the_children_of_such_parents(model):
+    made = {ill: model.sample(1000, seed=3, where={"chronic": ill, "entered": (20, 60)}) for ill in (True, False)}
+    for ill, tables in made.items():
+        people = tables["patients"]
+        assert set(people["chronic"].to_pylist()) == {ill}
+        assert pc.min(people["entered"]).as_py() >= 20 and pc.max(people["entered"]).as_py() <= 60
+    assert len(made[True]["visits"]) > 2 * len(made[False]["visits"])
+    with pytest.raises(OptionError, match="where: "):
+        model.sample(5, where={"pain": 3})
+    with pytest.raises(OptionError, match="must map names of columns"):
+        model.batches(5, where="chronic")
+
+
+@pytest.mark.parametrize("n", [-1, 2.5, True])
+def test_an_unusable_number_of_parents_is_refused(model, n):
+    with pytest.raises(OptionError, match="whole number"):
+        model.sample(n)
+
+
+def test_a_rule_that_no_family_keeps_leaves_children_out_and_one_that_no_parent_keeps_is_refused(model):
+    rule = Comparison(left="visits.pain", relation=">", right="patients.entered")
+    strict = replace(model.links[0], link=replace(SCHEMA.links[0], constraints=(rule,)))
+    parents = strict.founders(200, public_random(0))
+    numbers, rows = strict.children(parents, public_random(0))
+    assert numbers.sum() == len(rows) > 0
+    pain, entered = rows.numeric[:, 1] * 40, np.repeat(parents.numeric[:, 0], numbers) * 100
+    assert (pain > entered).all()
+
+
+def test_what_is_asked_does_not_grow_with_the_largest_number_of_children():
+    budget = Budget(epsilon=1.0)
+    few, many = (Linked().plan(LinkedSchema((PATIENTS, replace(VISITS, most=most), CODES)), budget) for most in (6, 60))
+    for one, other in zip(few.releases, many.releases, strict=True):
+        assert (one.sensitivity, one.noise_std) == (other.sensitivity, other.noise_std)
+    assert few.budget.contributions is None and math.isclose(few.epsilon, 1.0, rel_tol=1e-6)
+
+
+def test_the_plan_says_beforehand_what_drowns():
+    words = {}
+    for records in (100, 5_000, 1_000_000):
+        verdict = Linked().verdict(SCHEMA, Budget(epsilon=1.0), records)
+        words[records] = verdict.word
+    assert words == {100: "noise", 5_000: "usable", 1_000_000: "good"}
+
+
+def test_a_fit_says_what_it_came_to(model):
+    assert model.verdict.word is not None and abs(model.verdict.figures["records"] - len(DATA["patients"])) < 1
+
+
+def test_auto_takes_it_for_linked_tables_and_other_methods_refuse_these():
+    assert make_for("auto", SCHEMA, {}) == Linked()
+    with pytest.raises(OptionError, match=r"'pairwise'.*linked tables"):
+        make_for("pairwise", SCHEMA, {})
+    with pytest.raises(OptionError, match=r"'linked'.*one table"):
+        make_for("linked", PATIENTS.schema, {})
+
+
+def test_a_run_of_few_patients_at_a_small_epsilon_ends_and_samples():
+    small = clinic(40, seed=5)
+    small["codes"] = small["codes"].slice(0, 0)
+    tables = Linked(**SETTINGS).fit(Gate(small, schema=SCHEMA, epsilon=0.5)).sample(30, seed=0)
+    assert tables["patients"].num_rows == 30 and set(tables) == set(SCHEMA.names)
+
+
+def test_dates_do_not_pile_up_at_the_upper_bound(monkeypatch):
+    """Eight gaps of 10 to 30 days that fill 150 days, drawn one by one, would often last longer."""
+    random = np.random.default_rng(0)
+    steps = random.integers(10, 31, (12_000, 8)).cumsum(axis=1)
+    days = steps[steps[:, -1] < 150]
+    patients = LinkedTable(name="patients", key="id", schema=Schema([Boolean(name="chronic")]))
+    columns = [Integer(name="day", lower=0, upper=150), Boolean(name="pain")]
+    visits = LinkedTable(name="visits", parent="patients", order="day", longest_gap=40, most=8, schema=Schema(columns))
+    keys = np.arange(len(days))
+    pain = np.tile([True, False], 4 * len(keys))
+    data = {
+        "patients": pa.table({"id": keys, "chronic": keys % 2 == 0}),
+        "visits": pa.table({"id": np.repeat(keys, 8), "day": days.ravel(), "pain": pain}),
+    }
+    gate = Gate(data, schema=LinkedSchema((patients, visits)), epsilon=20.0)
+    model = Linked(fit_options={"steps": 100}).fit(gate)
+
+    def drawn():
+        """Returns the shares of gaps that are 0 and of days at the bound, and the mean number of visits."""
+        made = model.sample(2000, seed=0)["visits"]
+        day, whose = made["day"].to_numpy(), made["id"].to_numpy()
+        gaps = np.diff(day)[np.diff(whose) == 0]
+        return (gaps == 0).mean(), (day == 150).mean(), np.bincount(whose)[1:].mean()
+
+    still, last, number = drawn()
+    assert still < 0.003 and last < 0.01 and number == pytest.approx(8, abs=0.1)
+    monkeypatch.setattr("noisegate.linked.link_model._FAMILY_TRIES", 0)
+    assert drawn()[1] > 0.02

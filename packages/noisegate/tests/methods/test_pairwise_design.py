@@ -1,0 +1,302 @@
+"""What the pairwise method asks: a record moves each answer by the planned norm, whatever was released before."""
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from noisegate.data.tables.tables import TableSource
+from noisegate.errors import OptionError
+from noisegate.gate.gate import Gate
+from noisegate.gate.sums import Engine, LocalEngine, SumTask, sum_records
+from noisegate.methods.pairwise import Pairwise
+from noisegate.privacy.grid import UNITS
+from noisegate.privacy.plan import Budget
+from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Integer, Ordinal, Schema
+from noisegate.tables.design import COUNTS, PAIRS, SCREEN, SINGLES
+from noisegate.tables.histograms import COARSE, HISTOGRAMS
+
+# Columns: 0 age (bought, may be missing), 1 rate (bought), 2 kids (few values, may be missing), 3 work, 4 grade, 5 ill.
+SCHEMA = Schema(
+    (
+        Integer(name="age", lower=0, upper=120, missing=True),
+        Categorical(name="work", levels=("a", "b", "c"), missing=True),
+        Continuous(name="rate", lower=-1.0, upper=3.0),
+        Ordinal(name="grade", levels=(1, 2)),
+        Integer(name="kids", lower=0, upper=3, missing=True),
+        Boolean(name="ill"),
+    ),
+    label="ill",
+)
+UNLABELLED = Schema(SCHEMA.columns)
+CODED = Schema(tuple(column for column in SCHEMA.columns if not column.numeric), label="ill")
+METHODS = {
+    "default": Pairwise(),
+    "few cells": Pairwise(cells=2),
+    "nothing bought": Pairwise(cells=2000),
+    "one-way": Pairwise(pairs="none"),
+    "chosen": Pairwise(pairs="chosen"),
+    "three chosen": Pairwise(pairs="chosen", most_pairs=3),
+    "one chosen beside a triple": Pairwise(pairs="chosen", most_pairs=1, triples=(("rate", "age", "ill"),)),
+    "a workload": Pairwise(pairs=(("rate", "age"), ("ill", "work"), ("age", "rate"))),
+    "triples": Pairwise(triples=(("age", "rate", "work"), ("ill", "grade", "kids"))),
+}
+NAMED = [(name, method) for name, method in METHODS.items() if method.triples or not isinstance(method.pairs, str)]
+CASES = [
+    pytest.param(method, schema, id=f"{name}, {kind}")
+    for kind, schema in (("label", SCHEMA), ("no label", UNLABELLED), ("coded", CODED))
+    for name, method in METHODS.items()
+    # Named columns are not all there in the table of coded columns.
+    if schema is not CODED or (name, method) not in NAMED
+]
+
+
+def records(schema, rows=60, seed=0):
+    """Encoded records, the first at the ends of what the schema allows."""
+    layout, random = schema.layout, np.random.default_rng(seed)
+    numeric = random.uniform(size=(rows, len(layout.numeric)))
+    codes = np.stack([random.integers(0, column.size, rows) for column in layout.coded], axis=1)
+    numeric[0], numeric[1], codes[0] = 0.0, 1.0, 0
+    codes[1] = [column.size - 1 for column in layout.coded]
+    for place, column in enumerate(layout.numeric):
+        if column.missing:
+            numeric[2::3, place] = np.nan
+    return EncodedTable(numeric, codes.astype(np.int32))
+
+
+def answers(features, kind, random):
+    """Values that a question may come to have, (dim, 1): from nothing but noise to masses that make many cells."""
+    size = (features.dim, 1)
+    return {
+        "noise": random.normal(scale=10, size=size),
+        "full": np.full(size, 1e7),
+        "steep": 1e9 * random.uniform(size=size) ** 20,
+        "spikes": 1e6 * (random.uniform(size=size) < 0.05) + random.normal(size=size),
+        "negative": np.full(size, -1e6),
+    }[kind]
+
+
+def rounds(method, schema, kind, seed=0, budget=None):
+    """Returns the plan, and each question's map after earlier questions were answered in some way."""
+    random, budget = np.random.default_rng(seed), budget or Budget(epsilon=1.0)
+    plan, design = method.plan(schema, budget), method.design(schema, budget.epsilon)
+    stds = {release.query.name: release.noise_std_natural for release in plan.releases}
+    maps = dict(design.histograms())
+    values = {name: answers(one, kind, random) for name, one in maps.items()}
+    if design.screened:
+        maps[SCREEN] = design.screen(values, stds)
+        values[SCREEN] = answers(maps[SCREEN], kind, random)
+    return plan, maps | design.final(values, stds)
+
+
+KINDS = ["noise", "full", "steep", "spikes", "negative"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("method", "schema"), CASES)
+def test_every_map_is_a_planned_question_and_fits_it(method, schema, kind):
+    for seed in range(3):
+        plan, maps = rounds(method, schema, kind, seed)
+        assert list(maps) == [release.query.name for release in plan.releases]
+        for release in plan.releases:
+            question, features = release.query, maps[release.query.name]
+            assert features.dim <= question.dim
+            assert question.adaptive or features.dim == question.dim
+            assert features.norm <= question.norm * (1 + 1e-12)
+            assert (question.columns, question.nonnegative) == (1, True)
+            assert len(set(features.tables)) == len(features.tables)
+            # Single columns may stand beside pairs, on as many cells; of pairs and larger tables there are no more.
+            wide = [table for table in features.tables if len(table) >= 2 + (schema.label is not None)]
+            assert len(wide) <= question.tables
+
+
+@pytest.mark.parametrize("kind", ["noise", "steep", "spikes"])
+@pytest.mark.parametrize(("method", "schema"), CASES)
+def test_a_record_moves_one_cell_of_each_table_and_the_sum_by_the_bound_and_no_more(method, schema, kind):
+    plan, maps = rounds(method, schema, kind)
+    people = records(schema)
+    for release in plan.releases:
+        features = maps[release.query.name]
+        task = SumTask(feature_map=features, grid=release.query.grid, columns=1, label=None)
+        weights = features.integer_weights(task.grid).tolist()
+        before = sum_records(people.rows(slice(3, None)), {"q": task}).sums["q"][0]
+        for place in range(3):
+            more = EncodedTable.concatenate([people.rows(slice(3, None)), people.rows([place])])
+            moved = sum_records(more, {"q": task}).sums["q"][0] - before
+            for weight, start, end in zip(weights, features.starts, features.starts[1:], strict=False):
+                assert sorted(moved[start:end].tolist())[-1] == weight
+                assert np.count_nonzero(moved[start:end]) == 1
+            squared = sum(int(change) ** 2 for change in moved)
+            # Rounded to the grid, the weights of many tables lose a little.
+            assert 0.98 * UNITS**2 < squared <= UNITS**2 <= release.event.sensitivity**2
+
+
+def test_the_questions_of_a_table_with_everything():
+    plan, maps = rounds(Pairwise(pairs="chosen", most_pairs=3), SCHEMA, "spikes")
+    assert [release.query.name for release in plan.releases] == [HISTOGRAMS, COARSE, SCREEN, COUNTS, SINGLES, PAIRS]
+    assert maps[HISTOGRAMS].tables == ((0,), (1,))
+    assert [maps[HISTOGRAMS].sizes[column] for column in (0, 1)] == [122, 1026]
+    assert maps[SCREEN].tables == tuple(combinations(range(5), 2))
+    assert maps[COUNTS].tables == ((5,),)
+    assert maps[SINGLES].tables == ((0, 5), (1, 5), (2, 5), (3, 5), (4, 5))
+    assert all(len(table) == 3 and table[-1] == 5 for table in maps[PAIRS].tables)
+    adaptive = {release.query.name: release.query.adaptive for release in plan.releases}
+    assert adaptive == {HISTOGRAMS: False, COARSE: False, SCREEN: True, COUNTS: False, SINGLES: True, PAIRS: True}
+
+
+def test_the_shares_are_those_of_the_settings():
+    method = Pairwise(pairs="chosen", histograms_share=0.3, screen_share=0.2, counts_share=0.05, one_way_share=0.15)
+    plan = method.plan(SCHEMA, Budget(epsilon=1.0))
+    spent = {release.query.name: (release.sensitivity / release.noise_std) ** 2 for release in plan.releases}
+    total = sum(spent.values())
+    wanted = {HISTOGRAMS: 0.15, COARSE: 0.15, SCREEN: 0.2, COUNTS: 0.05, SINGLES: 0.15, PAIRS: 0.7}
+    assert {name: part / total for name, part in spent.items()} == pytest.approx(
+        {name: share / 1.4 for name, share in wanted.items()}, rel=1e-6
+    )
+    assert 0.999 < plan.epsilon <= 1.0
+
+
+def test_what_is_certain_beforehand_is_not_bought():
+    _, maps = rounds(Pairwise(cells=2000), SCHEMA, "noise")
+    assert list(maps) == [COUNTS, SINGLES, PAIRS]
+    assert rounds(Pairwise(), CODED, "noise")[1].keys() == {COUNTS, SINGLES, PAIRS}
+
+
+def test_a_label_of_many_classes_is_one_more_column():
+    columns = (Categorical(name="k", levels=tuple("abcdefg")), Boolean(name="b"), Boolean(name="c"))
+    design = Pairwise().design(Schema(columns, label="k"), 1.0)
+    assert design.label is None
+    assert design.columns == (0, 1, 2)
+    assert design.pairs == ((0, 1), (0, 2), (1, 2))
+    few = Pairwise().design(Schema((Categorical(name="k", levels=tuple("abcdef")), *columns[1:]), label="k"), 1.0)
+    assert (few.label, few.columns, few.pairs) == (0, (1, 2), ((1, 2),))
+
+
+@pytest.mark.parametrize("pairs", ["auto", "all", "chosen", "none"])
+def test_tables_of_one_column_have_no_pairs(pairs):
+    columns = (Continuous(name="x", lower=0.0, upper=1.0), Boolean(name="y"))
+    method = Pairwise(pairs=pairs)
+    for schema in (
+        Schema(columns[:1]),
+        Schema(columns[1:]),
+        Schema(columns[1:], label="y"),
+        Schema(columns, label="y"),
+    ):
+        _, maps = rounds(method, schema, "spikes")
+        assert PAIRS not in maps
+        assert SCREEN not in maps
+        assert len(maps[SINGLES].tables) == 1
+
+
+def test_pairs_are_chosen_only_in_wide_tables():
+    def booleans(count):
+        return Schema(tuple(Boolean(name=f"b{place}") for place in range(count)))
+
+    assert not Pairwise().design(booleans(40), 1.0).screened
+    wide = Pairwise(most_pairs=50)
+    assert wide.design(booleans(41), 1.0).screened
+    plan, maps = rounds(wide, booleans(41), "spikes")
+    assert len(maps[SCREEN].tables) == math.comb(41, 2)
+    assert len(maps[PAIRS].tables) <= 50
+    assert plan.release(PAIRS).query.dim == 50 * 4
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"pairs": [("age", "nobody")]}, "pairs names 'nobody'.*age, rate, kids, work, grade, ill"),
+        ({"triples": [("age", "rate", "nobody")]}, "triples names 'nobody'"),
+        ({"pairs": [("age", "age")]}, "twice"),
+        ({"triples": [("age", "ill", "ill")]}, "twice"),
+    ],
+)
+def test_columns_that_are_not_there_are_refused_by_name(settings, message):
+    with pytest.raises(OptionError, match=message):
+        Pairwise(**settings).plan(SCHEMA, Budget(epsilon=1.0))
+
+
+# One run: what the maps follow from, and what was paid for.
+
+
+class RecordingEngine(Engine):
+    """The local engine; keeps the maps that were asked."""
+
+    def __init__(self):
+        self.maps = {}
+
+    def sum(self, source, tasks, progress):
+        self.maps |= {name: task.feature_map for name, task in tasks.items()}
+        return LocalEngine(threads=1).sum(source, tasks, progress)
+
+
+def people(rows, seed=0):
+    random = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "age": pd.array(random.integers(20, 80, rows), dtype="Int64"),
+            "work": random.choice(["a", "b", "c"], rows),
+            "rate": np.clip(random.normal(size=rows), -1, 3),
+            "grade": random.integers(1, 3, rows),
+            "kids": pd.array(random.integers(0, 4, rows), dtype="Int64"),
+            "ill": random.uniform(size=rows) < 0.3,
+        }
+    )
+    frame.loc[random.uniform(size=rows) < 0.1, "age"] = pd.NA
+    return frame
+
+
+def asked(method, frame, **options):
+    engine = RecordingEngine()
+    gate = Gate(frame, schema=SCHEMA, engine=engine, **{"epsilon": 1.0, **options})
+    return method.query(gate), engine.maps
+
+
+def same(left, right):
+    return all(getattr(left, name) == getattr(right, name) for name in ("bins", "coded", "tables", "weights"))
+
+
+def test_cells_and_pairs_follow_from_what_was_released_and_from_nothing_else():
+    method = Pairwise(pairs="chosen", most_pairs=4)
+    release, maps = asked(method, people(1000))
+    design = method.design(SCHEMA, 1.0)
+    expected = dict(design.histograms())
+    expected[SCREEN] = design.screen(release.values, release.noise_std)
+    expected |= design.final(release.values, release.noise_std)
+    assert list(maps) == list(expected)
+    for name, features in expected.items():
+        assert same(maps[name], features), name
+    # The same records with other noise make other cells, so the comparison can fail.
+    _, others = asked(method, people(1000))
+    assert not same(maps[SINGLES], others[SINGLES])
+
+
+@pytest.mark.parametrize("pairs", ["all", "chosen"])
+def test_tables_are_read_with_the_noise_that_they_have(pairs):
+    frame = people(3000)
+    method = Pairwise(pairs=pairs, triples=(("age", "work", "grade"),))
+    release, maps = asked(method, frame)
+    (batch,) = TableSource(frame, SCHEMA).batches()
+    exact = [
+        counts
+        for name in (COUNTS, SINGLES, PAIRS)
+        for counts in maps[name].counts(maps[name](batch).sum(axis=0, dtype=np.float64))
+    ]
+    _, tables = method.design(SCHEMA, 1.0).read(release)
+    assert [table.counts.shape for table in tables] == [counts.shape for counts in exact]
+    errors = [(table.counts - counts) / table.noise_std for table, counts in zip(tables, exact, strict=True)]
+    for group in (np.concatenate([one.ravel() for one in errors]), errors[-1].ravel()):
+        # A standard deviation of n draws is off by 1/√2n of itself: six of these.
+        assert group.std() == pytest.approx(1, abs=6 / math.sqrt(2 * group.size))
+
+
+def test_the_certificate_states_every_question():
+    release, maps = asked(Pairwise(pairs="chosen"), people(300))
+    certificate = release.certificate
+    assert [event.name for event in certificate.events] == list(maps)
+    assert certificate.check() <= 1.0
+    assert certificate.public["adaptive"] == [SCREEN, SINGLES, PAIRS]
+    for event in certificate.events:
+        assert maps[event.name].dim <= event.coordinates
+        assert release.values[event.name].shape == (maps[event.name].dim, 1)

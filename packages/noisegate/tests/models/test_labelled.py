@@ -1,0 +1,136 @@
+"""A label on top of a mixture: p(x) p(k | x), drawn, asked, conditioned, saved."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from noisegate.models.labelled import LabelledMixture, LabelModel, systematic
+from noisegate.models.record_model import model_class
+from noisegate.seeds import public_random
+
+from .test_mixture import SCHEMA, assert_close_to, drawn, joint, mixture, shares
+
+LABEL = 3  # age, rate, job, member with 4, 2, 4 and 2 cells
+
+
+def labelled(weight=0.0, seed=0):
+    numbers = np.random.default_rng(seed)
+    effects = tuple(numbers.normal(size=(2, size)) for size in (4, 2, 4))
+    return LabelledMixture(
+        mixture=mixture(),
+        label=LabelModel(column=LABEL, bias=np.array([0.3, -0.3]), effects=effects, mixture_weight=weight),
+    )
+
+
+def by_definition(model):
+    """p(x) p(k | x) of every combination of cells, (4, 2, 4, 2)."""
+    whole, label = joint(model.mixture), model.label
+    scores = np.zeros(whole.shape)
+    for cells in itertools.product(*map(range, whole.shape)):
+        scores[cells] = label.bias[cells[LABEL]] + sum(
+            effects[cells[LABEL], cell] for effects, cell in zip(label.effects, cells[:LABEL], strict=True)
+        )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        odds = np.exp(scores) * np.where(whole > 0, whole, 0) ** label.mixture_weight
+        given = odds / odds.sum(axis=LABEL, keepdims=True)
+    return whole.sum(axis=LABEL, keepdims=True) * np.nan_to_num(given)
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.4, 1.0])
+def test_what_is_drawn_and_what_is_said_is_the_definition(weight):
+    model = labelled(weight)
+    expected = by_definition(model)
+    assert expected.sum() == pytest.approx(1)
+    records = drawn(model)
+    assert_close_to(shares(model.mixture, records), expected, len(records))
+    with pytest.raises(AssertionError):
+        assert_close_to(shares(model.mixture, records), joint(model.mixture), len(records))
+    every = np.array(list(itertools.product(*map(range, expected.shape))))
+    np.testing.assert_allclose(np.exp(model.log_probability(every)), expected.ravel(), atol=1e-12)
+
+
+def test_marginals_of_the_label_follow_its_model_and_others_the_mixture():
+    model = labelled(0.4)
+    expected = by_definition(model)
+    np.testing.assert_array_equal(model.marginal([2, 0]), model.mixture.marginal([2, 0]))
+    np.testing.assert_allclose(model.marginal([LABEL]), expected.sum(axis=(0, 1, 2)), atol=0.01)
+    np.testing.assert_allclose(model.marginal([LABEL, 2]), expected.sum(axis=(0, 1)).T, atol=0.01)
+
+
+@pytest.mark.parametrize("where", [{"member": True}, {"member": True, "age": (0, 3)}, {"age": None}, {"job": "b"}])
+def test_conditions_hold_whether_they_name_the_label_or_not(where):
+    model, region = labelled(0.4), SCHEMA.region(where)
+    records = drawn(model, rows=60_000)
+    inside = region.contains(records)
+    assert model.probability(region) == pytest.approx(inside.mean(), abs=0.01)
+    given = drawn(model.given(region), rows=60_000, seed=1)
+    given = given.rows(region.contains(given))
+    assert len(given) > 5000
+    expected = shares(model.mixture, records.rows(inside))
+    np.testing.assert_allclose(shares(model.mixture, given), expected, atol=0.025)
+    assert np.abs(shares(model.mixture, records) - expected).max() > 0.03
+
+
+def test_a_saved_model_draws_the_same_records():
+    model = labelled(0.2)
+    described = {"kind": model.kind, **model.to_json()}
+    again = model_class(described["kind"]).from_saved(SCHEMA, model.tensors(), described)
+    for one, other in zip(vars(drawn(model)).values(), vars(drawn(again)).values(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_every_row_has_its_own_probabilities_and_classes_come_in_their_numbers():
+    numbers = np.random.default_rng(0)
+    probabilities = numbers.dirichlet([0.5, 1, 2], size=50)
+    order = numbers.permutation(50)
+    found = np.zeros_like(probabilities)
+    for seed in range(4000):
+        codes = systematic(probabilities, order, public_random(seed))
+        found[np.arange(50), codes] += 1 / 4000
+        # In any stretch of the order the first class comes as often as expected, up to one.
+        assert np.abs(np.cumsum((codes == 0)[order]) - np.cumsum(probabilities[order, 0])).max() <= 1 + 1e-9
+    np.testing.assert_allclose(found, probabilities, atol=5 * 0.5 / np.sqrt(4000))
+
+
+def test_records_of_a_stratum_agree_in_the_column_that_says_most():
+    cells = np.stack([np.arange(640) % 4, np.arange(640) % 2, np.zeros(640, int), np.zeros(640, int)], axis=1)
+    effects = (np.zeros((2, 4)), np.array([[0.0, 0.0], [-3.0, 3.0]]), np.zeros((2, 4)))
+    model = LabelModel(column=LABEL, bias=np.zeros(2), effects=effects, mixture_weight=0.0)
+    order = model.order(cells, torch.Generator().manual_seed(0))
+    assert sorted(order) == list(range(640))
+    assert (np.diff(cells[order, 1]) != 0).sum() == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"mixture_weight": 1.5}, "mixture_weight=1.5"),
+        ({"bias": np.array([np.nan, 0])}, "finite"),
+        ({"column": 4}, "column 4 is none"),
+        ({"effects": (np.zeros((2, 3)),) * 3}, "do not fit columns"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(change, named):
+    good = vars(labelled().label)
+    with pytest.raises(ValueError, match=named):
+        LabelledMixture(mixture=mixture(), label=LabelModel(**{**good, **change}))
+
+
+def test_a_numeric_label_is_drawn_as_a_cell_and_a_value_in_it():
+    numbers = np.random.default_rng(3)
+    effects = tuple(numbers.normal(size=(4, size)) for size in (2, 4, 2))
+    label = LabelModel(column=0, bias=np.zeros(4), effects=effects, mixture_weight=0.0)
+    model = LabelledMixture(mixture=mixture(), label=label)
+    records = drawn(model)
+    every = np.array(list(itertools.product(*map(range, model.mixture.sizes))))
+    expected = np.exp(model.log_probability(every)).reshape(model.mixture.sizes)
+    assert_close_to(shares(model.mixture, records), expected, len(records))
+    region = SCHEMA.region({"age": (0, 1), "job": "b"})
+    inside = region.contains(records)
+    assert model.probability(region) == pytest.approx(inside.mean(), abs=0.01)
+    assert np.isnan(records.numeric[:, 0]).mean() == pytest.approx(model.marginal([0])[-1], abs=0.01)
+    given = drawn(model.given(region), seed=1)
+    assert (given.codes[:, 0] == 1).all()
+    assert region.contains(given).mean() == pytest.approx(inside.sum() / (records.codes[:, 0] == 1).sum(), abs=0.03)

@@ -1,0 +1,273 @@
+"""Data dictionaries of each kind become schemas; what they do not say stays open, and nothing is invented."""
+
+import json
+from datetime import date
+
+import pytest
+
+from noisegate.discovery.dictionaries import read_dictionary
+from noisegate.errors import SchemaError
+from noisegate.schema import Boolean, Categorical, Continuous, Date, Decimal, Integer, Ordinal, Schema
+from noisegate.schema.partial import read_partial
+
+REDCAP = """\
+"Variable / Field Name","Form Name","Section Header","Field Type","Field Label","Choices, Calculations, OR Slider Labels","Field Note","Text Validation Type OR Show Slider Number","Text Validation Min","Text Validation Max",Identifier?,"Branching Logic (Show field only if...)","Required Field?"
+record_id,baseline,,text,"Study ID",,,,,,,,
+last_name,baseline,,text,"Last name",,,,,,y,,
+dob,baseline,,text,"Date of birth",,,date_dmy,1920-01-01,2005-12-31,,,y
+visit,baseline,,text,"Date of visit",,,date_mdy,2020-01-01,today,,,
+sex,baseline,"Demography",radio,"<b>Sex</b> at birth","1, Male | 2, Female | 9, Unknown, or refused",,,,,,,y
+site,baseline,,dropdown,Site,"01, Leeds | 02, York",,,,,,,
+race,baseline,,checkbox,"Race (all that apply)","1, White | 2, Black | -9, Refused | OT, Other",,,,,,,
+weight,baseline,,text,"Weight, kg",,,number_1dp,30,250.5,,,
+height,baseline,,text,"Height, cm",,,integer,100,230,,,
+hba1c,baseline,,text,HbA1c,,,number,,,,,
+bmi,baseline,,calc,BMI,"round([weight]/([height]/100)^2,1)",,,,,,,
+pain,baseline,,slider,Pain,"none | some | worst",,number,,,,,
+smoker,baseline,,yesno,Smoker?,,,,,,,,
+consent,baseline,,descriptive,"Please read this.",,,,,,,,
+notes,followup,,notes,Notes,,,,,,,,
+mail,followup,,text,E-mail,,,email,,,,,
+scan,followup,,file,Scan,,,,,,,,
+"""  # noqa: E501
+
+
+def drafted(tmp_path, text, name="codebook.csv", **options):
+    (tmp_path / name).write_text(text)
+    return read_dictionary(tmp_path / name, **options)
+
+
+def stated(found, **values):
+    """The draft after its open bounds were stated, column by column: (lower, upper)."""
+    text = found.toml()
+    for name, ends in values.items():
+        start = text.index(f"[columns.{name}]")
+        part = text[start:]
+        for key, value in zip(("lower", "upper"), ends, strict=True):
+            part = part.replace(f"# {key} = \n", f"{key} = {value}\n", 1) if value is not None else part
+        text = text[:start] + part
+    return text
+
+
+def test_a_redcap_dictionary_describes_the_columns_of_a_raw_export(tmp_path):
+    found = drafted(tmp_path, REDCAP, label="smoker")
+    assert found.kind == "REDCap data dictionary"
+    assert found.open == ("visit", "hba1c", "bmi")
+    assert list(found.ignored) == ["record_id", "last_name", "notes", "mail", "scan"]
+    assert "marked as an identifier" in found.ignored["last_name"]
+    text = stated(found, visit=(None, "2024-12-31"), hba1c=(3, 20), bmi=(10, 80))
+    schema = Schema.loads(text)
+    assert schema.label == "smoker"
+    assert schema.column("dob") == Date(name="dob", lower=date(1920, 1, 1), upper=date(2005, 12, 31), missing=True)
+    assert schema.column("sex") == Categorical(name="sex", levels=(1, 2, 9), missing=True)
+    assert schema.column("site") == Categorical(name="site", levels=("01", "02"), missing=True)
+    assert schema.column("weight") == Decimal(name="weight", lower=30, upper=250.5, step=0.1, missing=True)
+    assert schema.column("height") == Integer(name="height", lower=100, upper=230, missing=True)
+    assert schema.column("pain") == Integer(name="pain", lower=0, upper=100, missing=True)
+    assert schema.column("race____9") == Boolean(name="race____9")
+    assert {"race___1", "race___2", "race____9", "race___ot"} <= set(schema.names)
+    assert "consent" not in schema.names + schema.ignore
+    assert {"redcap_event_name", "baseline_complete", "followup_complete", "record_id"} <= set(schema.ignore)
+    assert "# Sex at birth\n# 1: Male; 2: Female; 9: Unknown, or refused\n[columns.sex]" in text
+    assert "# the dictionary says that upper is today\n" in text
+
+
+def test_the_headings_of_redcaps_api_are_known_too(tmp_path):
+    header = (
+        "field_name,form_name,section_header,field_type,field_label,select_choices_or_calculations,field_note,"
+        "text_validation_type_or_show_slider_number,text_validation_min,text_validation_max,identifier\n"
+    )
+    found = drafted(tmp_path, header + "id,f,,text,,,,,,,\nage,f,,text,Age,,,integer,18,99,\n")
+    assert (found.kind, [entry.name for entry in found.entries]) == ("REDCap data dictionary", ["id", "age"])
+    assert found.entries[1].column == Integer(name="age", lower=18, upper=99, missing=True)
+
+
+CODEBOOK = """\
+Clinic study,,,,,,,
+,,,,,,,
+Variable Name,Data Type,Description,Unit,Min,Max,Values,Missing codes
+patient_id,ID,Number of the patient,,,,,
+sex,factor,Sex,,,,1=Male|2=Female,
+stage,Ordinal,Stage,,,,I; II; III,
+smoker,Yes/No,Smokes,,,,0=no; 1=yes,
+age,integer,Age at entry,years,18,99,,
+weight,numeric(5 1),Weight,kg,,,30-250,
+visits,int,Visits,,0,,,
+ecog,integer,Performance,,,,"0, fully active | 1, restricted | 2, in bed",
+lab,float,Creatinine,mg/dl,0,20,,-9; -8
+remarks,varchar(200),Anything else,,,,,
+region,string,Region,,,,"North, South",
+thing,?,What is this,,,,,
+"""
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+def test_a_code_book_is_read_whatever_its_headings_and_marks(mark, tmp_path):
+    import csv
+    import io
+
+    out = io.StringIO()
+    csv.writer(out, delimiter=mark).writerows(csv.reader(io.StringIO(CODEBOOK)))
+    found = drafted(tmp_path, out.getvalue())
+    check_codebook(found)
+
+
+def test_a_code_book_in_excel_is_the_same(tmp_path):
+    import csv
+    import io
+
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.title = "Read me"
+    book.active.append(["A study of many things"])
+    sheet = book.create_sheet("Variables")
+    for row in csv.reader(io.StringIO(CODEBOOK)):
+        sheet.append([float(cell) if cell.isdigit() else cell or None for cell in row])
+    book.save(tmp_path / "codebook.xlsx")
+    check_codebook(read_dictionary(tmp_path / "codebook.xlsx"))
+    check_codebook(read_dictionary(tmp_path / "codebook.xlsx", table="Variables"))
+    with pytest.raises(SchemaError, match="there is no sheet 'Data'; choose one with table: Read me, Variables"):
+        read_dictionary(tmp_path / "codebook.xlsx", table="Data")
+    (tmp_path / "codebook.xlsx").write_text("no workbook")
+    with pytest.raises(SchemaError, match="is no Excel workbook; save it anew"):
+        read_dictionary(tmp_path / "codebook.xlsx")
+
+
+def check_codebook(found):
+    assert found.kind == "code book"
+    assert found.open == ("visits", "thing")
+    assert list(found.ignored) == ["patient_id", "remarks"]
+    columns = {entry.name: entry.column for entry in found.entries}
+    assert columns["sex"] == Categorical(name="sex", levels=(1, 2), missing=True)
+    assert columns["stage"] == Ordinal(name="stage", levels=("I", "II", "III"), missing=True)
+    assert columns["smoker"] == Boolean(name="smoker", missing=True)
+    assert columns["age"] == Integer(name="age", lower=18, upper=99, missing=True)
+    assert columns["weight"] == Continuous(name="weight", lower=30, upper=250, missing=True)
+    assert columns["ecog"] == Categorical(name="ecog", levels=(0, 1, 2), missing=True)
+    assert columns["lab"] == Continuous(name="lab", lower=0, upper=20, atoms=(-9, -8), missing=True)
+    assert columns["region"] == Categorical(name="region", levels=("North", "South"), missing=True)
+    assert "# Age at entry [years]\n[columns.age]" in found.toml()
+
+
+PACKAGE = {
+    "name": "study",
+    "resources": [
+        {
+            "name": "visits",
+            "path": "visits.csv",
+            "schema": {
+                "primaryKey": "visit",
+                "missingValues": ["", "-"],
+                "fields": [
+                    {"name": "visit", "type": "integer"},
+                    {"name": "day", "type": "date", "constraints": {"minimum": "2020-01-01", "maximum": "2021-12-31"}},
+                    {"name": "born", "type": "date", "format": "%d.%m.%Y"},
+                    {"name": "sex", "type": "string", "constraints": {"enum": ["f", "m"], "required": True}},
+                    {"name": "grade", "type": "integer", "categories": [1, 2, 3], "categoriesOrdered": True},
+                    {
+                        "name": "arm",
+                        "type": "string",
+                        "categories": [{"value": "A", "label": "placebo"}, {"value": "B"}],
+                    },
+                    {"name": "age", "type": "integer", "title": "Age", "constraints": {"minimum": 0}},
+                    {"name": "dose", "type": "number", "constraints": {"minimum": 0, "maximum": 0.5}},
+                    {"name": "ok", "type": "boolean"},
+                    {"name": "place", "type": "geopoint"},
+                    {"name": "note", "type": "string"},
+                ],
+            },
+        },
+        {"name": "labs", "path": "labs.csv", "schema": "labs.json"},
+    ],
+}
+
+
+def test_frictionless_schemas_and_packages(tmp_path):
+    found = drafted(tmp_path, json.dumps(PACKAGE), "datapackage.json", table="visits")
+    assert (found.kind, found.open) == ("Frictionless Table Schema", ("age",))
+    assert list(found.ignored) == ["visit", "born", "place", "note"]
+    schema = Schema.loads(stated(found, age=(None, 120)))
+    assert schema.missing_values == ("", "-")
+    assert schema.column("sex") == Categorical(name="sex", levels=("f", "m"))
+    assert schema.column("grade") == Ordinal(name="grade", levels=(1, 2, 3), missing=True)
+    assert schema.column("arm") == Categorical(name="arm", levels=("A", "B"), missing=True)
+    assert schema.column("age") == Integer(name="age", lower=0, upper=120, missing=True)
+    assert schema.column("dose") == Continuous(name="dose", lower=0, upper=0.5, missing=True)
+    (tmp_path / "labs.json").write_text(json.dumps({"fields": [{"name": "ok", "type": "boolean"}]}))
+    assert read_dictionary(tmp_path / "datapackage.json", table="labs").entries[0].column == Boolean(
+        name="ok", missing=True
+    )
+    assert read_dictionary(tmp_path / "labs.json").kind == "Frictionless Table Schema"
+    with pytest.raises(SchemaError, match="there are 2 resources; choose one with table: visits, labs"):
+        read_dictionary(tmp_path / "datapackage.json")
+
+
+CSVW = {
+    "@context": ["http://www.w3.org/ns/csvw", {"@language": "en"}],
+    "url": "study.csv",
+    "null": ["", "NA"],
+    "tableSchema": {
+        "primaryKey": "id",
+        "columns": [
+            {"name": "id", "titles": "Patient", "datatype": "string"},
+            {"name": "age", "titles": {"en": "Age"}, "datatype": {"base": "integer", "minimum": 0, "maximum": 120}},
+            {"name": "stays", "datatype": "nonNegativeInteger", "required": True},
+            {"name": "dose", "datatype": {"base": "decimal", "minInclusive": 0, "maxInclusive": 2.5}},
+            {"name": "day", "datatype": {"base": "date", "format": "dd.MM.yyyy"}},
+            {"name": "sex", "datatype": {"base": "string", "format": "^(f|m)$"}},
+            {"name": "ok", "datatype": {"base": "boolean", "format": "Y|N"}},
+            {"name": "note", "datatype": "string"},
+            {"virtual": True, "propertyUrl": "x", "valueUrl": "y"},
+        ],
+    },
+}
+
+
+def test_csvw_metadata(tmp_path):
+    found = drafted(tmp_path, json.dumps(CSVW), "study.csv-metadata.json")
+    assert (found.kind, found.open, list(found.ignored)) == ("CSVW metadata", ("stays",), ["Patient", "day", "note"])
+    schema = Schema.loads(stated(found, stays=(None, 99)))
+    assert schema.missing_values == ("", "NA")
+    assert schema.column("Age") == Integer(name="Age", lower=0, upper=120, missing=True)
+    assert schema.column("stays") == Integer(name="stays", lower=0, upper=99)
+    assert schema.column("dose") == Continuous(name="dose", lower=0, upper=2.5, missing=True)
+    assert schema.column("sex") == Categorical(name="sex", levels=("f", "m"), missing=True)
+    several = {"@context": CSVW["@context"], "tables": [CSVW, {**CSVW, "url": "labs.csv"}]}
+    with pytest.raises(SchemaError, match=r"there are 2 tables; choose one with table: study\.csv, labs\.csv"):
+        drafted(tmp_path, json.dumps(several), "all.json")
+    assert drafted(tmp_path, json.dumps(several), "all.json", table="labs.csv").open == ("stays",)
+
+
+def test_what_is_open_is_named_at_once_and_may_be_bought(tmp_path):
+    found = drafted(tmp_path, REDCAP)
+    with pytest.raises(
+        SchemaError, match=r"'visit' \(date\): upper missing.*'hba1c' \(continuous\): lower and upper.*'bmi'"
+    ):
+        Schema.loads(found.toml())
+    (tmp_path / "columns.toml").write_text(stated(found, visit=(None, "2024-12-31")))
+    columns, _, _ = read_partial(tmp_path / "columns.toml", {})
+    assert {name for name, one in columns.items() if type(one).__name__ == "Gap"} == {"hba1c", "bmi"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("a.csv", "colour,shape\nred,round\n", "is of no kind that is understood, which are: a code book"),
+        ("a.csv", "", "is of no kind that is understood"),
+        ("a.json", "{}", "is of no kind that is understood.*CSVW metadata"),
+        ("a.json", "{", "is not valid JSON"),
+        ("a.json", '{"fields": [{"name": "x", "constraints": 3}]}', "is broken"),
+        ("a.csv", "name,type\nx,int\nx,int\n", "'x' is described twice"),
+    ],
+)
+def test_a_file_of_another_kind_is_refused_in_words(name, text, says, tmp_path):
+    with pytest.raises(SchemaError, match=says):
+        drafted(tmp_path, text, name)
+
+
+def test_a_dictionary_that_contradicts_itself_does_not_stop_the_others(tmp_path):
+    found = drafted(tmp_path, "name,type,min,max\nold,int,90,10\nage,int,0,120\n")
+    assert "does not fit itself: column 'old': lower = 90 is above upper = 10" in found.ignored["old"]
+    assert Schema.loads(found.toml()).names == ("age",)
+    with pytest.raises(SchemaError, match="label 'old' is not a column that dictionary"):
+        read_dictionary(tmp_path / "codebook.csv", label="old")

@@ -1,0 +1,84 @@
+"""What is forecast from public facts is what the noise of a release does."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from noisegate.gate.gate import Gate
+from noisegate.methods.pairwise import Pairwise
+from noisegate.privacy.plan import Budget
+from noisegate.schema import Boolean, Categorical, Continuous, Schema
+from noisegate.tables.design import PAIRS, SINGLES
+from noisegate.tables.expected_error import expected_error
+
+SCHEMA = Schema(
+    (
+        Categorical(name="a", levels=tuple("abcdef")),
+        Categorical(name="b", levels=tuple("abcdefgh"), missing=True),
+        Categorical(name="c", levels=tuple("abcd")),
+        Boolean(name="ill"),
+    ),
+    label="ill",
+)
+
+
+def frame(rows):
+    random = np.random.default_rng(0)
+    columns = {column.name: random.choice(column.levels, rows) for column in SCHEMA.columns[:3]}
+    return pd.DataFrame(columns | {"ill": random.uniform(size=rows) < 0.5})
+
+
+def test_the_noise_of_a_release_is_as_large_as_forecast():
+    rows, method = 500, Pairwise()
+    records = frame(rows)
+    expected = expected_error(method.plan(SCHEMA, Budget(epsilon=2.0)), rows)
+    found = {SINGLES: [], PAIRS: []}
+    for _ in range(20):
+        release = method.query(Gate(records, schema=SCHEMA, epsilon=2.0))
+        _, tables = method.design(SCHEMA, 2.0).read(release)
+        names = [column.name for column in (*SCHEMA.layout.numeric, *SCHEMA.layout.coded)]
+        for table in tables:
+            if len(table.columns) == 1:
+                continue
+            levels = [[*map(str, SCHEMA.layout.coded[column].levels)] for column in table.columns]
+            keys = [records[names[column]].astype(str) for column in table.columns]
+            exact = pd.crosstab(keys[:-1], keys[-1]).reindex(columns=levels[-1], fill_value=0)
+            shape = [SCHEMA.layout.coded[column].size for column in table.columns]
+            # The missing cell is the last of a column, and empty.
+            counts = np.zeros(shape)
+            for place, row in exact.iterrows():
+                place = place if isinstance(place, tuple) else (place,)
+                at = tuple(levels[axis].index(level) for axis, level in enumerate(place))
+                counts[at][: len(row)] = row
+            off = (table.counts - counts) / rows
+            found[SINGLES if len(shape) == 2 else PAIRS].append((np.abs(off).sum() / 2, off.ravel()[::2].sum()))
+    for name, errors in found.items():
+        variation, half = np.asarray(errors).T
+        assert variation.mean() == pytest.approx(expected[name].variation, rel=0.1)
+        # 60 draws of a standard deviation, off by a tenth of itself; four of these.
+        assert half.std() == pytest.approx(expected[name].half, rel=0.4)
+
+
+def test_more_records_and_a_larger_budget_leave_less_noise():
+    few, more = (expected_error(Pairwise().plan(SCHEMA, Budget(epsilon=1.0)), rows) for rows in (100, 1000))
+    rich = expected_error(Pairwise().plan(SCHEMA, Budget(epsilon=4.0)), 1000)
+    for name in (SINGLES, PAIRS):
+        assert few[name].cell == pytest.approx(10 * more[name].cell)
+        assert rich[name].half < more[name].half < few[name].half
+
+
+def test_numeric_columns_count_with_the_cells_that_they_are_cut_into():
+    schema = Schema((Continuous(name="x", lower=0.0, upper=1.0, missing=True), Boolean(name="b")))
+    (single, pair) = expected_error(Pairwise(cells=10).plan(schema, Budget(epsilon=1.0)), 100).values()
+    assert (single.tables, single.cells) == (2, (11 + 2) / 2)
+    assert (pair.tables, pair.cells) == (1, 22)
+
+
+def test_without_pairs_nothing_is_said_of_them():
+    method = Pairwise(pairs="none")
+    assert list(expected_error(method.plan(SCHEMA, Budget(epsilon=1.0)), 100)) == [SINGLES]
+
+
+def test_chosen_pairs_have_the_noise_of_as_many_as_may_be_chosen():
+    plan = Pairwise(pairs="chosen", most_pairs=2).plan(SCHEMA, Budget(epsilon=1.0))
+    assert expected_error(plan, 100)[PAIRS].tables == 2

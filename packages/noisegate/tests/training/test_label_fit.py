@@ -1,0 +1,163 @@
+"""The label of a mixture: effects are found, noise gives none, and interactions are left to the mixture."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from noisegate import Gate, Pairwise, Schema
+from noisegate.models.labelled import LabelledMixture, log_ratios
+from noisegate.models.mixture import Mixture
+from noisegate.schema import Boolean, Categorical
+from noisegate.seeds import public_random
+from noisegate.tables.label_effects import prior_covariance
+from noisegate.tables.label_fit import LabelFit, chosen, pair_excess
+from noisegate.tables.released import Table
+from noisegate.tables.tables import class_tables, split
+
+SIZES = (4, 6, 3)
+RECORDS = 40_000
+
+
+def truth(kind, classes=2):
+    """p(x, k) as a table of three columns and a label."""
+    numbers = np.random.default_rng(5)
+    records = np.einsum("a,b,c->abc", *(numbers.dirichlet(np.full(size, 5.0)) for size in SIZES))
+    scores = np.zeros((*SIZES, classes))
+    if kind == "effects":
+        for place, size in enumerate(SIZES[:2]):
+            shape = [1, 1, 1, classes]
+            shape[place] = size
+            scores += 1.5 * numbers.normal(size=(size, classes)).reshape(shape)
+    if kind == "interactions":
+        sign = np.where(np.arange(4)[:, None] < 2, 1, -1) * np.where(np.arange(6) < 3, 1, -1)
+        scores[..., 1] = 2.5 * sign[:, :, None]
+    odds = np.exp(scores)
+    return records[..., None] * odds / odds.sum(axis=-1, keepdims=True)
+
+
+def released(joint, noise_std, seed=0):
+    random, tables = np.random.default_rng(seed), []
+    for columns in [(), (0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]:
+        counts = RECORDS * joint.sum(axis=tuple(place for place in range(3) if place not in columns))
+        noisy = counts + random.normal(scale=noise_std, size=counts.shape)
+        tables.append(Table(columns=(*columns, 3), counts=noisy, noise_std=noise_std))
+    return tables
+
+
+def as_mixture(joint):
+    """The table as a mixture of one component for each combination of cells."""
+    layout = Schema(
+        (
+            *(Categorical(name=f"c{place}", levels=tuple("abcdef"[:size])) for place, size in enumerate(SIZES)),
+            Categorical(name="y", levels=tuple(map(str, range(joint.shape[-1])))),
+        ),
+        label="y",
+    ).layout
+    places = np.indices(joint.shape).reshape(4, -1)
+    tables = tuple(np.eye(size)[of] for size, of in zip(joint.shape, places, strict=True))
+    return Mixture(layout=layout, within=(), weights=joint.ravel(), probabilities=tables)
+
+
+def fitted(joint, tables, weight=0.0):
+    fit = LabelFit(3, class_tables(tables, joint.shape, 3), (0, 0, 0), seed=0)
+    return fit.model(as_mixture(joint), weight)
+
+
+def posterior(joint):
+    return joint / joint.sum(axis=-1, keepdims=True)
+
+
+def said(model, joint):
+    cells = np.indices(joint.shape[:-1]).reshape(3, -1).T
+    cells = np.concatenate([cells, np.zeros((len(cells), 1), int)], axis=1)
+    return model.probabilities(cells, as_mixture(joint)).reshape(joint.shape)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_effects_are_found(classes):
+    joint = truth("effects", classes)
+    found = said(fitted(joint, released(joint, 5.0)), joint)
+    np.testing.assert_allclose(found, posterior(joint), atol=0.05)
+    assert np.abs(posterior(joint) - joint.sum(axis=(0, 1, 2))).max() > 0.3
+
+
+@pytest.mark.parametrize(("noise_std", "most"), [(50.0, 0.03), (2000.0, 0.25), (1e5, 0.25)])
+def test_noise_alone_gives_little_effect(noise_std, most):
+    joint = truth("nothing")
+    found = said(fitted(joint, released(joint, noise_std)), joint)[0, :, 0, 1]
+    # What the noisy counts say by themselves: 0.5 +- 0.2 at the second, and anything at the third.
+    assert np.abs(found - found.mean()).max() < most
+
+
+@pytest.mark.parametrize(("kind", "weights"), [("effects", {0.0}), ("nothing", {0.1}), ("interactions", {0.4, 1.0})])
+def test_the_mixture_is_asked_where_effects_do_not_say_it(kind, weights):
+    joint = truth(kind)
+    tables = released(joint, 20.0)
+    trial, judge = (class_tables(half, joint.shape, 3) for half in split(tables, np.random.default_rng(0)))
+    fit = LabelFit(3, class_tables(tables, joint.shape, 3), (0, 0, 0), seed=0)
+    assert fit.weight(trial, judge, as_mixture(joint)) in weights
+
+
+def test_the_truth_has_no_excess_over_noise_and_sampling():
+    joint = truth("interactions")
+    model = as_mixture(joint)
+    cells = model.cells(model.draw(20_000, public_random(0)))
+    onehot = np.concatenate([np.eye(size)[cells[:, place]] for place, size in enumerate(SIZES)], axis=1).astype("f4")
+    sampled = np.random.default_rng(1).multinomial(RECORDS, joint.ravel()).reshape(joint.shape) / RECORDS
+    judge = class_tables(released(sampled, 20.0), joint.shape, 3)
+    right = posterior(joint)[tuple(cells[:, :3].T)]
+    wrong = np.tile(joint.sum(axis=(0, 1, 2)), (len(cells), 1))
+    assert pair_excess(judge, onehot, right)[0] < 10 < 100 < pair_excess(judge, onehot, wrong)[0]
+    assert pair_excess(judge, onehot, right)[1] < 60 < 100 < pair_excess(judge, onehot, wrong)[1]
+
+
+def test_of_a_wide_table_the_columns_that_say_most_take_part(monkeypatch):
+    joint = truth("effects")
+    tables = class_tables(released(joint, 5.0), joint.shape, 3)
+    monkeypatch.setattr("noisegate.tables.label_fit._MOST_CELLS", 10)
+    model = LabelFit(3, tables, (0, 0, 0), seed=0).model(as_mixture(joint), 0.0)
+    # The third column says nothing, and 10 cells are those of the first two.
+    assert [bool(effects.any()) for effects in model.effects] == [True, True, False]
+    monkeypatch.setattr("noisegate.tables.label_fit._MOST_CELLS", 2)
+    model = LabelFit(3, tables, (0, 0, 0), seed=0).model(as_mixture(joint), 0.0)
+    assert sum(bool(effects.any()) for effects in model.effects) == 1  # where none has room, the one that says most
+    part = chosen(tables, [0, 2])
+    assert part.sizes == (4, 3)
+    np.testing.assert_array_equal(part.pairs[:, :4, 4:], tables.pairs[:, :4, 10:])
+
+
+def test_ordered_cells_are_alike_if_they_are_near():
+    prior = prior_covariance(9, 8)
+    assert (np.linalg.eigvalsh(prior) > 0).all()
+    assert prior[0, 1] > prior[0, 4] > prior[0, 7] > 0 == prior[0, 8]
+    np.testing.assert_array_equal(prior_covariance(5, 0), np.eye(5))
+
+
+@pytest.mark.parametrize("levels", [2, 9])
+def test_a_fit_of_records_has_a_label_model(levels):
+    numbers = np.random.default_rng(0)
+    flags = numbers.integers(0, 2, size=(4000, 3)).astype(bool)
+    label = (flags[:, 0] * (levels - 1) + (numbers.random(4000) < 0.1)) % levels
+    schema = Schema(
+        (
+            *(Boolean(name=f"f{place}") for place in range(3)),
+            Categorical(name="y", levels=tuple(map(str, range(levels)))),
+        ),
+        label="y",
+    )
+    table = pa.table({**{f"f{place}": flags[:, place] for place in range(3)}, "y": label.astype(str)})
+    method = Pairwise(fit_options={"components": 20, "steps": 50})
+    release = method.query(Gate(table, schema=schema, epsilon=5.0))
+    fit = method.fitting(release)
+    fit.run()
+    model = method.model(release, fit)
+    assert isinstance(model, LabelledMixture)
+    shares = model.marginal([0, 3])
+    shares /= shares.sum(axis=1, keepdims=True)
+    assert shares[0, 0] > 0.8
+    assert shares[1, levels - 1] > 0.8
+
+
+def test_log_ratios_are_finite_where_the_mixture_rules_out():
+    found = log_ratios(np.array([[-3.0, -np.inf], [-np.inf, -np.inf]]))
+    np.testing.assert_array_equal(found, [[0, -50], [0, 0]])

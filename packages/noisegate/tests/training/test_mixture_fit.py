@@ -1,0 +1,256 @@
+"""The mixture's fit: it finds what was measured, stops before it fits noise, and goes on with the same bits."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from noisegate.errors import OptionError
+from noisegate.tables.mixture_fit import MixtureFit
+from noisegate.tables.mixture_settings import MixtureSettings
+from noisegate.tables.released import Table
+from noisegate.tables.trial import _Attempt
+
+SIZES = (4, 3, 5, 2)
+LABEL = 3
+RECORDS = 20_000
+SMALL = MixtureSettings(components=40, steps=120)
+
+
+def truth(seed=0):
+    """A mixture of three products, as one table of all four columns."""
+    random = np.random.default_rng(seed)
+    joint = np.zeros(SIZES)
+    for weight in (0.5, 0.3, 0.2):
+        parts = [random.dirichlet(np.full(size, 0.5)) for size in SIZES]
+        joint += weight * np.einsum("a,b,c,d->abcd", *parts)
+    return joint
+
+
+def marginal(joint, columns):
+    return joint.sum(axis=tuple(column for column in range(4) if column not in columns))
+
+
+def released(asked, std, label=LABEL, seed=0):
+    random, joint = np.random.default_rng(seed), truth()
+    tables = []
+    for columns in asked:
+        with_label = tuple(sorted({*columns, *(() if label is None else (label,))}))
+        counts = RECORDS * marginal(joint, with_label)
+        tables.append(
+            Table(columns=with_label, counts=counts + random.normal(scale=std, size=counts.shape), noise_std=std)
+        )
+    return tables
+
+
+def others(label):
+    return [column for column in range(4) if column != label]
+
+
+def asked(label=LABEL, pairs=True, triples=()):
+    singles = [(), *((column,) for column in others(label))]
+    return [*singles, *(combinations(others(label), 2) if pairs else ()), *triples]
+
+
+def fit(tables, label=LABEL, settings=SMALL, seed=0):
+    return MixtureFit(tables, SIZES, label, settings, seed=seed)
+
+
+def shares_of(one):
+    """The share of each class, (classes,)."""
+    return one.tables.counts / one.tables.counts.sum()
+
+
+def parts_of(one):
+    """Components' shares of their class, (classes, K), and each column's cells, (classes, K, cells)."""
+    cells = one.reached.cells.transpose(0, 2, 1)
+    return one.reached.weights, [cells[:, :, span] for span in one.tables.spans]
+
+
+def joint_of(one, label=LABEL):
+    """The fitted mixture as one table of all columns, the label where it stands."""
+    weights, columns = parts_of(one)
+    joint = np.einsum(
+        "y,yk,yka,ykb,ykc->yabc" if label is not None else "y,yk,yka,ykb,ykc,ykd->abcd",
+        shares_of(one),
+        weights,
+        *columns,
+    )
+    return joint if label is None else np.moveaxis(joint, 0, label)
+
+
+def distance(left, right):
+    return np.abs(left - right).sum() / 2
+
+
+def product_of(joint, label=LABEL):
+    """What is known of a table from its single columns alone, in each class."""
+    if label is None:
+        parts = [marginal(joint, (column,)) for column in range(4)]
+        return np.einsum("a,b,c,d->abcd", *parts)
+    shares = marginal(joint, (label,))
+    parts = [marginal(joint, (column, label)) / shares for column in others(label)]
+    return np.einsum("ad,bd,cd,d->abcd", *parts, shares)
+
+
+def from_pairs(found, wanted):
+    return np.mean([distance(marginal(found, pair), marginal(wanted, pair)) for pair in combinations(range(4), 2)])
+
+
+@pytest.mark.parametrize("label", [LABEL, None])
+def test_a_small_mixture_is_recovered_where_noise_is_low(label):
+    one = fit(released(asked(label), 5.0, label), label, MixtureSettings(components=40, steps=300))
+    one.run()
+    found = joint_of(one, label)
+    assert found.sum() == pytest.approx(1, abs=1e-5)
+    assert from_pairs(found, truth()) < 0.01
+    assert from_pairs(found, truth()) < 0.25 * from_pairs(product_of(truth(), label), truth())
+    assert 0.3 < one.discrepancy < 1.5
+
+
+def test_high_noise_stops_the_fit_early_and_no_farther_from_the_truth_than_the_start():
+    clear, noisy = fit(released(asked(), 5.0)), fit(released(asked(), 1500.0))
+    clear.run()
+    noisy.run()
+    assert noisy.step < clear.step / 2
+    unstopped = fit(released(asked(), 1500.0))
+    unstopped.trial.more = lambda: False
+    unstopped.trial._attempts = [_Attempt(init_std=SMALL.init_std, steps=(SMALL.steps, 0, 0))]
+    unstopped.run()
+    assert unstopped.step == SMALL.steps
+    assert from_pairs(joint_of(noisy), truth()) < from_pairs(joint_of(unstopped), truth())
+
+
+def test_triples_are_matched():
+    triple = tuple(others(LABEL))
+    pairs_only = fit(released(asked(), 5.0), settings=MixtureSettings(components=40, steps=300))
+    both = fit(released(asked(triples=[triple]), 5.0), settings=MixtureSettings(components=40, steps=300))
+    triples_only = fit(
+        released(asked(pairs=False, triples=[triple]), 5.0), settings=MixtureSettings(components=40, steps=300)
+    )
+    for one in (pairs_only, both, triples_only):
+        one.run()
+    assert distance(joint_of(both), truth()) < 0.02
+    assert distance(joint_of(triples_only), truth()) < 0.02
+    assert distance(joint_of(both), truth()) < 0.7 * distance(joint_of(pairs_only), truth())
+
+
+def test_without_pairs_the_start_is_the_answer():
+    one = fit(released(asked(pairs=False), 5.0), settings=MixtureSettings(components=40, init_std=0.0))
+    one.run()
+    assert (one.step, one.steps) == (0, 0)
+    assert joint_of(one) == pytest.approx(product_of(truth()), abs=2e-3)
+
+
+def test_classes_have_the_shares_that_were_measured():
+    one = fit(released(asked(), 5.0))
+    one.run()
+    assert shares_of(one) == pytest.approx(marginal(truth(), (LABEL,)), abs=2e-3)
+    weights, columns = parts_of(one)
+    assert weights.shape == (2, 20)
+    assert [part.shape for part in columns] == [(2, 20, 4), (2, 20, 3), (2, 20, 5)]
+    assert weights.sum(axis=1) == pytest.approx(np.ones(2), abs=1e-5)
+
+
+def test_classes_without_a_record_do_not_break_the_fit():
+    tables = [
+        Table(columns=one.columns, counts=one.counts - 1e6, noise_std=one.noise_std) for one in released(asked(), 5.0)
+    ]
+    one = fit(tables, settings=MixtureSettings(components=4, steps=20))
+    one.run()
+    assert np.isfinite(joint_of(one)).all()
+    assert joint_of(one).sum() == pytest.approx(1, abs=1e-5)
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_does_not():
+    tables = released(asked(), 20.0)
+    fits = [fit(tables, seed=seed) for seed in (3, 3, 4)]
+    for one in fits:
+        one.run()
+    assert joint_of(fits[0]).tobytes() == joint_of(fits[1]).tobytes()
+    assert joint_of(fits[0]).tobytes() != joint_of(fits[2]).tobytes()
+
+
+class Stop(Exception):  # noqa: N818
+    pass
+
+
+def run_until(one, step):
+    def report(state):
+        if state.step == step:
+            raise Stop
+
+    with pytest.raises(Stop):
+        one.run(report)
+
+
+def test_a_fit_taken_up_again_ends_with_the_same_bits_whenever_it_was_stopped():
+    tables = released(asked(), 20.0)
+    whole = fit(tables)
+    seen = []
+    whole.run(lambda state: seen.append(state.step))
+    assert seen == list(range(1, whole.step + 1))
+    assert whole.steps == whole.step
+    trial = whole.trial.step
+    # In the trial, at its last step, at the first of the fit and close to its end.
+    for step in (1, 30, trial, trial + 1, whole.step - 1):
+        stopped = fit(tables)
+        run_until(stopped, step)
+        state = {name: array.copy() for name, array in stopped.state_dict().items()}
+        again = fit(tables)
+        again.load_state_dict(state)
+        assert again.step == step
+        again.run()
+        assert joint_of(again).tobytes() == joint_of(whole).tobytes()
+        assert (again.step, again.discrepancy) == (whole.step, whole.discrepancy)
+
+
+def test_a_finished_fit_stays_finished():
+    tables = released(asked(), 20.0)
+    one = fit(tables, settings=MixtureSettings(components=4, steps=20))
+    one.run()
+    again = fit(tables, settings=MixtureSettings(components=4, steps=20))
+    again.load_state_dict(one.state_dict())
+    step = again.step
+    again.run()
+    assert again.step == step
+    assert joint_of(again).tobytes() == joint_of(one).tobytes()
+
+
+def test_the_trial_never_sees_the_tables_that_judge_it():
+    """The best number of steps is chosen on noise that the trial was not fitted to: pure noise stops it at once."""
+    tables = [
+        Table(columns=t.columns, counts=np.full_like(t.counts, 100.0), noise_std=1e4) for t in released(asked(), 0.0)
+    ]
+    random = np.random.default_rng(0)
+    noisy = [
+        Table(columns=t.columns, counts=t.counts + random.normal(scale=1e4, size=t.counts.shape), noise_std=1e4)
+        for t in tables
+    ]
+    one = fit(noisy, settings=MixtureSettings(components=40, steps=400))
+    one.run()
+    assert one.step < 200
+
+
+@pytest.mark.parametrize("components", [1, 2, 3])
+def test_every_class_has_a_component(components):
+    one = fit(released(asked(), 20.0), settings=MixtureSettings(components=components, steps=3))
+    one.run()
+    assert parts_of(one)[0].shape == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"components": 0},
+        {"components": True},
+        {"components": 2.0},
+        {"steps": -1},
+        {"learning_rate": -0.1},
+        {"learning_rate": float("nan")},
+        {"init_std": "wide"},
+    ],
+)
+def test_unusable_settings_are_refused_by_name(changes):
+    with pytest.raises(OptionError, match=f"^{next(iter(changes))}="):
+        MixtureSettings(**changes)

@@ -1,0 +1,94 @@
+"""Choosing pairs: those that depend are found, those that do not are mostly left, and every column is tied."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from noisegate.tables.released import Table
+from noisegate.tables.screening import choose_pairs, table_dependence
+
+STD = 10.0
+
+
+def pair(columns, joint, records=5000, std=STD, seed=0):
+    counts = records * np.asarray(joint) / np.sum(joint)
+    noise = np.random.default_rng([seed, *columns]).normal(scale=std, size=counts.shape)
+    return Table(columns=columns, counts=counts + noise, noise_std=std)
+
+
+def product(rows=3, columns=4):
+    return np.outer(np.arange(1, rows + 1), np.arange(1, columns + 1))
+
+
+def tied(strength):
+    """Shares of two columns of three cells; with strength 1 they are the same."""
+    return strength * np.eye(3) / 3 + (1 - strength) * np.ones((3, 3)) / 9
+
+
+def test_the_score_of_an_independent_pair_is_like_a_standard_normal_one():
+    scores = [table_dependence(pair((0, 1), product(6, 7), records=100_000, seed=seed)) for seed in range(300)]
+    # Six standard errors of the mean; the spread is that of a chi-square with 30 degrees of freedom.
+    assert abs(np.mean(scores)) < 6 / 300**0.5
+    assert np.std(scores) == pytest.approx(1, abs=0.25)
+
+
+def test_the_score_grows_with_dependence_and_with_records():
+    scores = [table_dependence(pair((0, 1), tied(strength))) for strength in (0.0, 0.1, 0.3, 1.0)]
+    assert scores == sorted(scores)
+    assert scores[1] > 2
+    assert table_dependence(pair((0, 1), tied(0.3), records=500)) < table_dependence(pair((0, 1), tied(0.3)))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (2, 2)])
+@pytest.mark.parametrize("records", [0, 1e-9, 1e9])
+def test_the_score_is_finite_whatever_the_table(shape, records):
+    for std in (1e-9, 1.0, 1e9):
+        assert np.isfinite(table_dependence(pair((0, 1), np.ones(shape), records=records, std=std)))
+        empty = Table(columns=(0, 1), counts=np.full(shape, -std), noise_std=std)
+        assert np.isfinite(table_dependence(empty))
+
+
+def screened(columns, planted, strength=0.5, seed=0):
+    joints = {one: tied(strength) if one in planted else tied(0) for one in combinations(range(columns), 2)}
+    return [pair(one, joint, seed=seed) for one, joint in joints.items()]
+
+
+def test_planted_pairs_are_found_and_others_mostly_not():
+    planted = {(0, 5), (1, 2), (3, 11), (8, 9), (2, 9)}
+    for seed in range(5):
+        chosen = choose_pairs(screened(12, planted, seed=seed), most=1000)
+        assert planted <= set(chosen)
+        # Eleven of a forest, five of which may be planted, and of 61 others those that stand out by chance.
+        assert len(chosen) < 66 / 2
+        assert list(chosen) == sorted(chosen)
+
+
+def test_every_column_is_tied_to_all_others_even_in_noise_alone():
+    chosen = choose_pairs(screened(12, set()), most=1000)
+    joined = {0}
+    for _ in range(12):
+        joined |= {column for one in chosen if joined & set(one) for column in one}
+    assert joined == set(range(12))
+
+
+@pytest.mark.parametrize("most", [1, 3, 11, 20, 66])
+def test_there_are_at_most_as_many_as_asked_for_and_the_strongest_are_among_them(most):
+    planted = {(0, 5), (1, 2), (3, 11)}
+    tables = screened(12, planted)
+    chosen = choose_pairs(tables, most=most)
+    assert min(most, 11) <= len(chosen) <= most
+    assert len(set(chosen)) == len(chosen)
+    if most >= 3:
+        assert planted <= set(chosen)
+    else:
+        assert set(chosen) <= planted
+
+
+def test_the_order_of_the_tables_does_not_matter():
+    tables = screened(8, {(1, 2)})
+    assert choose_pairs(tables, most=9) == choose_pairs(tables[::-1], most=9)
+
+
+def test_one_pair_is_chosen_whatever_it_says():
+    assert choose_pairs([pair((0, 1), tied(0))], most=5) == ((0, 1),)

@@ -1,0 +1,196 @@
+"""Released tables by class: where each count goes, and what all tables together say about one column."""
+
+import math
+
+import numpy as np
+import pytest
+
+from noisegate.tables.released import Table
+from noisegate.tables.tables import class_tables, likely_shares, split
+
+SIZES = (2, 3, 2)
+LABEL = 1
+
+
+def table(columns, counts, noise_std=1.0):
+    return Table(columns=columns, counts=np.asarray(counts, dtype=float), noise_std=noise_std)
+
+
+def exact(columns, records):
+    counts = np.zeros([SIZES[column] for column in columns])
+    np.add.at(counts, tuple(records[:, column] for column in columns), 1)
+    return counts
+
+
+@pytest.fixture
+def records():
+    random = np.random.default_rng(0)
+    return np.stack([random.integers(0, size, 400) for size in SIZES], axis=1)
+
+
+# Arrangement.
+
+
+def test_counts_of_a_pair_stand_at_the_offsets_of_its_columns_in_each_class():
+    counts = np.arange(12.0).reshape(2, 3, 2)  # columns 0, label, 2
+    found = class_tables([table((0, 1, 2), counts, 0.5)], SIZES, LABEL)
+    assert found.sizes == (2, 2)
+    assert found.pairs.shape == (3, 4, 4)
+    for row in range(3):
+        assert found.pairs[row, :2, 2:].tolist() == counts[:, row, :].tolist()
+    assert found.precision.tolist() == [[0, 0, 2, 2], [0, 0, 2, 2], [0, 0, 0, 0], [0, 0, 0, 0]]
+    assert found.triples == ()
+
+
+def test_without_a_label_all_records_are_one_class(records):
+    tables = [table((), 400), table((0, 2), exact((0, 2), records)), table((0, 1, 2), exact((0, 1, 2), records), 2.0)]
+    found = class_tables(tables, SIZES, None)
+    assert found.sizes == SIZES
+    assert found.pairs.shape == (1, 7, 7)
+    assert found.pairs[0, :2, 5:].tolist() == exact((0, 2), records).tolist()
+    assert np.count_nonzero(found.precision) == 4
+    ((columns, counts, noise),) = found.triples
+    assert (columns, noise) == ((0, 1, 2), 2.0)
+    assert counts[0].tolist() == exact((0, 1, 2), records).tolist()
+    assert found.counts == pytest.approx([400])
+
+
+def test_three_columns_and_the_label_are_a_triple_of_each_class():
+    random = np.random.default_rng(1)
+    counts = random.uniform(size=(2, 3, 4, 5))
+    found = class_tables([table((0, 1, 2, 3), counts)], (2, 3, 4, 5), 2)
+    ((columns, by_class, _),) = found.triples
+    assert columns == (0, 1, 2)
+    assert by_class.shape == (4, 2, 3, 5)
+    assert by_class[3, 1, 2, 4] == counts[1, 2, 3, 4]
+    assert not found.precision.any()
+
+
+def test_tables_without_the_label_are_not_used(records):
+    tables = [table((1,), exact((1,), records)), table((0, 1), exact((0, 1), records))]
+    found = class_tables(tables, SIZES, LABEL)
+    more = class_tables([*tables, table((0,), [1e6, 1e6]), table((), 1e6)], SIZES, LABEL)
+    assert np.array_equal(found.singles, more.singles)
+    assert np.array_equal(found.counts, more.counts)
+
+
+# What all tables together say.
+
+
+def measured(records, seed, columns, stds):
+    random = np.random.default_rng(seed)
+    return [
+        table(one, exact(one, records) + random.normal(scale=std, size=exact(one, records).shape), std)
+        for one, std in zip(columns, stds, strict=True)
+    ]
+
+
+def test_single_columns_are_the_inverse_variance_estimate(records):
+    """Each table gives an estimate of a cell by adding up; their noise is independent, their weight by its variance."""
+    columns, stds = [(1,), (0, 1), (1, 2), (0, 1, 2)], [1.0, 2.0, 3.0, 0.7]
+    tables = measured(records, 0, columns, stds)
+    found = class_tables(tables, SIZES, LABEL)
+    for row in range(3):
+        for cell in range(2):
+            estimates = [tables[1].counts[cell, row], tables[3].counts[cell, row, :].sum()]
+            variances = np.array([2.0**2, 2 * 0.7**2])
+            assert found.singles[row, cell] == pytest.approx(np.average(estimates, weights=1 / variances))
+            assert found.singles_std[cell] == pytest.approx((1 / variances).sum() ** -0.5)
+        estimates = [
+            tables[0].counts[row],
+            tables[1].counts[:, row].sum(),
+            tables[2].counts[row].sum(),
+            tables[3].counts[:, row].sum(),
+        ]
+        variances = np.array([1.0, 2 * 2.0**2, 2 * 3.0**2, 4 * 0.7**2])
+        assert found.counts[row] == pytest.approx(
+            # Shrunk a little towards equal classes: by less than its noise.
+            np.average(estimates, weights=1 / variances),
+            abs=0.5 * (1 / variances).sum() ** -0.5,
+        )
+
+
+def test_the_stated_noise_of_single_columns_is_theirs(records):
+    columns, stds = [(1,), (0, 1), (1, 2), (0, 1, 2)], [1.0, 2.0, 3.0, 0.7]
+    truth = class_tables([table(one, exact(one, records)) for one in columns], SIZES, LABEL).singles
+    runs = [class_tables(measured(records, seed, columns, stds), SIZES, LABEL) for seed in range(200)]
+    errors = np.stack([(run.singles - truth) / run.singles_std for run in runs])
+    # 600 draws a cell: its standard deviation is off by 3 %, and seven of these are not seen by chance.
+    assert errors.std(axis=(0, 1)) == pytest.approx(np.ones(4), abs=0.2)
+    assert np.abs(errors.mean(axis=(0, 1))).max() < 0.2
+
+
+def test_the_numbers_of_records_of_classes_are_shrunk_as_far_as_they_drown():
+    clear = class_tables([table((1,), [500, 0, 9], 4.0)], SIZES, LABEL).counts
+    assert clear == pytest.approx([500, 0, 9], abs=6)
+    assert clear.min() > 0
+    drowned = class_tables([table((1,), [-500, 300, 900], 4e6)], SIZES, LABEL).counts
+    assert drowned == pytest.approx(np.full(3, drowned.mean()), rel=1e-3)
+    # All together they are at least one standard deviation of the noise.
+    assert drowned.sum() == pytest.approx(4e6 * math.sqrt(3))
+
+
+# Two halves.
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_halves_have_the_stated_noise_and_nothing_in_common(seed):
+    truth, std, cells = np.full(40_000, 100.0), 3.0, 40_000
+    released = table((0,), truth + np.random.default_rng(100 + seed).normal(scale=std, size=cells), std)
+    (trial,), (judge,) = split([released], np.random.default_rng(seed))
+    for half, factor in ((trial, math.sqrt(5 / 4)), (judge, math.sqrt(5))):
+        assert half.noise_std == pytest.approx(std * factor)
+        # A standard deviation of n draws is off by 1/√2n of itself: five of these.
+        assert (half.counts - truth).std() == pytest.approx(half.noise_std, rel=5 / math.sqrt(2 * cells))
+        assert half.columns == (0,)
+    correlation = np.corrcoef(trial.counts - truth, judge.counts - truth)[0, 1]
+    assert abs(correlation) < 5 / math.sqrt(cells)
+
+
+def test_every_table_is_split_with_noise_of_its_own():
+    released = [table((0,), np.zeros(1000), 1.0), table((1,), np.zeros(1000), 1.0)]
+    trial, _ = split(released, np.random.default_rng(0))
+    assert abs(np.corrcoef(trial[0].counts, trial[1].counts)[0, 1]) < 5 / math.sqrt(1000)
+
+
+# A first estimate of the shares.
+
+
+def shares_of(singles, counts, std):
+    tables = [table((1,), counts, std), table((0, 1), np.asarray(singles, dtype=float).T, std)]
+    return likely_shares(class_tables(tables, (len(singles[0]), len(counts)), 1))
+
+
+@pytest.mark.parametrize("std", [1e-9, 1.0, 1e3, 1e9])
+@pytest.mark.parametrize("scale", [0.0, 1.0, 1e5, -1e5])
+def test_shares_are_positive_and_sum_to_one(std, scale):
+    random = np.random.default_rng(0)
+    singles = scale * random.uniform(size=(3, 8)) + random.normal(scale=std, size=(3, 8))
+    shares = shares_of(singles, singles.sum(axis=1), std)
+    assert (shares > 0).all() or std == 1e-9
+    assert (shares >= 0).all()
+    assert shares.sum(axis=1) == pytest.approx(np.ones(3))
+
+
+def test_shares_are_the_truth_where_there_is_no_noise():
+    singles = np.array([[10.0, 20, 70], [5, 5, 0]])
+    shares = shares_of(singles, [100, 10], 1e-9)
+    assert shares == pytest.approx(singles / [[100], [10]], abs=1e-6)
+
+
+def test_classes_that_differ_by_noise_alone_are_taken_for_alike():
+    random = np.random.default_rng(0)
+    truth, std = np.full(50, 200.0), 60.0
+    apart, noisy = [], []
+    for _ in range(20):
+        singles = truth + random.normal(scale=std, size=(2, 50))
+        shares = shares_of(singles, singles.sum(axis=1), std)
+        apart.append(np.abs(shares[0] - shares[1]).sum() / 2)
+        noisy.append(np.abs(singles[0] / singles[0].sum() - singles[1] / singles[1].sum()).sum() / 2)
+    assert np.mean(apart) < 0.35 * np.mean(noisy)
+
+
+def test_a_class_that_stands_out_of_its_noise_is_kept_apart():
+    singles = np.array([[900.0, 100, 100], [100, 100, 900]])
+    shares = shares_of(singles, [1100, 1100], 20.0)
+    assert shares == pytest.approx(singles / 1100, abs=0.03)

@@ -1,0 +1,81 @@
+"""Counts that the fit never sees: chosen by the schema alone, part of one plan, and without effect on the fit."""
+
+import dataclasses
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from noisegate import Budget, Gate, Pairwise, Schema
+from noisegate.schema import Boolean, Categorical, Continuous, Integer
+from noisegate.tables.unfitted import UNFITTED, unfitted_query, unfitted_tables
+
+SCHEMA = Schema(
+    (
+        Integer(name="age", lower=0, upper=99),
+        Categorical(name="town", levels=tuple(range(40))),
+        Categorical(name="work", levels=("a", "b", "c")),
+        Boolean(name="ill"),
+    ),
+    label="ill",
+)
+FEW = {"cells": 4, "fit_options": {"components": 8, "steps": 20}}
+
+
+def rows(count=500):
+    draw = np.random.default_rng(0)
+    age = draw.integers(0, 100, count)
+    town, work = draw.integers(0, 40, count), np.array(["a", "b", "c"])[draw.integers(0, 3, count)]
+    return pa.table({"age": age, "town": town, "work": work, "ill": age > 60})
+
+
+def test_tables_are_pairs_with_the_label_on_public_cells():
+    found = unfitted_tables(SCHEMA.layout)
+    # age is column 0, town 1, work 2, ill 3; a town has too many levels.
+    assert found.tables == ((0, 3), (2, 3))
+    assert found.bins[0].cuts == (0.25, 0.5, 0.75)
+    assert found.norm == pytest.approx(1.0)
+
+
+def test_without_a_label_neighbours_are_paired_and_there_are_ten_at_most():
+    schema = Schema(tuple(Boolean(name=f"c{place}") for place in range(31)))
+    found = unfitted_tables(schema.layout)
+    assert found.tables == tuple((3 * place, 3 * place + 1) for place in range(10))
+    assert unfitted_tables(Schema((Continuous(name="x", lower=0.0, upper=1.0),)).layout).tables == ((0,),)
+    wide = Schema((Categorical(name="town", levels=tuple(range(40))),))
+    assert unfitted_tables(wide.layout) is None
+    assert unfitted_query(wide.layout, 0.1) == unfitted_query(SCHEMA.layout, 0.0) == ()
+
+
+def test_they_are_paid_for_out_of_the_same_budget():
+    budget = Budget(epsilon=1.0)
+    bare, more = (Pairwise(report_share=share).plan(SCHEMA, budget) for share in (0.0, 0.05))
+    assert {release.query.name for release in more.releases} - {release.query.name for release in bare.releases} == {
+        UNFITTED
+    }
+    assert more.epsilon == pytest.approx(bare.epsilon) == pytest.approx(1.0)
+    ratio = more.release("pairs").noise_std_natural / bare.release("pairs").noise_std_natural
+    assert ratio == pytest.approx(np.sqrt(1.06 / 1.01), rel=1e-3)
+
+
+def test_what_is_released_is_their_counts():
+    # At a huge ε the noise on a count is far below one record.
+    table = rows()
+    release = Pairwise(report_share=0.05, **FEW).query(Gate(table, schema=SCHEMA, epsilon=1000.0))
+    assert release.certificate.check() <= 1000.0
+    bins, (ages, works) = Pairwise(report_share=0.05, **FEW).unfitted_tables(release)
+    age, ill = table["age"].to_numpy(), table["ill"].to_numpy(zero_copy_only=False)
+    for cell in range(4):
+        # 24.75 is no age: the first quarter ends at 24.
+        inside = bins[0].codes(age / 99) == cell
+        assert ages.counts[cell] == pytest.approx([(inside & ~ill).sum(), (inside & ill).sum()], abs=3)
+    assert works.counts.sum() == pytest.approx(500, abs=5)
+    assert Pairwise().unfitted_tables(dataclasses.replace(release, values={})) == ((), [])
+
+
+def test_the_fit_does_not_look_at_them():
+    method = Pairwise(report_share=0.05, **FEW)
+    release = method.query(Gate(rows(), schema=SCHEMA, epsilon=2.0))
+    other = dataclasses.replace(release, values={**release.values, UNFITTED: release.values[UNFITTED] + 1000})
+    first, second = (method.fit_release(one).sample(200, seed=0) for one in (release, other))
+    assert first.equals(second)

@@ -1,8 +1,0 @@
-"""The private side's reader: records from files and tables in memory, in constant memory. Not for the public side."""
-
-from noisegate.data.draft import draft_schema
-from noisegate.data.frames import native_form, read_table
-from noisegate.data.sources import open_source
-from noisegate.data.tables.tables import Source, TableSource
-
-__all__ = ["Source", "TableSource", "draft_schema", "native_form", "open_source", "read_table"]

@@ -1,0 +1,65 @@
+"""Striped images, a small decoder with random weights, and an engine that shows exact sums, for methods on features."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from noisegate.gate.sums import Engine, LocalEngine
+from noisegate.schema import pixel_schema
+from noisegate.schema.pixels import ImageShape
+from noisegate_images.networks.decoder import DecoderDesign, build_decoder, decoder_bytes
+from noisegate_images.networks.encoder import SHIPPED_SHA256
+
+SCHEMA = pixel_schema(8, 8, labels=("across", "down"))
+UNLABELLED = pixel_schema(8, 8)
+PIXELS = pixel_schema(8, 8, labels=("left", "right"))
+
+
+@dataclass
+class ShowingEngine(Engine):
+    """The local engine, which leaves the exact sums where a test can see them."""
+
+    totals: list = field(default_factory=list)
+
+    def sum(self, source, tasks, progress):
+        self.totals.append((LocalEngine(threads=2).sum(source, tasks, progress), tasks))
+        return self.totals[-1][0]
+
+
+def stripes(rows, seed=0, labelled=True, down=0.5):
+    """Stripes across or down in noise, intensities from 0 to 255, one column for each pixel."""
+    random = np.random.default_rng(seed)
+    turned, images = random.random(rows) < down, random.integers(0, 60, (rows, 8, 8))
+    across = (np.arange(8) % 4 < 2)[:, None] * np.ones(8)
+    images = (images + np.where(turned[:, None, None], across.T, across) * 190).astype(np.int64).reshape(rows, 64)
+    names = [name for name in SCHEMA.names if name != "label"]
+    columns = dict(zip(names, images.T, strict=True))
+    labels = {"label": np.array(["across", "down"])[turned.astype(int)]} if labelled else {}
+    return pa.table(columns | labels)
+
+
+def write_decoder(path, *, shape=(8, 8, 1), features=144, encoder=SHIPPED_SHA256, seed=0):
+    """Writes a decoder with random weights; returns its path as text."""
+    height, width, channels = shape
+    design = DecoderDesign(
+        shape=ImageShape(height=height, width=width, channels=channels),
+        features=features,
+        latent=2,
+        channels=(4, 2),
+        encoder=encoder,
+        layer="last",
+    )
+    path.write_bytes(decoder_bytes(build_decoder(design, seed=seed)))
+    return str(path)
+
+
+def drawings(rows=600, seed=0, right=None):
+    """Images of which the half that the label names is bright."""
+    random = np.random.default_rng(seed)
+    right = random.random(rows) < 0.5 if right is None else np.full(rows, right)
+    images = random.integers(0, 30, (rows, 8, 8))
+    images[~right, :, :4] += 200
+    images[right, :, 4:] += 200
+    pixels = dict(zip(PIXELS.names, images.reshape(rows, -1).T, strict=False))
+    return pa.table({**pixels, "label": np.where(right, "right", "left")})

@@ -1,0 +1,173 @@
+"""What the tests of the gate share: schemas, a map that says whatever it is told to, an engine that shows its sums."""
+
+from dataclasses import dataclass, field
+from datetime import date
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from noisegate.gate.gate import Gate
+from noisegate.gate.sums import Engine, LocalEngine, SumTask
+from noisegate.privacy.plan import Budget, Plan, Query
+from noisegate.schema import Boolean, Categorical, Continuous, Date, EncodedTable, Integer, Ordinal, Schema
+from noisegate_papers.methods.merf import DPMERF
+
+
+@dataclass
+class Chosen:
+    """A feature map that looks up the vector of a record by its first code, so that a test can make it say anything."""
+
+    vectors: np.ndarray
+    norm: float = 1.0
+    nonnegative: bool = False
+
+    @property
+    def dim(self):
+        return self.vectors.shape[1]
+
+    def __call__(self, records):
+        return self.vectors[records.codes[:, 0]]
+
+
+@dataclass
+class ShowingEngine(Engine):
+    """The local engine, which leaves the exact sums where a test can see them."""
+
+    threads: int = 2
+    totals: list = field(default_factory=list)
+
+    def sum(self, source, tasks, progress):
+        self.totals.append(LocalEngine(threads=self.threads).sum(source, tasks, progress))
+        return self.totals[-1]
+
+
+@pytest.fixture
+def chosen():
+    return Chosen
+
+
+@pytest.fixture
+def showing_engine():
+    return ShowingEngine
+
+
+@pytest.fixture
+def mixed_schema():
+    return Schema(
+        (
+            Integer(name="age", lower=17, upper=90, missing=True),
+            Continuous(name="rate", lower=-1.5, upper=2.7, missing=True),
+            Categorical(name="work", levels=("private", "state", "other"), other="other", missing=True),
+            Boolean(name="member"),
+            Date(name="born", lower=date(1900, 1, 1), upper=date(2020, 12, 31)),
+            Ordinal(name="grade", levels=(1, 2, 3)),
+        ),
+        label="grade",
+    )
+
+
+@pytest.fixture
+def people():
+    """Makes a data frame of the mixed schema, with missing values and values outside the bounds."""
+
+    def make(rows, seed=0):
+        random = np.random.default_rng(seed)
+        frame = pd.DataFrame(
+            {
+                "age": pd.array(random.integers(10, 100, rows), dtype="Int64"),
+                "rate": random.normal(size=rows) * 2,
+                "work": random.choice(["private", "state", "nobody knows"], rows),
+                "member": random.uniform(size=rows) < 0.3,
+                "born": [date(1950 + int(i), 2, 3) for i in random.integers(0, 60, rows)],
+                "grade": random.integers(1, 4, rows),
+            }
+        )
+        frame.loc[random.uniform(size=rows) < 0.2, "age"] = pd.NA
+        frame.loc[random.uniform(size=rows) < 0.2, "rate"] = np.nan
+        frame.loc[random.uniform(size=rows) < 0.2, "work"] = None
+        return frame
+
+    return make
+
+
+@pytest.fixture
+def encoded():
+    """Makes encoded records of a layout: uniform, with missing values where they are allowed."""
+
+    def make(layout, rows, seed=0):
+        random = np.random.default_rng(seed)
+        numeric = random.uniform(size=(rows, len(layout.numeric)))
+        for place, column in enumerate(layout.numeric):
+            if column.missing:
+                numeric[random.uniform(size=rows) < 0.2, place] = np.nan
+        codes = np.stack([random.integers(0, column.size, rows) for column in layout.coded], axis=1)
+        return EncodedTable(numeric=numeric, codes=codes.astype(np.int32))
+
+    return make
+
+
+@pytest.fixture
+def merf_tasks():
+    """The sums that DP-MERF asks for, as the gate sets them up."""
+
+    def make(schema, adjacency="add-remove", frequencies=60):
+        method = DPMERF(frequencies=frequencies)
+        plan = method.plan(schema, Budget(epsilon=1.0, adjacency=_relation(adjacency)))
+        maps = method.maps(schema)
+        return {
+            release.query.name: SumTask(
+                feature_map=maps[release.query.name],
+                grid=release.query.grid,
+                columns=release.query.columns,
+                label=schema.layout.label if release.query.columns > 1 else None,
+            )
+            for release in plan.releases
+        }
+
+    return make
+
+
+def _relation(adjacency):
+    from noisegate.privacy.events import Adjacency
+
+    return Adjacency.parse(adjacency)
+
+
+@pytest.fixture
+def lookup_schema():
+    """A record chooses one of `size` vectors and one of two labels."""
+
+    def make(size, label=True):
+        columns = (Ordinal(name="which", levels=tuple(range(size))), Boolean(name="label"))
+        return Schema(columns, label="label" if label else None)
+
+    return make
+
+
+@pytest.fixture
+def ask(lookup_schema):
+    """Sends records of `lookup_schema` through a gate; returns the release and the exact sums."""
+
+    def run(rows, maps, *, shares=None, label=True, **options):
+        size = len(next(iter(maps.values())).vectors)
+        schema = lookup_schema(size, label)
+        engine = ShowingEngine()
+        options = {"epsilon": 1.0, "engine": engine, **options}
+        frame = pd.DataFrame(rows, columns=["which", "label"]).astype({"which": int, "label": bool})
+        gate = Gate(frame, schema=schema, **options)
+        questions = tuple(
+            Query(
+                name=name,
+                dim=chosen.dim,
+                columns=2 if label else 1,
+                norm=chosen.norm,
+                share=(shares or {}).get(name, 1.0),
+                nonnegative=chosen.nonnegative,
+            )
+            for name, chosen in maps.items()
+        )
+        release = gate.sum(Plan(queries=questions).calibrate(gate.budget), maps, method="test", public={})
+        return release, engine.totals[0]
+
+    return run
