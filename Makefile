@@ -14,10 +14,13 @@ MAKEFLAGS += --no-print-directory
 UV_VERSION := 0.13
 TOOLS := .venv-tools
 UV_READY := $(TOOLS)/.uv-$(UV_VERSION)
-BIN := .venv/bin
+SCRIPTS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
+BIN := .venv/$(SCRIPTS)
 # The system's certificates, as pip uses them: hospitals and banks put their own in front of the package index.
-UV := env -u VIRTUAL_ENV UV_PROJECT_ENVIRONMENT=.venv UV_PYTHON_DOWNLOADS=never UV_SYSTEM_CERTS=1 $(TOOLS)/bin/uv
+UV := env -u VIRTUAL_ENV UV_PROJECT_ENVIRONMENT=.venv UV_PYTHON_DOWNLOADS=never UV_SYSTEM_CERTS=1 $(TOOLS)/$(SCRIPTS)/uv
 WORKERS ?= 2
+# The tests of one package alone, as in `make test PACKAGE=noisegate`; all where it is not given.
+TESTS = $(if $(PACKAGE),packages/$(PACKAGE)/tests)
 DATA_OPTION = $(if $(NOISEGATE_TEST_DATA),--data="$(NOISEGATE_TEST_DATA)")
 
 # One thread per worker: the suite is parallel already, and sums must not depend on thread counts.
@@ -42,14 +45,14 @@ demo: .venv/.installed ## synthesise the survey that ships with statsmodels, at 
 	@env -u OMP_NUM_THREADS $(BIN)/noisegate demo
 
 # pytest runs last: its closing summary is the last thing a reader sees. What comes before takes one core each.
-test: .venv/.installed ## all checks, then the tests
+test: .venv/.installed ## all checks, then the tests; of one package with PACKAGE=noisegate
 	@$(MAKE) -j 2 checks
-	$(call check,tests,$(BIN)/pytest -n $(WORKERS) -m "not slow" $(DATA_OPTION),see the first failure above; rerun only what failed with: $(BIN)/pytest --last-failed)
+	$(call check,tests,$(BIN)/pytest -n $(WORKERS) -m "not slow" $(DATA_OPTION) $(TESTS),see the first failure above; rerun only what failed with: $(BIN)/pytest --last-failed)
 
-checks: lock-check lint types borders docs
+checks: lock-check lint types borders docs house
 
 test-slow: .venv/.installed ## the tests that take longer than a minute, and a sample of mutants
-	$(call check,slow tests,$(BIN)/pytest -n $(WORKERS) -m slow $(DATA_OPTION),rerun only what failed with: $(BIN)/pytest -m slow --last-failed)
+	$(call check,slow tests,$(BIN)/pytest -n $(WORKERS) -m slow $(DATA_OPTION) $(TESTS),rerun only what failed with: $(BIN)/pytest -m slow --last-failed)
 	@$(MAKE) mutation
 
 mutation: .venv/.installed ## mutation score of a sample; MUTATION='--share 0.2 --seed 1 --survivors FILE' for another
@@ -58,7 +61,8 @@ mutation: .venv/.installed ## mutation score of a sample; MUTATION='--share 0.2 
 
 # What the kernels of other processors do: those of MKL that it has for them, torch's own without vectors, and products
 # that round by the place of a record in its block.
-KERNEL_TESTS := tests/gate tests/features tests/contracts tests/models tests/methods packages/noisegate-papers/tests/test_estimators.py packages/noisegate-papers/tests/cli/test_explain.py
+KERNEL_TESTS := tests/contracts $(foreach room,gate features models methods,$(wildcard packages/*/tests/$(room))) \
+  packages/noisegate-papers/tests/test_estimators.py packages/noisegate-papers/tests/cli/test_explain.py
 # $(call with_kernels,environment,options of pytest)
 define with_kernels
 	$(call check,tests with kernels of $(1)$(2),env $(1) $(BIN)/pytest -n $(WORKERS) -m "not slow" $(2) $(KERNEL_TESTS),see the first failure above)
@@ -70,11 +74,11 @@ test-kernels: .venv/.installed ## what computes in floating point, with the kern
 	$(call with_kernels,ATEN_CPU_CAPABILITY=default)
 	$(call with_kernels,,--kernels-by-place)
 
-house: .venv/.installed ## lines, files that a run enters, longest method, names with two homes, doctests: each with its limit
-	@$(BIN)/python tests/house/measure.py $(HOUSE)
+house: .venv/.installed ## lines, files that a run enters, the base install, doctests: each with its limit
+	$(call check,the house,$(BIN)/python tests/house/measure.py $(HOUSE),make the figure smaller that is above its limit: tests/house/limits.toml)
 
 lock-check: .venv/.installed
-	$(call check,uv.lock matches pyproject.toml,$(UV) lock --check --offline --quiet,$(TOOLS)/bin/uv lock)
+	$(call check,uv.lock matches pyproject.toml,$(UV) lock --check --offline --quiet,$(TOOLS)/$(SCRIPTS)/uv lock)
 
 lint: .venv/.installed ## ruff: rules and layout
 	$(call check,ruff rules,$(BIN)/ruff check --quiet .,make format (and by hand what is left))
@@ -104,7 +108,7 @@ gpu-queue: .venv/.installed ## what waits for a GPU, nine minutes a job; DATA= i
 	@$(BIN)/python benchmarks/gpu/run.py $(if $(DATA),--data "$(DATA)") $(if $(OUT),--out "$(OUT)") $(GPU)
 
 clean: ## remove everything that make created
-	rm -rf .venv $(TOOLS) site dist build mutants .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv $(TOOLS) site dist packages/*/dist build mutants .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 # A suitable interpreter is at least 3.11 and can create environments (Debian packages venv apart). The oldest
 # supported version comes first: it is the one the checks are run with. An existing .venv keeps its own.
@@ -126,13 +130,13 @@ $(UV_READY):
 	fi; \
 	echo "Installing uv with $$($$python --version), once."; \
 	$$python -m venv $(TOOLS) && echo '*' > $(TOOLS)/.gitignore && \
-	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check 'uv~=$(UV_VERSION).0' || \
+	$(TOOLS)/$(SCRIPTS)/python -m pip install --quiet --disable-pip-version-check 'uv~=$(UV_VERSION).0' || \
 	{ rm -rf $(TOOLS); echo 'uv could not be installed: is a package index reachable (pip config list)?' >&2; exit 1; }
 	@touch $@
 
 .venv/.installed: uv.lock pyproject.toml $(wildcard packages/*/pyproject.toml) $(UV_READY)
 	@echo 'Installing noisegate and its tools into .venv (some minutes the first time).'
-	@$(UV) sync --frozen --quiet --python $(TOOLS)/bin/python || \
+	@$(UV) sync --frozen --quiet --python $(TOOLS)/$(SCRIPTS)/python || \
 	{ echo 'Installation failed. To try again: make environment' >&2; \
 	  echo 'Behind a mirror of the package index, see "Behind a mirror" in CONTRIBUTING.md.' >&2; exit 1; }
 	@touch $@

@@ -9,7 +9,7 @@ from tests import shapes
 
 shapes.install()
 
-from tests.randomness import Randomness  # noqa: E402 - it imports the package, whose shapes are checked from here on
+from tests.randomness import Randomness, room  # noqa: E402 - it imports the package, whose shapes are checked from here on
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -34,7 +34,7 @@ def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _shapes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     everywhere = request.config.getoption("--shapes")
-    monkeypatch.setattr(shapes, "checking", everywhere or request.node.nodeid.startswith(shapes.ROOMS))
+    monkeypatch.setattr(shapes, "checking", everywhere or room(request.node.nodeid).startswith(shapes.ROOMS))
 
 
 @pytest.fixture(autouse=True)

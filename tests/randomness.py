@@ -4,6 +4,7 @@ What the package draws is real only in the folders of `REAL`, whose tests are ab
 starts. OpenDP takes no seed: a rounded Gaussian stands in for its discrete one.
 """
 
+import re
 import secrets
 from hashlib import sha256
 
@@ -13,7 +14,13 @@ import pytest
 from noisegate.privacy import noise
 
 REAL = "tests/privacy/", "tests/planted/", "tests/auditing/"
+_PACKAGE = re.compile(r"packages/[\w-]+/(?=tests/)")
 _TOKEN_BYTES, _RANDBITS, _DISCRETE = secrets.token_bytes, secrets.randbits, noise._discrete_gaussian
+
+
+def room(node: str) -> str:
+    """Returns the name of a test below its folder of tests, whichever package that belongs to."""
+    return _PACKAGE.sub("", node)
 
 
 class Randomness:
@@ -36,6 +43,7 @@ class Randomness:
         return value
 
     def _seed(self, name):
+        name = room(name)
         real = any(folder in name for folder in REAL)
         self._generator = np.random.default_rng(list(sha256(name.encode()).digest()))
         secrets.token_bytes = _TOKEN_BYTES if real else self._token_bytes

@@ -34,7 +34,7 @@ def install() -> None:
 
 class _Finder:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if not name.startswith("noisegate."):
+        if not name.startswith(("noisegate.", "noisegate_")):
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec and type(spec.loader) is importlib.machinery.SourceFileLoader:

@@ -9,39 +9,24 @@ from pathlib import Path
 import pytest
 
 CONFIG = Path(__file__).parents[1] / ".importlinter"
-ROOMS = [
-    "schema",
-    "privacy",
-    "ledger",
-    "data",
-    "data/tables",
-    "features",
-    "gate",
-    "gate/per_example",
-    "gate/queries",
-    "models",
-    "models/output",
-    "training",
-    "methods",
-    "networks",
-    "evaluation",
-    "reporting",
-    "contrib",
-    "auditing",
-    "cli",
-]
-MODULES = (
-    "errors",
-    "estimators",
-    "models.synthesizer",
-    "models.folder",
-    "models.record_model",
-    "data.tables.tables",
-    "gate.gate",
-    "gate.per_example.clipping",
-    "training.moment_matching",
-    "__main__",
-)
+ROOMS = {
+    "noisegate": "cli data data/tables discovery engines features gate gate/per_example gate/queries ledger linked "
+    "methods models models/output privacy runs schema silos tables",
+    "noisegate_evaluate": "auditing cli metrics reporting utility",
+    "noisegate_images": "data features methods models networks training",
+    "noisegate_papers": "cli features methods models networks training",
+}
+MODULES = {
+    "noisegate": "__main__ api errors testing data.tables.tables discovery.init gate.execution gate.gate gate.journal "
+    "gate.per_example.clipping gate.samples gate.session gate.steps gate.sums linked.chain linked.chain_fit "
+    "linked.columns linked.command linked.design linked.families linked.fit linked.link_model "
+    "linked.model linked.rows linked.source linked.spill linked.start methods.embedding models.folder "
+    "discovery.guided discovery.questions "
+    "models.record_model models.synthesizer silos.verbs",
+    "noisegate_evaluate": "comparison families images tables cli.audit",
+    "noisegate_images": "demo training.moment_matching",
+    "noisegate_papers": "methods.merf",
+}
 CORE = {
     "privacy.noise": "import opendp.mod\nimport randomgen\n",
     "gate.queries.marginals": "import opendp.extras.mbi\n",
@@ -61,21 +46,21 @@ CORE = {
 def house(tmp_path_factory):
     """An empty copy of the house: every room, with the imports that are allowed."""
     root = tmp_path_factory.mktemp("house")
-    package = root / "noisegate"
-    for room in ("", *ROOMS):
-        (package / room).mkdir(parents=True, exist_ok=True)
-        (package / room / "__init__.py").touch()
-    for module in MODULES:
-        _file(root, module).touch()
+    for package, rooms in ROOMS.items():
+        for room in ("", *rooms.split()):
+            (root / package / room).mkdir(parents=True, exist_ok=True)
+            (root / package / room / "__init__.py").touch()
+        for module in MODULES[package].split():
+            _file(root, f"{package}.{module}").touch()
     for module, text in CORE.items():
-        _file(root, module).write_text(text)
-    _file(root, "gate.gate").write_text("from noisegate.data import tables\n")
+        _file(root, f"noisegate.{module}").write_text(text)
+    _file(root, "noisegate.gate.gate").write_text("from noisegate.data import tables\n")
     shutil.copy(CONFIG, root)
     return root
 
 
 def _file(root, module):
-    return root / "noisegate" / f"{module.replace('.', '/')}.py"
+    return root / f"{module.replace('.', '/')}.py"
 
 
 def _lint(root):
@@ -94,34 +79,49 @@ def test_the_house_as_designed_keeps_every_contract(house):
 @pytest.mark.parametrize(
     ("module", "planted", "contract"),
     [
-        ("training.moment_matching", "from noisegate.gate.gate import Gate", "The public side"),
-        ("models.synthesizer", "import noisegate.data.tables.tables", "The public side"),
-        ("features.__init__", "from noisegate.data import tables", "Features are frozen"),
-        ("privacy.plan", "from noisegate.data import tables", "The privacy core"),
-        ("schema.__init__", "from noisegate.privacy import accounting", "A schema is public"),
-        ("errors", "import noisegate.schema", "Errors depend on nothing"),
-        ("gate.gate", "from noisegate.models import x", "The private side"),
-        ("evaluation.__init__", "import noisegate.methods", "Evaluation takes two tables"),
-        ("networks.__init__", "from noisegate import methods", "Networks are plain modules"),
-        ("gate.gate", "from noisegate_papers.networks import x", "The private side"),
-        ("models.output.__init__", "import noisegate.data.tables.tables", "The public side"),
-        ("models.output.__init__", "from noisegate_papers.networks import x", "Files of samples"),
-        ("gate.gate", "from noisegate.models.output import x", "The private side"),
-        ("features.__init__", "from noisegate_papers.contrib import x", "Features are frozen"),
-        ("gate.gate", "from noisegate_evaluate.auditing import x", "An attacker stands outside"),
-        ("reporting.__init__", "from noisegate.cli import x", "Nothing imports the command line"),
-        ("gate.per_example.clipping", "import torch.func", "The integer half of gradients"),
-        ("privacy.plan", "import opendp.measurements", "One file draws private noise"),
-        ("gate.gate", "from randomgen import ChaCha", "Streams of a secret key are of noise"),
-        ("gate.gate", "import opendp.extras.mbi", "One file draws private noise"),
-        ("methods.__init__", "from noisegate.privacy.noise import x", "Only the state machine of the gate asks"),
-        ("gate.gate", "from noisegate.privacy.noise import x", "Only the state machine of the gate asks"),
-        ("privacy.plan", "from noisegate.privacy.composition import x", "One file turns events"),
-        ("privacy.plan", "from noisegate.privacy.lattice import x", "One file turns events"),
-        ("privacy.composition", "from dp_accounting.pld import x", "dp_accounting is the oracle"),
-        ("methods.__init__", "import sqlalchemy.orm", "One file speaks"),
-        ("gate.gate", "from cryptography.hazmat.primitives import hashes", "One file makes keys and masks"),
-        ("data.tables.__init__", "from noisegate.gate import gate", "No import cycles"),
+        ("noisegate.methods.__init__", "import noisegate_papers", "The kernel knows no package"),
+        ("noisegate.gate.gate", "from noisegate_evaluate.auditing import x", "The kernel knows no package"),
+        ("noisegate_evaluate.tables", "from noisegate_papers.networks import x", "Images and evaluation stand below"),
+        ("noisegate_images.demo", "import noisegate_evaluate.images", "Images are made without evaluation"),
+        ("noisegate.tables.__init__", "from noisegate.linked import model", "What may leave the kernel"),
+        ("noisegate_images.training.moment_matching", "from noisegate.gate.gate import Gate", "The public side"),
+        ("noisegate.models.synthesizer", "import noisegate.data.tables.tables", "The public side"),
+        ("noisegate.models.output.__init__", "import noisegate.data.tables.tables", "The public side"),
+        ("noisegate.linked.model", "from noisegate.linked import source", "The public side"),
+        ("noisegate_papers.methods.merf", "from noisegate.gate import session", "The papers read no records"),
+        ("noisegate_papers.methods.merf", "import noisegate_images.data", "The papers read no records"),
+        ("noisegate_images.features.__init__", "from noisegate.data import tables", "Features are frozen"),
+        ("noisegate.features.__init__", "from noisegate.data import tables", "Features are frozen"),
+        ("noisegate.privacy.plan", "from noisegate.data import tables", "The privacy core"),
+        ("noisegate.schema.__init__", "from noisegate.privacy import accounting", "A schema is public"),
+        ("noisegate.errors", "import noisegate.schema", "Errors depend on nothing"),
+        ("noisegate.gate.gate", "from noisegate.models import x", "The private side"),
+        ("noisegate_images.data.__init__", "from noisegate_images.networks import x", "The private side"),
+        ("noisegate_evaluate.tables", "import noisegate.methods", "Evaluation takes two tables"),
+        ("noisegate_images.networks.__init__", "from noisegate import methods", "Networks are plain modules"),
+        ("noisegate.models.output.__init__", "from noisegate.models import folder", "Files of samples"),
+        ("noisegate_evaluate.reporting.__init__", "from noisegate_evaluate import auditing", "An attacker stands"),
+        ("noisegate_evaluate.reporting.__init__", "from noisegate.cli import x", "Nothing imports the command line"),
+        ("noisegate.gate.per_example.clipping", "import torch.func", "The integer half of gradients"),
+        ("noisegate.privacy.plan", "import opendp.measurements", "One file draws private noise"),
+        ("noisegate.gate.gate", "from randomgen import ChaCha", "Streams of a secret key are of noise"),
+        ("noisegate_papers.methods.merf", "import opendp.extras.mbi", "One file draws private noise"),
+        (
+            "noisegate.methods.__init__",
+            "from noisegate.privacy.noise import x",
+            "Only the state machine of the gate asks",
+        ),
+        (
+            "noisegate_papers.methods.merf",
+            "from noisegate.privacy.noise import x",
+            "Only the state machine of the gate",
+        ),
+        ("noisegate.privacy.plan", "from noisegate.privacy.composition import x", "One file turns events"),
+        ("noisegate.privacy.plan", "from noisegate.privacy.lattice import x", "One file turns events"),
+        ("noisegate.privacy.composition", "from dp_accounting.pld import x", "dp_accounting is the oracle"),
+        ("noisegate.methods.__init__", "import sqlalchemy.orm", "One file speaks"),
+        ("noisegate.gate.gate", "from cryptography.hazmat.primitives import hashes", "One file makes keys and masks"),
+        ("noisegate.data.tables.__init__", "from noisegate.gate import gate", "No import cycles"),
     ],
 )
 def test_a_planted_import_breaks_its_contract(house, module, planted, contract):
@@ -136,8 +136,8 @@ def test_a_planted_import_breaks_its_contract(house, module, planted, contract):
 
 def test_a_detour_through_a_method_is_found(house):
     detour = {
-        "training.moment_matching": "from noisegate import methods\n",
-        "methods.__init__": "from noisegate.gate import gate\n",
+        "noisegate.tables.__init__": "from noisegate import methods\n",
+        "noisegate.methods.__init__": "from noisegate.gate import gate\n",
     }
     try:
         for module, text in detour.items():

@@ -8,14 +8,14 @@ ROOT = Path(__file__).parents[1]
 
 
 def _declared():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    groups = [
-        project["build-system"]["requires"],
-        project["project"]["dependencies"],
-        *project["project"]["optional-dependencies"].values(),
-        *project["dependency-groups"].values(),
-    ]
-    return {re.split(r"[<>=~!; ]", requirement)[0] for group in groups for requirement in group}
+    groups = []
+    for path in [ROOT / "pyproject.toml", *ROOT.glob("packages/*/pyproject.toml")]:
+        project = tomllib.loads(path.read_text("utf-8"))
+        groups += [project.get("build-system", {}).get("requires", []), project["project"].get("dependencies", [])]
+        groups += [*project["project"].get("optional-dependencies", {}).values()]
+        groups += [*project.get("dependency-groups", {}).values()]
+    found = {re.split(r"[<>=~!; ]", requirement)[0] for group in groups for requirement in group}
+    return {name for name in found if not re.fullmatch(r"noisegate(-\w+)?(\[.*)?", name)}
 
 
 def _defended():

@@ -7,14 +7,20 @@ import sys
 import pytest
 
 import noisegate
+import noisegate_evaluate
+import noisegate_images
+import noisegate_papers
 
-MODULES = [module.name for module in pkgutil.walk_packages(noisegate.__path__, "noisegate.")]
+PACKAGES = (noisegate, noisegate_evaluate, noisegate_images, noisegate_papers)
+MODULES = [
+    module.name for package in PACKAGES for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+]
 
 # Third-party packages stay loaded; noisegate itself is forgotten before each import, so that none leans on another.
 ALONE = """
 import importlib, sys, warnings
 for name in sys.argv[1:]:
-    for loaded in [n for n in sys.modules if n.partition(".")[0] == "noisegate"]:
+    for loaded in [n for n in sys.modules if n.partition(".")[0].startswith("noisegate")]:
         del sys.modules[loaded]
     importlib.import_module(name)
     print(name)

@@ -14,17 +14,12 @@ from pathlib import Path
 import pytest
 
 import noisegate
-from noisegate.errors import EXTRAS, MissingExtraError, require
+from noisegate.errors import EXTRAS, PACKAGES, MissingExtraError, require
 
 ROOT = Path(__file__).parents[1]
+BESIDE = ("jinja2", "joblib", "matplotlib", "sklearn")
+"""What evaluation and images bring, and the kernel has not."""
 MODEL = ROOT / "tests" / "golden" / "models" / "pairwise"
-# Rooms that compute with torch, and modules that hold its networks; in the others it is imported where it is used.
-TORCH_ROOMS = ("networks", "contrib", "training")
-TORCH_FREE = (
-    *("models.folder", "models.mixture", "models.record_model", "models.synthesizer", "evaluation.report"),
-    *("training.checkpoint", "training.mixture_fit", "training.pairwise"),
-)
-FREE_ROOMS = ("schema", "privacy", "ledger", "data", "gate", "features", "methods", "reporting", "cli", "auditing")
 SCHEMA = """\
 label = "answer"
 [columns.age]
@@ -39,10 +34,11 @@ BLOCKED = f"""
 import sys
 class Blocked:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {sorted(EXTRAS)!r}:
+        if name.partition(".")[0] in {sorted({*EXTRAS} - {*PACKAGES})!r}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name.partition(".")[0])
 sys.meta_path.insert(0, Blocked())
 """
+ALONE = BLOCKED.replace("in [", "in [" + "".join(f"{name!r}, " for name in (*PACKAGES, *BESIDE)))
 QUERY = """
 import json, sys
 from noisegate.gate.gate import Gate
@@ -76,16 +72,9 @@ def desk(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_core_is_imported_without_torch(tmp_path):
+def test_the_kernel_is_imported_alone(tmp_path):
     modules = [module.name for module in pkgutil.walk_packages(noisegate.__path__, "noisegate.")]
-    inside = [name.removeprefix("noisegate.") for name in modules]
-    core = [
-        f"noisegate.{name}"
-        for name in inside
-        if name.partition(".")[0] in FREE_ROOMS or name in TORCH_FREE or ("." not in name and name not in TORCH_ROOMS)
-    ]
-    assert len(core) > 100
-    ended = python(f"{BLOCKED}\n{IMPORT}", *core, cwd=tmp_path)
+    ended = python(f"{ALONE}\n{IMPORT}", *(name for name in modules if not name.endswith("__main__")), cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr
 
 
@@ -162,22 +151,89 @@ def test_a_model_that_needs_torch_says_so(tmp_path):
     assert "needs torch; install it with: pip install 'noisegate[torch]'" in " ".join(ended.stderr.split())
 
 
-@pytest.mark.slow
-def test_the_wheel_without_extras_in_a_fresh_environment(desk, tmp_path_factory):
-    place, uv = tmp_path_factory.mktemp("fresh"), ROOT / ".venv-tools" / "bin" / "uv"
+def kernel_alone(run):
+    """The verbs that a steward with a CSV needs, and what is said of the others."""
+    fitted = run(VERB, "fit", "data.csv", "--schema", "schema.toml", "--epsilon", 1, "--out", "fitted")
+    assert fitted.returncode == 0, fitted.stderr
+    assert run(VERB, "sample", "fitted", "-n", 10, "-o", "fitted.csv").returncode == 0
+    assert run(VERB, "verify", "fitted").returncode == 0
+    lacking = run(VERB, "evaluate", "--synthetic", "fitted.csv", "--test", "fitted.csv", "--schema", "schema.toml")
+    assert lacking.returncode == 2
+    return " ".join(lacking.stderr.split())
+
+
+def test_a_table_needs_the_kernel_alone(desk):
+    kernel_alone(lambda program, *arguments: python(f"{ALONE}\n{program}", *arguments, cwd=desk))
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory):
+    """The wheel of each package, by its name; skips where no index can be reached."""
+    place, uv = tmp_path_factory.mktemp("wheels"), ROOT / ".venv-tools" / "bin" / "uv"
     if not uv.exists():
-        pytest.skip(f"{uv} builds the wheel, and is not there: make environment")
-    options = {"env": {**os.environ, "UV_SYSTEM_CERTS": "1", "UV_PYTHON_DOWNLOADS": "never"}, "capture_output": True}
+        pytest.skip(f"{uv} builds the wheels, and is not there: make environment")
+    if problem := called(uv, "build", "--all-packages", "--wheel", "-q", "-o", place, ROOT).stderr.strip():
+        pytest.skip(f"no package index can be reached: {problem.splitlines()[-1:]}")
+    return {path.name.partition("-")[0].replace("_", "-"): path for path in place.glob("*.whl")}
 
-    def called(*arguments):
-        return subprocess.run([uv, *map(str, arguments)], text=True, **options)
 
-    assert called("venv", "-q", "-p", sys.executable, place / "venv").returncode == 0
-    fresh = place / "venv" / "bin" / "python"
-    for arguments in (["build", "--wheel", "-q", "-o", place, ROOT], ["pip", "install", "-q", "-p", fresh]):
-        wheels = list(place.glob("*.whl"))
-        ended = called(*arguments, *(wheels if arguments[0] == "pip" else []))
-        if ended.returncode:
-            pytest.skip(f"no package index can be reached: {ended.stderr.strip().splitlines()[-1:]}")
-    assert not list(place.glob("venv/lib/*/site-packages/torch"))
-    without_torch(desk, lambda program, *arguments: python(program, *arguments, cwd=desk, executable=str(fresh)))
+def called(*arguments):
+    environment = {**os.environ, "UV_SYSTEM_CERTS": "1", "UV_PYTHON_DOWNLOADS": "never"}
+    return subprocess.run([*map(str, arguments)], text=True, env=environment, capture_output=True)
+
+
+def fresh(wheels, place, *packages):
+    """Returns what runs a program in a new environment of these packages alone."""
+    uv = ROOT / ".venv-tools" / "bin" / "uv"
+    assert called(uv, "venv", "-q", "-p", sys.executable, place / "venv").returncode == 0
+    executable = place / "venv" / "bin" / "python"
+    ended = called(uv, "pip", "install", "-q", "-p", executable, *(wheels[name] for name in packages))
+    if ended.returncode:
+        pytest.skip(f"no package index can be reached: {ended.stderr.strip().splitlines()[-1:]}")
+    return lambda program, *arguments, cwd: python(program, *arguments, cwd=cwd, executable=str(executable))
+
+
+@pytest.mark.slow
+def test_the_wheel_of_the_kernel_in_a_fresh_environment(desk, wheels, tmp_path_factory):
+    run = fresh(wheels, tmp_path_factory.mktemp("kernel"), "noisegate")
+    said = kernel_alone(lambda *call: run(*call, cwd=desk))
+    assert "No such command 'evaluate'" in said and "pip install 'noisegate[images]' 'noisegate[evaluate]'" in said
+    unknown = run(VERB, "plan", "--schema", "schema.toml", "--epsilon", 1, "--method", "dp-merf", cwd=desk)
+    assert unknown.returncode == 2 and "'noisegate[papers]'" in " ".join(unknown.stderr.split())
+    loaded = run(
+        "import importlib.util as u; print([n for n in ('torch', 'sklearn', 'matplotlib') if u.find_spec(n)])", cwd=desk
+    )
+    assert loaded.stdout.strip() == "[]"
+
+
+@pytest.mark.slow
+def test_the_wheel_of_evaluation_in_a_fresh_environment(desk, wheels, tmp_path_factory):
+    run = fresh(wheels, tmp_path_factory.mktemp("evaluate"), "noisegate", "noisegate-evaluate")
+    fitted = run(VERB, "fit", "data.csv", "--schema", "schema.toml", "--epsilon", 1, "--out", "paged", cwd=desk)
+    assert fitted.returncode == 0 and (desk / "paged" / "public.html").exists(), fitted.stderr
+    report = run(VERB, "evaluate", "--synthetic", "data.csv", "--test", "data.csv", "--schema", "schema.toml", cwd=desk)
+    assert report.returncode == 0, report.stderr
+
+
+@pytest.mark.slow
+def test_the_wheel_of_images_in_a_fresh_environment(desk, wheels, tmp_path_factory):
+    from PIL import Image
+
+    run = fresh(wheels, tmp_path_factory.mktemp("images"), "noisegate", "noisegate-images")
+    for name in ("cat", "dog"):
+        (desk / "pictures" / name).mkdir(parents=True)
+        for number in range(20):
+            Image.new("L", (8, 8), 10 * number).save(desk / "pictures" / name / f"{number}.png")
+    few = ["pixels=20", "orientations=20", "wavelets=0", "strokes=0", 'fit_options={"steps": 5, "batch": 10}']
+    options = ["--size", 8, "--classes", "cat,dog", *(part for one in few for part in ("--set", one))]
+    fitted = run(VERB, "fit", "pictures", *options, "--epsilon", 1, "--out", "pictured", cwd=desk)
+    assert fitted.returncode == 0, fitted.stderr
+    assert run(VERB, "sample", "pictured", "-n", 4, "-o", "made.npz", cwd=desk).returncode == 0
+
+
+@pytest.mark.slow
+def test_all_wheels_in_a_fresh_environment(desk, wheels, tmp_path_factory):
+    run = fresh(wheels, tmp_path_factory.mktemp("all"), *wheels)
+    without_papers = run("from noisegate.methods.registry import METHODS; print(*METHODS)", cwd=desk)
+    assert {"pairwise", "joint", "dp-merf"} <= set(without_papers.stdout.split()), without_papers.stderr
+    assert run("import noisegate; print(noisegate.DPMERF, noisegate.evaluate)", cwd=desk).returncode == 0

@@ -31,7 +31,11 @@ numpy.savez(sys.argv[1], **arrays)
 def written(tree: Path, out: Path, fits: list[str]) -> dict[str, np.ndarray]:
     """Returns the sums by the code in `tree`."""
     # Before the installed package.
-    where = {**os.environ, "PYTHONPATH": str(tree / "src"), "OMP_NUM_THREADS": "1"}
+    where = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(map(str, [*tree.glob("packages/*/src"), tree / "src"])),
+        "OMP_NUM_THREADS": "1",
+    }
     subprocess.run([sys.executable, "-c", WRITE, str(out), *fits], cwd=tree, env=where, check=True)
     return dict(np.load(out))
 

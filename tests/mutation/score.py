@@ -28,16 +28,18 @@ ROOT = Path(__file__).resolve().parents[2]
 MUTANTS = ROOT / "mutants"
 MUTMUT = Path(sys.executable).with_name("mutmut")
 LEAST = 0.85
-ROOMS = ("privacy", "ledger", "gate", "training")
+ROOMS = ("privacy", "ledger", "gate", "tables")
+SOURCE = Path("packages", "noisegate", "src")
 # Asked for to have all mutants made and all tests timed: few tests call this function.
 ONE = "noisegate.privacy.events.*sentence__mutmut_1"
 PLUGINS = ["-p", "tests.mutation.forked", "-p", "no:cacheprovider", "-p", "no:unraisableexception"]
-TESTS = [f"tests/{room}" for room in (*ROOMS, "features", "contracts")]  # gate/ sums as features/ say
+TESTED = ("privacy", "ledger", "gate", "training", "features")  # gate/ sums as features/ say
+TESTS = ["tests/contracts", *(f"packages/noisegate/tests/{room}" for room in TESTED)]
 
 
 def drawn(room: str, share: float, seed: int) -> dict[str, list[str]]:
     """Returns the mutants of each file of a room that are in the sample."""
-    folder, sample = MUTANTS / "src" / "noisegate" / room, {}
+    folder, sample = MUTANTS / SOURCE / "noisegate" / room, {}
     for path in sorted(folder.rglob("*.py.meta")):
         name = f"{room}/{path.relative_to(folder).as_posix().removesuffix('.meta')}"
         mutants = sorted(json.loads(path.read_text("utf-8"))["exit_code_by_key"])
@@ -48,7 +50,7 @@ def drawn(room: str, share: float, seed: int) -> dict[str, list[str]]:
 
 def change(mutant: str) -> str:
     """Returns what a mutant changes, as a diff of its function."""
-    path = Path("src", *mutant.split(".")[:-1]).with_suffix(".py")
+    path = Path(SOURCE, *mutant.split(".")[:-1]).with_suffix(".py")
     return str(get_diff_for_mutant(mutant, path=path))
 
 
@@ -64,7 +66,7 @@ def tried(names: list[str], processes: int) -> dict[str, str]:
     asked, verdicts = MUTANTS / "sample.txt", MUTANTS / "verdicts.txt"
     asked.write_text("\n".join(names), encoding="utf-8")
     # Tests that start Python get the mutant too.
-    environment = {**os.environ, "PYTHONPATH": f"{MUTANTS / 'src'}{os.pathsep}{MUTANTS}", "MUTANT_UNDER_TEST": ""}
+    environment = {**os.environ, "PYTHONPATH": f"{MUTANTS / SOURCE}{os.pathsep}{MUTANTS}", "MUTANT_UNDER_TEST": ""}
     options = [f"--mutants={asked}", f"--verdicts={verdicts}", f"--processes={processes}", "-m", "not slow"]
     options += [
         "--ignore=packages/noisegate-papers/tests/gate/engines/test_ray.py"

@@ -30,7 +30,7 @@ def located(test: str) -> str:
 @cache
 def _tests() -> dict[str, list[Path]]:
     found: dict[str, list[Path]] = {}
-    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+    for path in sorted([*ROOT.glob("tests/**/test_*.py"), *ROOT.glob("packages/*/tests/**/test_*.py")]):
         for name in re.findall(r"^def (test_\w+)", path.read_text("utf-8"), re.MULTILINE):
             found.setdefault(name, []).append(path)
     return found

@@ -37,7 +37,10 @@ def check(bug: Bug | None) -> str:
     tests = sorted({test for each in BUGS.values() for test in each.tests}) if bug is None else bug.tests
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     # The library beside these tests, wherever the installed one lies.
-    environment |= {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")]), "OMP_NUM_THREADS": "1"}
+    environment |= {
+        "PYTHONPATH": os.pathsep.join([str(ROOT), *map(str, ROOT.glob("packages/*/src"))]),
+        "OMP_NUM_THREADS": "1",
+    }
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "tests.planted.plugin", "--tb=line"]
     options += ["-x"] if bug is None else ["--plant", bug.name]
     command = [sys.executable, "-m", "pytest", *options, *map(located, tests)]

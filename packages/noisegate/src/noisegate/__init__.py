@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from noisegate.gate.gate import Gate as Gate
     from noisegate.gate.queries.discovery import discover_schema as discover_schema
     from noisegate.ledger.ledger import Ledger as Ledger
-    from noisegate.methods.pairwise import Pairwise as Pairwise
     from noisegate.models.folder import verify as verify
     from noisegate.models.saved import load as load
     from noisegate.models.synthesizer import Synthesizer as Synthesizer
@@ -47,7 +46,6 @@ _HOMES = {
     "Gate": "noisegate.gate.gate",
     "Ledger": "noisegate.ledger.ledger",
     "NoisegateError": "noisegate.errors",
-    "Pairwise": "noisegate.methods.pairwise",
     "RayEngine": "noisegate.engines.ray",
     "Release": "noisegate.privacy.release",
     "Schema": "noisegate.schema",

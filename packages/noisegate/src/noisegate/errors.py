@@ -145,9 +145,10 @@ class MissingExtraError(UserError):
         return cls(f"{what} needs {package}; install it with: pip install 'noisegate[{EXTRAS[package]}]'")
 
 
-PACKAGES: dict[str, str] = {}
+PACKAGES = {"noisegate_images": "images", "noisegate_evaluate": "evaluate", "noisegate_papers": "papers"}
 """Packages of noisegate's own beside it, and the extra that installs each."""
 EXTRAS = {
+    **PACKAGES,
     "openpyxl": "excel",
     "torch": "torch",
     "torchvision": "vision",

@@ -107,7 +107,16 @@ class FeatureGAN(EncodedImages, AdversarialMethod):
 @register("dp-gan-mi")
 @settings
 class DPGANInversion(FeatureGAN):
-    """Settings of DP-GAN-MI: see `FeatureGAN`. Both networks start from random weights."""
+    """Settings of DP-GAN-MI: see `FeatureGAN`. Both networks start from random weights.
+
+    Examples:
+        >>> from noisegate import Budget, DPGANInversion
+        >>> from noisegate.schema import pixel_schema
+        >>> schema = pixel_schema(8, 8, labels=range(2))
+        >>> plan = DPGANInversion.for_schema(schema).plan(schema, Budget(epsilon=1.0))
+        >>> [event.name for event in plan.events]
+        ['generator']
+    """
 
     discriminator_steps: Count = 1
     discriminator_learning_rate: Positive = 3e-4
@@ -116,7 +125,16 @@ class DPGANInversion(FeatureGAN):
 @register("dp-gan-ft")
 @settings
 class DPGANFineTuned(FeatureGAN):
-    """Settings of DP-GAN-FT: see `FeatureGAN`."""
+    """Settings of DP-GAN-FT: see `FeatureGAN`.
+
+    Examples:
+        >>> from noisegate import Budget, DPGANFineTuned
+        >>> from noisegate.schema import pixel_schema
+        >>> schema = pixel_schema(8, 8, labels=range(2))
+        >>> plan = DPGANFineTuned.for_schema(schema).plan(schema, Budget(epsilon=1.0))
+        >>> [event.name for event in plan.events]
+        ['generator']
+    """
 
     renamed: ClassVar[Mapping[str, str]] = {"pretraining_rate": "pretraining_learning_rate"}
 

@@ -116,7 +116,15 @@ class Marginals(Method):
 @register("mst")
 @settings
 class MST(Marginals):
-    """All single columns and a spanning tree of pairs; about a minute for 30,000 records of 15 columns."""
+    """All single columns and a spanning tree of pairs; about a minute for 30,000 records of 15 columns.
+
+    Examples:
+        >>> from noisegate import Budget, MST, Schema
+        >>> from noisegate.schema import Boolean
+        >>> schema = Schema([Boolean(name="ill"), Boolean(name="old")], label="ill")
+        >>> [event.name for event in MST().plan(schema, Budget(epsilon=1.0)).events]
+        ['mst']
+    """
 
     def plan(self, schema: Schema, budget: Budget) -> MarginalPlan:
         """Returns what may be spent on which tables. Reads no data."""
@@ -130,7 +138,15 @@ class MST(Marginals):
 @register("aim")
 @settings
 class AIM(Marginals):
-    """Tables of up to `degree` columns, chosen while the budget lasts; minutes to hours, mostly for its model."""
+    """Tables of up to `degree` columns, chosen while the budget lasts; minutes to hours, mostly for its model.
+
+    Examples:
+        >>> from noisegate import Budget, AIM, Schema
+        >>> from noisegate.schema import Boolean
+        >>> schema = Schema([Boolean(name="ill"), Boolean(name="old")], label="ill")
+        >>> [event.name for event in AIM().plan(schema, Budget(epsilon=1.0)).events]
+        ['aim']
+    """
 
     degree: Annotated[Literal[2, 3, 4], NoBool] = 3
     """Most columns of a table."""

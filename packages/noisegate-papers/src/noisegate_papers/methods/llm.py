@@ -36,7 +36,15 @@ WEIGHT = "weight"
 @register("dp-llm")
 @settings
 class DPLLM(ClassifierMethod):
-    """Settings of DP-LLM; none of them depends on private data."""
+    """Settings of DP-LLM; none of them depends on private data.
+
+    Examples:
+        >>> from noisegate import Budget, DPLLM, Schema
+        >>> from noisegate.schema import Boolean
+        >>> schema = Schema([Boolean(name="ill"), Boolean(name="old")], label="ill")
+        >>> [event.name for event in DPLLM().plan(schema, Budget(epsilon=1.0)).events]
+        ['weight']
+    """
 
     renamed: ClassVar[Mapping[str, str]] = {"spread": "init_std"}
 

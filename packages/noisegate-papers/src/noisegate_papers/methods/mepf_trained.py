@@ -51,6 +51,14 @@ class DPMEPFTrained(GradientMethod, DPMEPF):  # type: ignore[misc]
     """Settings of DP-MEPF with an encoder of its own; none of them depends on private data.
 
     They are those of `DPMEPF` but for `network`, `weights`, `sha256` and `stopping_network`, and those of the encoder.
+
+    Examples:
+        >>> from noisegate import Budget, DPMEPFTrained
+        >>> from noisegate.schema import pixel_schema
+        >>> schema = pixel_schema(8, 8, labels=range(2))
+        >>> plan = DPMEPFTrained.for_schema(schema).plan(schema, Budget(epsilon=1.0))
+        >>> [event.name for event in plan.events]
+        ['first-moments', 'counts', 'encoder']
     """
 
     renamed: ClassVar[Mapping[str, str]] = {

@@ -6,7 +6,7 @@ import json
 import shutil
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
     from noisegate.methods.method import Method
     from noisegate.models.synthesizer import Synthesizer
-    from noisegate_evaluate.comparison import ImageReport, Report
 
 FIGURES, MODEL, CERTIFICATE = "demo.json", "model", "model/certificate.md"
 SURVEY, SURVEY_ASIDE = "survey.csv", "survey-kept-aside.csv"
@@ -113,12 +112,12 @@ def _copy_survey(folder: Path, epsilon: float) -> tuple[dict[str, Any], Any]:
     return {"evaluation": evaluation.to_json()}, evaluation.render()
 
 
-def pages(folder: Path, synthesizer: Synthesizer, test: Path, train: Path, **options: Any) -> Report | ImageReport:
+def pages(folder: Path, synthesizer: Synthesizer, test: Path, train: Path, **options: Any) -> Any:
     """Makes both pages; returns the figures of the private one."""
     with ERR.status("Comparing with the real records", spinner=spinner(ERR)):
         made = noisegate.report(synthesizer, out=folder, test=test, train=train, **options)
     assert made.evaluation is not None
-    return cast("Report | ImageReport", made.evaluation)
+    return made.evaluation
 
 
 def fitted(method: Method, gate: Gate, *, records: str, sums: str, model: str) -> Synthesizer:

@@ -18,8 +18,8 @@ from rich.markup import escape
 
 from noisegate._version import __version__
 from noisegate.cli.console import ERR, Verbs, discard, print_json
-from noisegate.errors import EXTRAS, MissingExtraError, NoisegateError, at_command_line
-from noisegate.registry import extensions
+from noisegate.errors import EXTRAS, PACKAGES, MissingExtraError, NoisegateError, OptionError, at_command_line
+from noisegate.registry import extensions, more
 
 _ORDER = (
     *("demo", "start", "schema", "plan", "fit", "sample", "report", "evaluate", "explain", "predict", "verify"),
@@ -37,6 +37,20 @@ def _verbs() -> list[str]:
     """Returns the names of the verbs that are installed, in the order of work."""
     known = extensions("noisegate.verbs")
     return [name for name in _ORDER if name in known] + sorted(set(known) - set(_ORDER))
+
+
+def _loaded(name: str) -> typer.Typer | Callable[..., None]:
+    """Returns a verb; one that cannot be imported says why when it is called, and leaves the others alone."""
+    try:
+        return cast("typer.Typer | Callable[..., None]", extensions("noisegate.verbs")[name].load())
+    except ImportError as error:
+        reason = f"{name}: cannot be loaded: {error}."
+
+        def lacking() -> None:
+            raise OptionError(reason)
+
+        lacking.__doc__ = "What this takes is not installed."
+        return lacking
 
 
 class _InOrder(Verbs):
@@ -61,7 +75,7 @@ app = typer.Typer(
     "claimed, 130 the run was stopped.",
 )
 for _name in _verbs():
-    _verb = extensions("noisegate.verbs")[_name].load()
+    _verb = _loaded(_name)
     if isinstance(_verb, typer.Typer):
         app.add_typer(_verb, name=_name)
     else:
@@ -161,14 +175,22 @@ def _end(action: Callable[[], object]) -> int:
 def _usage(error: Exception) -> str:
     context = getattr(error, "ctx", None)
     message = str(error.format_message()) if hasattr(error, "format_message") else str(error)
+    if message.startswith("No such command"):
+        message = message.rstrip(".") + more()
     hint = f" See: {context.command_path} --help" if context is not None else ""
     return f"{message.rstrip('.')}.{hint}"
 
 
 def _fault(error: Exception) -> str:
-    ours = str(Path(__file__).parents[1])
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(ours)]
-    place = f"{Path(frames[-1].filename).relative_to(ours)}, line {frames[-1].lineno}" if frames else "its start"
+    ours = ("noisegate", *PACKAGES)
+    found = [
+        (Path(*parts[-parts[::-1].index(package) - 1 :]), frame.lineno)
+        for frame in traceback.extract_tb(error.__traceback__)
+        for parts in [Path(frame.filename).parts]
+        for package in ours
+        if package in parts
+    ]
+    place = f"{found[-1][0]}, line {found[-1][1]}" if found else "its start"
     return (
         f"this is a fault in noisegate: {type(error).__name__} in {place}. What it says may hold private values and is "
         f"not shown; {_TRACEBACK}=1 in the environment shows it. Please report it. If a fit left OUT.partial behind, "

@@ -95,7 +95,7 @@ class _WithoutPandas:
         frame = sys._getframe(1)
         while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_ASKED):
             frame = frame.f_back
-        if frame.f_globals.get("__name__", "").startswith("noisegate."):
+        if frame.f_globals.get("__name__", "").startswith(("noisegate.", "noisegate_")):
             raise ModuleNotFoundError("No module named 'pandas'", name="pandas")
         return None
 

@@ -285,7 +285,7 @@ class _Work:
         for page in extensions("noisegate_evaluate.pages").values():
             try:
                 page.load()(model, out)
-            except (NoisegateError, OSError) as error:
+            except (NoisegateError, OSError, ImportError) as error:
                 self.folder.observer.warn(f"{out} has no page: {error}. Make it with `noisegate report {out} -o DIR`.")
 
     def _stepped(self, state: FitState, kept: Checkpoint, progress: Callable[[int, str], None]) -> None:

@@ -1,4 +1,4 @@
-"""Trains an encoder, that of `noisegate_images.networks.encoder` or a ResNet18, to tell the labels of public images apart.
+"""Trains an encoder, `noisegate_images.networks.encoder` or a ResNet18, to tell the labels of public images apart.
 
 Stochastic gradient descent with a one-cycle schedule on random crops and mirror images, half of them in grey so that
 the same encoder serves grey and colour images. Intensities are never inverted: what an encoder does not see, a release

@@ -1,0 +1,104 @@
+"""A method, a metric and a verb are added by a package of their own: no file of this repository is touched."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FILES = {
+    "noisegate_added/__init__.py": "",
+    "noisegate_added/method.py": """
+        from noisegate.features.feature_map import Levels
+        from noisegate.methods.embedding import Embedding
+        from noisegate.methods.registry import register
+        from noisegate.settings import settings
+        from noisegate_images.methods.matched import MatchedMethod
+
+        @register("shares")
+        @settings
+        class Shares(MatchedMethod):
+            def embeddings(self, schema):
+                return {"levels": Embedding(Levels(columns=(0,), sizes=(2,)), share=1.0)}
+    """,
+    "noisegate_added/metric.py": """
+        from dataclasses import dataclass
+
+        from noisegate_evaluate.metrics.result import MetricResult, metric
+
+        @metric("rows-apart", kind="tables")
+        @dataclass(frozen=True, kw_only=True)
+        class RowsApart(MetricResult):
+            rows: int
+
+            @classmethod
+            def measured(cls, synthetic, real, *, seed, **more):
+                return cls(rows=abs(len(synthetic) - len(real)))
+
+            def page(self, name):
+                return {name: str(self.rows)}
+    """,
+    "noisegate_added/verb.py": """
+        def greet_command(name: str) -> None:
+            \"\"\"Say hello to somebody.\"\"\"
+            print(f"hello {name}")
+    """,
+    "noisegate_added-1.0.dist-info/METADATA": """
+        Metadata-Version: 2.1
+        Name: noisegate-added
+        Version: 1.0
+    """,
+    "noisegate_added-1.0.dist-info/entry_points.txt": """
+        [noisegate.methods]
+        shares = noisegate_added.method:Shares
+        [noisegate.metrics]
+        rows-apart = noisegate_added.metric:RowsApart
+        [noisegate.verbs]
+        greet = noisegate_added.verb:greet_command
+    """,
+    "schema.toml": """
+        [columns.ill]
+        kind = "boolean"
+        [columns.old]
+        kind = "boolean"
+    """,
+}
+PROGRAM = "import sys; from noisegate.cli.start import start; sys.argv[0] = 'noisegate'; start()"
+
+
+@pytest.fixture
+def added(tmp_path):
+    for name, text in FILES.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(textwrap.dedent(text).lstrip())
+    (tmp_path / "data.csv").write_text("ill,old\n" + "true,false\nfalse,false\n" * 150)
+
+    def run(*arguments):
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+        command = [sys.executable, "-c", PROGRAM, *map(str, arguments)]
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True).stdout
+
+    return run
+
+
+def changed():
+    return subprocess.run(["git", "status", "--porcelain"], cwd=ROOT, capture_output=True, text=True).stdout
+
+
+def test_a_package_adds_a_method_a_metric_and_a_verb_and_touches_nothing_here(added):
+    before = changed()
+    fit = ("fit", "data.csv", "--schema", "schema.toml", "--epsilon", 1, "--out", "model", "--json")
+    fitted = json.loads(added(*fit, "--method", "shares", "--set", "hidden=[8]", "--set", 'fit_options={"steps": 5}'))
+    assert fitted["certificate"]["method"] == "shares"
+    added("sample", "model", "-n", 20, "-o", "made.csv")
+    assert "shares" in added("fit", "--help")
+    files = ("--synthetic", "made.csv", "--test", "data.csv", "--schema", "schema.toml")
+    assert json.loads(added("evaluate", *files, "--json"))["metrics"]["rows-apart"] == {"rows": 280}
+    assert "rows-apart" in added("evaluate", *files)
+    assert "greet" in added("--help") and added("greet", "you") == "hello you\n"
+    assert changed() == before
