@@ -185,10 +185,11 @@ def homes() -> dict[str, list[str]]:
 
 
 def own_settings() -> int:
-    """Returns how many settings the default for images has of its own."""
-    bodies = [node.body for node in ast.parse(JOINT.read_text("utf-8")).body if isinstance(node, ast.ClassDef)]
-    fields = [node for body in bodies for node in body if isinstance(node, ast.AnnAssign)]
-    return sum("ClassVar" not in ast.unparse(field.annotation) for field in fields)
+    """Returns how many settings the default for images has that no base of it has."""
+    from noisegate_images.methods.joint import JointEmbedding
+
+    inherited = {name for base in JointEmbedding.__mro__[1:] for name in vars(base).get("__dataclass_fields__", {})}
+    return len(set(JointEmbedding.__dataclass_fields__) - inherited)
 
 
 def base_install() -> float:
