@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from noisegate.errors import SchemaError
-from noisegate.linked.schema import LinkedSchema, LinkedTable, read_schema
+from noisegate.linked.schema import LinkedSchema, LinkedTable
 from noisegate.schema import Boolean, Continuous, Date, Datetime, Decimal, Integer, Schema
+from noisegate.schema.kinds import read_schema
 from noisegate.schema.ordering import first_column, gap_column, origin_ticks, positions_at, ticks_at
 from noisegate.schema.positions import positions_of
 
