@@ -23,6 +23,7 @@ from noisegate.models.rejection import BATCH_ROWS, Accept, accepted_batches, mix
 from noisegate.places import check_on_disk
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.release import Release
+from noisegate.registry import extension
 from noisegate.schema import EncodedTable, Region, Schema, decode
 from noisegate.seeds import check_seed, public_random
 from noisegate.verdict import Verdict
@@ -160,7 +161,7 @@ class Synthesizer(Shown):
 
         They are those that `sample` gives as rows of pixels, for the same arguments, as ``where={"label": 3}`` or
         ``even="label"``.
-        `noisegate.models.output.formats` writes them.
+        `noisegate_images.output.formats` writes them.
 
         Raises:
             OptionError: if the model was fitted to a table and makes no images, or as `sample` does.
@@ -183,12 +184,13 @@ class Synthesizer(Shown):
             MissingExtraError: if `datasets` is not installed.
             OptionError: as `sample` does.
         """
-        from noisegate.models.output.hugging_face import data_set, image_table
+        from noisegate.models.output.hugging_face import data_set
 
         if self.schema.images is None:
             table = replace(self, convert=None).sample(n, seed=seed, where=where, even=even)
         else:
-            table = image_table(self.images(n, seed=seed, where=where, even=even), self.schema.images)
+            as_table = extension("noisegate.pictures", "table", "what writes images")
+            table = as_table(self.images(n, seed=seed, where=where, even=even), self.schema.images)
         return data_set(table, str(self.certificate))
 
     def package(

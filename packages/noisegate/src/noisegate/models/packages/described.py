@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from noisegate.models.output.formats import image_rows
 from noisegate.privacy.release import Release
+from noisegate.registry import extension
 from noisegate.schema import Column, Schema
 
 MEDIA_TYPES = {
@@ -37,7 +37,7 @@ def resource_columns(name: str, schema: Schema) -> tuple[Column, ...] | PictureC
     """Returns the columns that a file of synthetic records has: of the schema, or of pictures."""
     if schema.images is None or name.endswith(".csv"):
         return tuple(schema.columns)
-    metadata = image_rows(schema.images)[0].metadata
+    metadata = extension("noisegate.pictures", "rows", "what writes images")(schema.images)[0].metadata
     features: Mapping[str, Any] = json.loads(metadata[b"huggingface"])["info"]["features"]
     label = schema.images.label
     names = () if label is None else features[label].get("names", ())

@@ -14,7 +14,7 @@ import io
 import json
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -145,6 +145,14 @@ def image_rows(form: ImageForm) -> tuple[pa.Schema, Callable[[ImageBatch], pa.Ta
         return pa.Table.from_arrays(arrays, schema=schema)
 
     return schema, table
+
+
+def image_table(batches: Iterable[ImageBatch], form: ImageForm) -> pa.Table:
+    """Returns images, as PNG files, with their labels, in the columns that Hugging Face's library shows."""
+    import pyarrow as pa
+
+    schema, rows = image_rows(form)
+    return pa.concat_tables([schema.empty_table(), *map(rows, batches)])
 
 
 def _table_schema(form: ImageForm, *, by_position: bool) -> pa.Schema:
