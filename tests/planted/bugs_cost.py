@@ -23,10 +23,7 @@ def _priced(plant: Plant, wrong: Callable[[list[Any], Any], list[Any]]) -> None:
         return epsilon(wrong(list(events), relation[0] if relation else None), delta, *relation)
 
 
-@bug(
-    "test_shares_are_relative_parts_of_mu_squared",
-    "test_epsilon_follows_from_the_file_alone",
-)
+@bug("test_shares_are_relative_parts_of_mu_squared", "test_epsilon_follows_from_the_file_alone")
 def only_the_dearest_question_paid(plant: Plant) -> None:
     """Of several Gaussian events only the one with the least noise is paid for."""
 
@@ -38,10 +35,7 @@ def only_the_dearest_question_paid(plant: Plant) -> None:
     _priced(plant, wrong)
 
 
-@bug(
-    "test_sampled_steps_cost_what_dp_accounting_says",
-    "test_events_of_all_records_are_exactly_gaussian",
-)
+@bug("test_sampled_steps_cost_what_dp_accounting_says", "test_events_of_all_records_are_exactly_gaussian")
 def only_one_step_paid(plant: Plant) -> None:
     """Of many steps, on samples or on all records, the first is paid for."""
     _priced(

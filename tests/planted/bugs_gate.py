@@ -178,7 +178,7 @@ exact-sum-outside-the-ball: What a map looks up or counts is added though its ve
     rewrite sums.SumTask.exact: found.squared_norm <= any_units => True
 exact-sum-of-a-stranger: A subclass is summed like its base, though it may say something else.
     by test_a_map_that_only_looks_like_it_is_not_counted test_a_map_that_only_looks_like_it_is_not_looked_up
-    rewrite sums.SumTask.exact: any_one == any_other => True
+    rewrite sums.SumTask.exact: is_reviewed(any_type) => True
 counted-with-larger-weights: The weights of tables go to the next point of the grid outwards.
     by test_counts_are_the_sums_of_quantised_vectors
     wrap contingency.Contingency.integer_weights: lambda weights, *given: weights(*given) + 1

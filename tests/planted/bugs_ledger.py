@@ -31,10 +31,7 @@ def void_after_commit(plant: Plant) -> None:
     _open_although(plant, "committed")
 
 
-@bug(
-    "test_one_reservation_pays_for_one_release",
-    "test_nobody_can_void_a_run_that_draws",
-)
+@bug("test_one_reservation_pays_for_one_release", "test_nobody_can_void_a_run_that_draws")
 def confirmed_cost_given_back(plant: Plant) -> None:
     """What a run costs that may have drawn noise can be given back."""
     _open_although(plant, "confirmed")

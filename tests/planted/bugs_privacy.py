@@ -170,8 +170,7 @@ def nan_not_zeroed(plant: Plant) -> None:
 
 
 @bug(
-    "test_a_nonnegative_question_sets_negative_values_to_zero",
-    "test_a_hostile_map_stays_within_the_bound_and_meets_it",
+    "test_a_nonnegative_question_sets_negative_values_to_zero", "test_a_hostile_map_stays_within_the_bound_and_meets_it"
 )
 def nonnegative_not_enforced(plant: Plant) -> None:
     """A map that says it is non-negative is believed."""

@@ -248,7 +248,7 @@ def _functions(found: Any) -> Iterator[FunctionType]:
 
 
 def _loaded() -> Iterator[ModuleType]:
-    return (module for name, module in list(sys.modules.items()) if name.partition(".")[0] == "noisegate" and module)
+    return (module for name, module in list(sys.modules.items()) if name.startswith("noisegate") and module)
 
 
 def _forget() -> None:

@@ -19,9 +19,7 @@ from noisegate.schema.constraints import Comparison
 from noisegate.seeds import public_random
 
 PATIENTS = LinkedTable(
-    name="patients",
-    key="id",
-    schema=Schema([Boolean(name="chronic"), Integer(name="entered", lower=0, upper=100)]),
+    name="patients", key="id", schema=Schema([Boolean(name="chronic"), Integer(name="entered", lower=0, upper=100)])
 )
 VISITS = LinkedTable(
     name="visits",

@@ -39,10 +39,7 @@ def mixture(seed=0, dtype=np.float64):
     tables = [numbers.dirichlet(np.ones(size), K).astype(dtype) for size in (4, 2, 4, 2)]
     tables[2][0] = [0, 0.5, 0.5, 0]
     return Mixture(
-        layout=SCHEMA.layout,
-        within=within,
-        weights=np.array([0.5, 0.3, 0.2], dtype=dtype),
-        probabilities=tuple(tables),
+        layout=SCHEMA.layout, within=within, weights=np.array([0.5, 0.3, 0.2], dtype=dtype), probabilities=tuple(tables)
     )
 
 
