@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 
 from noisegate.records import WHOLE, Images, Rows, WeightedRows
 
@@ -33,28 +32,6 @@ def test_records_of_one_kind_stay_of_that_kind():
     assert type(mixed) is Rows
     np.testing.assert_array_equal(mixed.numeric, np.concatenate([rows.numeric, rows.numeric]))
     assert Rows.concatenate([Images(PIXELS), Images(PIXELS)]).labels is None
-
-
-@pytest.mark.parametrize(
-    ("pixels", "labels"),
-    [(PIXELS.astype(float), None), (PIXELS[0], None), (PIXELS, np.zeros(3, np.int32)), (PIXELS, np.zeros(2))],
-)
-def test_other_arrays_are_no_images(pixels, labels):
-    with pytest.raises(ValueError):
-        Images(pixels, labels)
-
-
-@pytest.mark.parametrize(
-    ("numeric", "codes"),
-    [
-        (np.zeros(3), np.zeros((3, 1), np.int32)),
-        (np.zeros((3, 1)), np.zeros((2, 1), np.int32)),
-        (np.zeros((3, 1), np.float32), np.zeros((3, 1), np.int32)),
-    ],
-)
-def test_rows_are_float64_and_int32_of_one_length(numeric, codes):
-    with pytest.raises(ValueError, match="expected"):
-        Rows(numeric, codes)
 
 
 def test_records_that_are_laid_row_by_row_keep_all_that_they_say():

@@ -1,7 +1,6 @@
 """The table of bad input: one clear message, nothing spent, nothing left behind, no private value told."""
 
 import resource
-import shutil
 import signal
 import sqlite3
 from contextlib import closing, contextmanager
@@ -160,15 +159,6 @@ def test_a_broken_model(desk, model, cli, file, spoil):
     spoil(model / file)
     refused(desk, cli, file, arguments=["verify", model])
     refused(desk, cli, file, arguments=["sample", model, "-n", 5, "-o", "x.csv"])
-
-
-def test_a_model_that_is_none(desk, model, cli):
-    for place in (desk.folder / "nowhere", desk.data, desk.folder):
-        refused(desk, cli, str(place), arguments=["verify", place])
-    (model / "model.json").write_text("[1, 2]")
-    refused(desk, cli, "model.json", arguments=["verify", model])
-    shutil.rmtree(model)
-    refused(desk, cli, "model", arguments=["sample", model, "-n", 5, "-o", "x.csv"])
 
 
 def test_a_locked_ledger(desk, cli, monkeypatch):

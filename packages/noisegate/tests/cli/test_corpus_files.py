@@ -1,6 +1,5 @@
 """Files that cannot be: ledgers, models, tables and places to write to, each spoiled in a way of its own."""
 
-import json
 import shutil
 import sqlite3
 from contextlib import closing
@@ -179,29 +178,3 @@ def test_more_records_than_a_disk_holds(desk, fitted, cli, count, ending, monkey
     refused(
         desk, cli, f"-n {count:,}", *says, arguments=["sample", fitted.out, "-n", count, "-o", f"synthetic{ending}"]
     )
-
-
-IN_SHELL = {
-    "no file": ["fit", "none.csv", "--schema", "schema.toml", "--epsilon", "1", "--out", "model"],
-    "no schema": ["fit", "data.csv", "--epsilon", "1", "--out", "model"],
-    "a place without a name": ["fit", "data.csv", "--schema", "schema.toml", "--epsilon", "1", "--out", ""],
-    "an epsilon of zero": ["plan", "--schema", "schema.toml", "--epsilon", "0"],
-    "an option of nobody": ["plan", "--schemas", "schema.toml"],
-    "a verb of nobody": ["plane"],
-    "a model of nobody": ["verify", "nowhere"],
-    "a ledger of nobody": ["ledger", "show", "clinic", "--ledger", "none.db"],
-    "a schema that is a folder": ["schema", "check", "."],
-    "in JSON": ["schema", "check", "none.toml", "--json"],
-}
-
-
-@pytest.mark.parametrize(
-    "case", [pytest.param(case, marks=pytest.mark.slow if place > 2 else ()) for place, case in enumerate(IN_SHELL)]
-)
-def test_as_a_shell_sees_it(desk, in_shell, case):
-    before = desk.listing()
-    ended = in_shell(*IN_SHELL[case], code=2)
-    told = json.loads(ended.out)["error"] if case == "in JSON" else ended.err
-    assert told.count("error:") == (case != "in JSON")
-    assert desk.listing() == before
-    assert Path(desk.ledger).read_bytes() == desk.registered

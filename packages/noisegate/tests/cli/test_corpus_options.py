@@ -9,9 +9,8 @@ from .conftest import refused
 # What makes each verb go, where it needs anything: the option under test is put behind it.
 NEEDED = {
     "plan": ["--epsilon", "1", "--schema", "schema.toml"],
-    "fit": ["data.csv", "--schema", "schema.toml", "--epsilon", "1", "--out", "model", "--dataset",
-        "clinic", "--ledger",
-            "ledger.db"],
+    "fit": ["data.csv", "--schema", "schema.toml", "--epsilon", "1", "--out", "model", "--dataset", "clinic",
+        "--ledger", "ledger.db"],
     "sample": ["nowhere", "-n", "5", "-o", "x.csv"],
     "evaluate": ["--synthetic", "data.csv", "--test", "data.csv", "--schema", "schema.toml"],
     "explain": ["nowhere"],
@@ -36,16 +35,18 @@ NEEDED = {
     "pretrain decoder": ["scans", "--out", "decoder.safetensors"],
 }  # fmt: skip
 WHOLE = {
-    "--records",
-    "--seed",
-    "--contributions",
-    "--jobs",
-    "--repeats",
-    "--epochs",
-    "--most",
-    "--channels",
-    "--runs",
-    "--colluding",
+    *[
+        "--records",
+        "--seed",
+        "--contributions",
+        "--jobs",
+        "--repeats",
+        "--epochs",
+        "--most",
+        "--channels",
+        "--runs",
+        "--colluding",
+    ]
 }
 REAL = {"--epsilon", "--delta", "--report-share", "--cap"}
 

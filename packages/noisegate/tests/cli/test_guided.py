@@ -73,22 +73,6 @@ def test_answers_become_the_commands_that_it_runs(desk, cli, monkeypatch):
     ]
 
 
-@pytest.mark.slow
-def test_with_a_file_of_answers_it_goes_the_whole_way_and_says_how(desk, cli):
-    (desk.folder / "answers.toml").write_text(ANSWERS)
-    ended = cli("start", "--answers", "answers.toml", "--yes")
-    assert ended.code == 0, ended.err
-    made = {path.name for path in desk.folder.iterdir()}
-    assert {"model", "pages", "model-synthetic.csv"} <= made
-    assert (desk.folder / "pages" / "public.html").exists()
-    assert len((desk.folder / "model-synthetic.csv").read_text().splitlines()) == 201
-    assert (desk.account().committed, desk.account().epsilon) == (1, 3)
-    told = ended.err.partition("without questions:")[2].replace("\n", " ").split(" noisegate ")
-    ran = [shlex.split(command)[0] for command in told if command.strip()]
-    assert ran == ["plan", "fit", "sample", "report", "verify"]
-    assert "--dataset clinic --ledger ledger.db --out model" in words(ended.err)
-
-
 def test_it_asks_again_until_an_answer_can_be_read_and_stops_where_told_to(desk, cli, types):
     described, known = ["what", "schema", "nowhere.toml", "schema.toml"], ["data.csv", "many", "200", "-1", "", "", ""]
     types(*described, *known, "model", "none", "", "n")

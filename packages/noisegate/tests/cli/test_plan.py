@@ -3,8 +3,6 @@
 import pytest
 
 from noisegate.cli.plans import show_plan
-from noisegate.privacy.batch_plan import BatchPlan
-from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.plan import Budget, Plan, Query
 from noisegate.privacy.shard_plan import ShardPlan
 
@@ -21,36 +19,7 @@ def test_tables_take_time_by_their_number_and_not_by_their_cells():
     assert features == pytest.approx(1440 + 0.576, rel=1e-9)
 
 
-def test_an_adaptive_question_is_shown_with_its_largest_size(capsys):
-    show_plan(planned(adaptive=True), None)
-    assert "≤ 57600 x 1" in capsys.readouterr().out
-    show_plan(planned(), None)
-    assert "≤ 57600" not in capsys.readouterr().out
-    assert [planned(adaptive=later).describe(None)["releases"][0]["adaptive"] for later in (True, False)] == [
-        True,
-        False,
-    ]
-
-
 STEPS = {"name": "s", "steps": 4, "sampling_probability": 0.5, "clip_norm": 1.0, "parameters": {"a": (6,)}}
-
-
-@pytest.mark.parametrize(
-    ("plan", "words"),
-    [
-        (GradientPlan(**STEPS), ["sums of gradients", "chance of a record", "noise / gradient", "can go on"]),
-        (BatchPlan(**STEPS), ["each of a whole sample", "chance of a record", "noise / vector", "in the vector"]),
-        (
-            ShardPlan(**STEPS, shards=70),
-            ["answers of teachers", "of a teacher to be asked", "in the answer", "taken up"],
-        ),
-    ],
-)
-def test_steps_are_told_in_the_words_of_what_they_add_up(capsys, plan, words):
-    show_plan(plan.calibrate(Budget(epsilon=1.0)), 1000)
-    shown = " ".join(capsys.readouterr().out.split())
-    assert not [word for word in words if word not in shown], shown
-    assert ("gradient" in shown) == isinstance(plan, GradientPlan)
 
 
 def test_a_plan_says_whether_the_noise_drowns_the_teachers(capsys):

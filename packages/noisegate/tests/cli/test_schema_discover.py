@@ -93,18 +93,9 @@ def test_a_corrected_schema_is_told_apart_and_a_false_certificate_refused(clinic
 @pytest.mark.parametrize(
     ("more", "kinds", "message"),
     [
-        ([], "", "none of the 4 fields of the first line has a kind"),
-        ([], "age=integer", "no kind is given for 'income', 'job', 'answer'"),
-        ([], "age", "--kinds 'age' must look like NAME=KIND"),
-        ([], KINDS.replace("integer", "number"), "kind 'number' is not known"),
-        ([], KINDS.replace("continuous", "ordinal"), "order of ordinal levels"),
-        ([], KINDS + ",agee=integer", "column 'agee' is described but not in the data"),
         ([], KINDS.replace("job=categorical", "job=integer"), "column 'job': expected a whole number"),
-        (["--label", "jobs"], KINDS, "label 'jobs' is not one of the described columns"),
-        (["--columns", "absent.toml"], KINDS, "absent.toml cannot be read"),
         (["--adjacency", "replace-one"], KINDS, "takes the number of records as public"),
         (["-o", "nowhere/found.toml"], KINDS, "nowhere/found.toml cannot be written"),
-        (["-o", "."], KINDS, "ends in no name"),
         (["--unit", "all records of one patient"], KINDS, "where a run takes them"),
     ],
 )
@@ -155,20 +146,6 @@ def test_a_file_that_is_there_is_replaced_only_when_told_to(clinic, cli, name):
     assert (clinic.folder / name).read_text() == "mine"
     assert cli(*discover(clinic, "--force")).code == 0
     assert (clinic.folder / name).read_text() != "mine"
-
-
-def test_a_cost_beyond_the_cap_ends_with_code_3(clinic, cli):
-    ended = cli(*discover(clinic, epsilon="3.5"))
-    assert (ended.code, clinic.account().spent) == (3, 0)
-    assert not (clinic.folder / "found.toml").exists()
-
-
-def test_little_epsilon_for_few_records_is_refused_and_nothing_is_spent(clinic, cli):
-    before = clinic.listing()
-    for records in ([], ["--records", 600]):
-        ended = cli(*discover(clinic, *records, epsilon="0.01"))
-        assert (ended.code, "Nothing was spent" in " ".join(ended.err.split())) == (2, True)
-    assert (clinic.account().spent, clinic.listing()) == (0, before)
 
 
 def test_a_discovery_that_shows_nothing_is_not_done(clinic, cli):

@@ -47,28 +47,6 @@ def test_fit_says_what_it_spends_and_where_the_model_is(desk, cli):
     for words in ("ε = 1", "δ = 1e-05", "add-remove", "sensitivity", "noise", "Done", "noisegate sample", "model"):
         assert words in " ".join(ended.out.split())
     assert ended.err == ""
-    assert desk.listing() == [
-        "data.csv",
-        "ledger.db",
-        "model",
-        "model/certificate.json",
-        "model/certificate.md",
-        "model/generator.safetensors",
-        "model/model.json",
-        "model/public.html",
-        "model/release.safetensors",
-        "schema.toml",
-    ]
-
-
-def test_fit_reads_parquet_and_folders(desk, cli):
-    table = pyarrow.csv.read_csv(desk.data)
-    parts = desk.folder / "parts"
-    parts.mkdir()
-    for number in range(2):
-        pyarrow.parquet.write_table(table.slice(100 * number, 100), parts / f"{number}.parquet")
-    ended = cli("fit", parts, "--schema", desk.schema, "--epsilon", 50, "--out", desk.out, "--json", *TINY)
-    assert ended.json["noisy_records"] == pytest.approx(200, abs=20)
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -102,37 +80,6 @@ def test_evaluate_says_that_its_figures_are_not_private(desk, fitted, cli):
     assert not [name for name in desk.listing() if name.startswith(".")]
 
 
-def test_verify_recomputes_epsilon(fitted, cli):
-    ended = cli("verify", fitted.out)
-    assert ended.code == 0
-    assert _plain(ended.out)
-    assert "The certificate holds" in ended.out
-    found = cli("verify", fitted.out, "--json").json
-    assert found["ok"] is True
-    assert 0.999 < found["recomputed_epsilon"] <= found["certificate"]["guarantee"]["epsilon"] == 1
-
-
-def test_the_schema_verbs(desk, cli):
-    ended = cli("schema", "init", desk.data, "-o", "draft.toml", "--label", "answer")
-    assert ended.code == 0
-    assert "declare that file public" in " ".join(ended.err.split())
-    ended = cli("schema", "check", "draft.toml")
-    assert (ended.code, ended.err) == (0, "")
-    assert _plain(ended.out)
-    assert "answer" in ended.out
-    checked = cli("schema", "check", desk.schema, "--json").json
-    assert checked["ok"] is True
-    assert len(checked["digest"]) == 64
-    assert cli("schema", "init", desk.data, "-o", "draft2.toml", "--label", "nothing").code == 2
-
-
-def test_schema_check_shows_the_constraints(desk, cli):
-    desk.schema.write_text(SCHEMA + '[[constraints]]\nimpossible = { job = "nurse", age = "..20" }\n')
-    ended = cli("schema", "check", desk.schema)
-    assert ended.code == 0
-    assert "impossible: job = nurse, age = ..20" in " ".join(ended.out.split())
-
-
 def test_the_ledger_verbs(desk, cli):
     place = ["--ledger", desk.ledger]
     assert cli(*desk.fit()).code == 0
@@ -159,41 +106,6 @@ def test_the_ledger_verbs(desk, cli):
     ended = cli("ledger", "register", "clinic", "--epsilon", 9, *place)
     assert ended.code == 2
     assert "registered already" in ended.err
-
-
-ERRORS = {
-    "the request": (["plan", "--schema", "none.toml", "--epsilon", "1"], 2, "none.toml"),
-    "the option": (["plan", "--schema", "schema.toml", "--epsilon", "one"], 2, "--epsilon"),
-    "no such verb": (["plann"], 2, "plann"),
-    "the cap": (None, 3, "clinic"),
-}
-
-
-@pytest.mark.parametrize("case", ERRORS)
-def test_errors_for_programs(desk, cli, case):
-    arguments, code, says = ERRORS[case]
-    ended = cli(*(arguments or desk.fit(epsilon="900")), "--json")
-    assert ended.code == code
-    assert ended.json.keys() == {"error", "exit_code"}
-    assert ended.json["exit_code"] == code
-    assert says in ended.json["error"]
-    assert "error" not in ended.err
-
-
-def test_the_version(cli):
-    from noisegate import __version__
-
-    assert cli("--version").out == f"noisegate {__version__}\n"
-
-
-def test_a_reader_that_stops_reading_is_no_fault(desk):
-    command = [*PROGRAM, "ledger", "show", "--json", "--ledger", str(desk.ledger)]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
-    ) as process:
-        process.stdout.close()
-        assert process.stderr.read() == ""
-        assert process.wait() == 0
 
 
 def test_a_full_output_is_a_user_error(desk):

@@ -14,11 +14,11 @@ from noisegate.errors import BudgetRefusedError, DataError, OptionError, SchemaE
 from noisegate.gate.queries import discovery, exact_counts
 from noisegate.gate.queries.discovery import SchemaGate, discover_schema
 from noisegate.gate.queries.exact_counts import read_counts
-from noisegate.gate.queries.findings import from_bounds, schema_text, unseen_bounds
+from noisegate.gate.queries.findings import from_bounds
 from noisegate.ledger.ledger import Ledger
 from noisegate.privacy.discovery_plan import RECORD
-from noisegate.schema import Boolean, Categorical, Continuous, Date, Datetime, Integer, Schema
-from noisegate.schema.partial import Gap, PartialSchema
+from noisegate.schema import Categorical, Continuous, Date, Datetime, Integer
+from noisegate.schema.partial import Gap
 
 ROWS = 4000
 KINDS = {
@@ -182,16 +182,6 @@ def test_where_nothing_stands_out_the_file_says_so():
     nothing = discover_schema(people(20).select(["id"]), epsilon=0.2, kinds={"id": "categorical"})
     with pytest.raises(SchemaError, match="no columns"):
         _ = nothing.schema
-
-
-def test_a_column_without_bounds_is_ignored():
-    finding = unseen_bounds(Gap(name="age", kind="integer"))
-    assert finding.column is None
-    partial = PartialSchema(columns={"age": Gap(name="age", kind="integer"), "ok": Boolean(name="ok")})
-    text = schema_text(partial, {"age": finding}, "Said at\nthe top")
-    assert text.startswith("# Said at\n# the top\n")
-    assert '# "age": ignored: no value stood out of the noise' in text
-    assert Schema.loads(text) == Schema((Boolean(name="ok"),), ignore=("age",))
 
 
 def test_data_that_changes_between_two_passes_is_refused_and_stays_spent(ledger, tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from noisegate.errors import BudgetRefusedError, LedgerError, MissingExtraError, OptionError
+from noisegate.errors import BudgetRefusedError, LedgerError, OptionError
 from noisegate.ledger.ledger import Ledger
 
 DIGEST = "0123456789abcdef" * 4
@@ -47,12 +47,6 @@ def test_passwords_are_never_shown(password):
     with pytest.raises((LedgerError, OptionError)) as failed:
         ledger.show()
     assert "sec" not in str(failed.value).replace("seconds", "")
-
-
-def test_postgresql_without_its_driver_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'noisegate\[ledger-postgresql\]'"):
-        Ledger("postgresql://me@host/db")
 
 
 def test_postgresql_holds_the_same_ledger(database, event):

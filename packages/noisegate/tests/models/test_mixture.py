@@ -204,12 +204,6 @@ def test_marginals_are_sums_of_the_joint_distribution(columns):
     np.testing.assert_allclose(model.marginal(columns), expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("columns", [[], [0, 0], [0, 1, 2, 3, 0]])
-def test_other_marginals_are_refused(columns):
-    with pytest.raises(ValueError, match="one to four distinct"):
-        mixture().marginal(columns)
-
-
 def test_log_probability_is_that_of_the_joint_distribution():
     model = mixture()
     cells = np.array(list(itertools.product(*map(range, model.sizes))))

@@ -154,20 +154,3 @@ def test_a_restriction_keeps_spikes_by_the_number_they_decode_to():
     part, kept = within.restricted((number, number))
     np.testing.assert_allclose(kept, [0.5])
     assert (part.draw(np.zeros(5, int), random()) == zero).all()
-
-
-@pytest.mark.parametrize(
-    ("cuts", "edges", "masses", "says"),
-    [
-        ([0.5], [0, 0.4, 1], [1, 1], "do not fit"),
-        ([], [0, 1], [1, 1], "do not fit"),
-        ([], [0, 0.5], [1], "from 0 to 1"),
-        ([], [0, 0.5, 0.5, 1], [1, 1, 1], "from 0 to 1"),
-        ([], [0, 1], [-1], "not negative"),
-        ([], [0, 1], [np.nan], "not negative"),
-        ([0.4, 0.6], [0, 0.4, 0.6, 1], [1, 1, 1], "holds no value"),  # between the steps 0 and 1
-    ],
-)
-def test_a_histogram_that_makes_no_sense_is_refused(cuts, edges, masses, says):
-    with pytest.raises(ValueError, match=f"'x'.*{says}"):
-        fine(Integer(name="x", lower=0, upper=1), cuts, edges, masses)

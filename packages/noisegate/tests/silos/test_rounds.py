@@ -87,12 +87,6 @@ def test_a_plan_says_what_is_asked(tmp_path):
         release(TABLES["north"], silo="north", schema=SCHEMA)
 
 
-def test_a_method_that_fits_nothing_to_sums_is_refused_before_records_are_read(monkeypatch):
-    monkeypatch.setattr("noisegate.runs.work.Gate", None)
-    with pytest.raises(OptionError, match="does not ask in rounds of sums"):
-        release(TABLES["north"], silo="north", schema=SCHEMA, epsilon=1.0, method="mst")
-
-
 def test_what_is_merged_needs_no_records(answers, monkeypatch):
     released = answers(**ONE_ROUND)
     monkeypatch.setattr("noisegate.runs.work.Gate", None)

@@ -116,18 +116,6 @@ def test_what_is_there_stays(ending, tmp_path):
     assert list(tmp_path.iterdir()) == [out]
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_a_place_that_cannot_be_written_is_found_before_the_first_image(ending, tmp_path):
-    out = tmp_path / "nowhere" / f"made{ending}"
-    with pytest.raises(OptionError, match="nowhere"), image_writer(out, KINDS["digits"].images, 1):
-        pytest.fail("the writer was entered")
-
-
-def test_another_ending_is_refused(tmp_path):
-    with pytest.raises(OptionError, match=r"not '\.jpg'"):
-        image_writer(tmp_path / "made.jpg", KINDS["digits"].images, 1)
-
-
 def test_arrays_hold_as_many_images_as_they_say(tmp_path):
     schema = KINDS["digits"]
     with (

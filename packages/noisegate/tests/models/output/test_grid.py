@@ -82,13 +82,6 @@ def test_colours_stay_and_small_pixels_are_enlarged_whole(tmp_path):
     assert np.array_equal(drawn, pixels[0].repeat(28, axis=0).repeat(28, axis=1))
 
 
-def test_a_picture_that_is_there_stays(tmp_path):
-    (tmp_path / "grid.png").write_text("mine")
-    with pytest.raises(OptionError, match=r"grid=.*grid\.png' exists"):
-        _grid(tmp_path, pixel_schema(4, 4)).write()
-    assert (tmp_path / "grid.png").read_text() == "mine"
-
-
 def test_images_of_two_channels_cannot_be_shown(tmp_path):
     with pytest.raises(OptionError, match="2 channels"):
         _grid(tmp_path, pixel_schema(4, 4, 2))
