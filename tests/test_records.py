@@ -9,8 +9,7 @@ def test_images_are_read_as_rows_of_numbers_and_codes():
     images = Images(PIXELS, np.array([1, 0], dtype=np.int32))
     assert images.numeric.dtype == np.float64
     np.testing.assert_array_equal(images.numeric, PIXELS.reshape(2, 6) / 255)
-    assert images.codes.tolist() == [[1], [0]]
-    assert Images(PIXELS).codes.shape == (2, 0)
+    assert images.codes.tolist() == [[1], [0]] and Images(PIXELS).codes.shape == (2, 0)
     assert Images(PIXELS[:0]).numeric.shape == (0, 6)
 
 
@@ -25,8 +24,7 @@ def test_every_intensity_survives_as_a_position_and_back():
 def test_records_of_one_kind_stay_of_that_kind():
     images = Images(PIXELS, np.array([1, 0], dtype=np.int32))
     both = Rows.concatenate([images, images.rows([1])])
-    assert isinstance(both, Images)
-    assert both.labels.tolist() == [1, 0, 0]
+    assert isinstance(both, Images) and both.labels.tolist() == [1, 0, 0]
     rows = Rows(images.numeric, images.codes)
     mixed = Rows.concatenate([images, rows])
     assert type(mixed) is Rows

@@ -24,7 +24,6 @@ from noisegate_evaluate import evaluate_tables, kernel_distance
 from noisegate_papers.contrib.pretraining.decoder import DecoderTraining
 from noisegate_papers.contrib.pretraining.encoder import EncoderTraining
 
-OF_IMAGES = ("dp-feta", "dp-gan-ft", "dp-gan-mi", "dp-mepf", "dp-mepf-trained", "dp-mge", "dpdm", "joint", "mepf")
 UNUSABLE = [2**70, MOST_SEED + 1, -1, True, 1.5, "x", None]
 SCHEMA = Schema((Boolean(name="a"),))
 

@@ -261,9 +261,7 @@ def refused(desk, cli, *says, code=2, arguments=None):
     ended = cli(*(arguments or desk.fit()))
     assert ended.code == code, ended.err
     told = ended.err + ended.out
-    assert CANARY not in told
-    assert "Traceback" not in told
-    assert ended.err.count("error:") == 1
+    assert CANARY not in told and "Traceback" not in told and ended.err.count("error:") == 1
     message = ended.err.partition("error: ")[2]
     for words in says:
         assert words in message

@@ -83,18 +83,14 @@ def test_a_grid_shows_each_class(gallery, pictured, cli, out):
 def test_what_cannot_be_done_leaves_nothing(gallery, pictured, cli, arguments, says):
     before = gallery.listing()
     ended = cli("sample", pictured.out, "-n", 10, *arguments)
-    assert ended.code == 2
-    assert says in " ".join(ended.err.split())
-    assert gallery.listing() == before
+    assert ended.code == 2 and says in " ".join(ended.err.split()) and gallery.listing() == before
 
 
 def test_a_table_has_no_grid(desk, fitted, cli):
     ended = cli("sample", fitted.out, "-n", 10, "-o", "made.csv", "--grid", "grid.png")
-    assert ended.code == 2
-    assert "makes a table" in ended.err
+    assert ended.code == 2 and "makes a table" in ended.err
     ended = cli("sample", fitted.out, "-n", 10, "-o", "made")
-    assert ended.code == 2
-    assert ".csv or .parquet" in ended.err
+    assert ended.code == 2 and ".csv or .parquet" in ended.err
 
 
 @pytest.mark.parametrize("out", ["made.parquet", "made.csv", "made.npz", "made"])
@@ -105,8 +101,7 @@ def test_a_full_disk_leaves_nothing(gallery, pictured, cli, small_files, out):
     ended = cli("sample", pictured.out, "-n", 2000, "-o", out, "--grid", "grid.png")
     small_files(None)
     assert ended.code == 2, ended.err
-    assert f"{out} cannot be written" in " ".join(ended.err.split())
-    assert gallery.listing() == before
+    assert f"{out} cannot be written" in " ".join(ended.err.split()) and gallery.listing() == before
 
 
 def test_a_disk_too_full_for_the_grid_leaves_no_images_either(gallery, pictured, cli, small_files):
@@ -115,8 +110,7 @@ def test_a_disk_too_full_for_the_grid_leaves_no_images_either(gallery, pictured,
     ended = cli("sample", pictured.out, "-n", 10, "-o", "made", "--grid", "grid.png")
     small_files(None)
     assert ended.code == 2, ended.err
-    assert "--grid grid.png cannot be written" in " ".join(ended.err.split())
-    assert gallery.listing() == before
+    assert "--grid grid.png cannot be written" in " ".join(ended.err.split()) and gallery.listing() == before
 
 
 def test_ctrl_c_while_images_are_written_leaves_nothing(gallery, pictured, cli, monkeypatch):
@@ -135,5 +129,4 @@ def test_ctrl_c_while_images_are_written_leaves_nothing(gallery, pictured, cli, 
     monkeypatch.setattr(formats, "png_bytes", pressed)
     before = gallery.listing()
     ended = cli("sample", pictured.out, "-n", 10, "-o", "made", "--grid", "grid.png")
-    assert ended.code == 130
-    assert gallery.listing() == before
+    assert ended.code == 130 and gallery.listing() == before

@@ -17,8 +17,7 @@ def _plain(text):
 
 def test_plan_shows_the_price(desk, cli):
     ended = cli("plan", "--schema", desk.schema, "--epsilon", 1, "--records", 30000)
-    assert (ended.code, ended.err) == (0, "")
-    assert _plain(ended.out)
+    assert (ended.code, ended.err) == (0, "") and _plain(ended.out)
     for words in ("ε = 1", "δ = 1e-05", "add-remove", "sensitivity", "noise", "pairs", "counts", "discrete-gaussian"):
         assert words in ended.out
     assert "…" not in ended.out
@@ -30,8 +29,7 @@ def test_a_delta_that_is_too_large_for_the_records_is_warned_of(desk, cli):
     plan = ["plan", "--schema", desk.schema, "--epsilon", 1, "--records", 200]
     ended = cli(*plan, "--delta", 0.005, "--json")
     assert "warning: delta=0.005 is at least 1/(number of records) = 0.005" in " ".join(ended.err.split())
-    assert ended.json
-    assert cli(*plan, "--delta", 0.0049).err == ""
+    assert ended.json and cli(*plan, "--delta", 0.0049).err == ""
 
 
 def test_fit_warns_of_delta_from_the_noisy_count(desk, cli):
@@ -42,8 +40,7 @@ def test_fit_warns_of_delta_from_the_noisy_count(desk, cli):
 
 def test_fit_says_what_it_spends_and_where_the_model_is(desk, cli):
     ended = cli(*desk.fit())
-    assert ended.code == 0
-    assert _plain(ended.out)
+    assert ended.code == 0 and _plain(ended.out)
     for words in ("ε = 1", "δ = 1e-05", "add-remove", "sensitivity", "noise", "Done", "noisegate sample", "model"):
         assert words in " ".join(ended.out.split())
     assert ended.err == ""
@@ -53,15 +50,13 @@ def test_fit_says_what_it_spends_and_where_the_model_is(desk, cli):
 def test_sample_writes_records_of_the_schema(desk, fitted, cli, ending):
     first, again = (desk.folder / f"{name}.{ending}" for name in ("first", "again"))
     ended = cli("sample", fitted.out, "-n", 500, "-o", first, "--seed", 3)
-    assert (ended.code, ended.out) == (0, "")
-    assert "500 synthetic records" in ended.err
+    assert (ended.code, ended.out) == (0, "") and "500 synthetic records" in ended.err
     ended = cli("sample", fitted.out, "-n", 500, "-o", again, "--seed", 3, "--json")
     assert ended.json == {"records": 500, "out": str(again), "seed": 3, "where": [], "even": None}
     assert first.read_bytes() == again.read_bytes()
     read = pyarrow.csv.read_csv if ending == "csv" else pyarrow.parquet.read_table
     table = read(first)
-    assert table.column_names == ["age", "income", "job", "answer"]
-    assert table.num_rows == 500
+    assert table.column_names == ["age", "income", "job", "answer"] and table.num_rows == 500
     assert set(table["job"].to_pylist()) <= {"nurse", "teacher", "farmer"}
 
 
@@ -70,9 +65,7 @@ def test_evaluate_says_that_its_figures_are_not_private(desk, fitted, cli):
     assert cli("sample", fitted.out, "-n", 150, "-o", "synthetic.csv").code == 0
     arguments = ["evaluate", "--synthetic", "synthetic.csv", "--test", desk.data, "--schema", desk.schema]
     ended = cli(*arguments)
-    assert ended.code == 0
-    assert _plain(ended.out)
-    assert "NOT covered" in " ".join(ended.out.replace("│", " ").split())
+    assert ended.code == 0 and _plain(ended.out) and "NOT covered" in " ".join(ended.out.replace("│", " ").split())
     ended = cli(*arguments, "--train", fitted.data, "--page", "page.html", "--json")
     assert "NOT covered" in ended.json["caveat"]
     assert set(ended.json) >= {"marginals", "marginals_floor", "downstream", "downstream_ceiling"}
@@ -84,13 +77,11 @@ def test_the_ledger_verbs(desk, cli):
     place = ["--ledger", desk.ledger]
     assert cli(*desk.fit()).code == 0
     shown = cli("ledger", "show", *place)
-    assert shown.code == 0
-    assert _plain(shown.out.replace(str(desk.folder), ""))
+    assert shown.code == 0 and _plain(shown.out.replace(str(desk.folder), ""))
     for words in ("clinic", "add-remove", "spent ε"):
         assert words in shown.out
     (account,) = cli("ledger", "show", "clinic", *place, "--json").json["accounts"]
-    assert (account["committed"], account["reserved"], account["voided"]) == (1, 0, 0)
-    assert 0.99 < account["spent"] <= 1
+    assert (account["committed"], account["reserved"], account["voided"]) == (1, 0, 0) and 0.99 < account["spent"] <= 1
     assert [entry["kind"] for entry in cli("ledger", "history", "clinic", *place, "--json").json["entries"]] == [
         "register",
         "reserve",
@@ -98,27 +89,21 @@ def test_the_ledger_verbs(desk, cli):
         "commit",
     ]
     history = cli("ledger", "history", "clinic", *place)
-    assert _plain(history.out)
-    assert "dp-merf" in history.out
+    assert _plain(history.out) and "dp-merf" in history.out
     assert cli("ledger", "check", *place, "--json").json["entries"] == 4
-    assert "whole" in cli("ledger", "check", *place).out
-    assert cli(*desk.fit("--out", "second", epsilon="2.9")).code == 3
+    assert "whole" in cli("ledger", "check", *place).out and cli(*desk.fit("--out", "second", epsilon="2.9")).code == 3
     ended = cli("ledger", "register", "clinic", "--epsilon", 9, *place)
-    assert ended.code == 2
-    assert "registered already" in ended.err
+    assert ended.code == 2 and "registered already" in ended.err
 
 
 def test_a_full_output_is_a_user_error(desk):
     command = [*PROGRAM, "schema", "check", str(desk.schema)]
     with open("/dev/full", "w") as full:
         ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment(), check=False)
-    assert ended.returncode == 2
-    assert "No space left on device" in ended.stderr
-    assert "Traceback" not in ended.stderr
+    assert ended.returncode == 2 and "No space left on device" in ended.stderr and "Traceback" not in ended.stderr
 
 
 def test_json_is_ascii_so_that_every_locale_can_print_it(desk, cli):
     desk.schema.write_text(SCHEMA.replace("farmer", "Gärtner"), encoding="utf-8")
     ended = cli("schema", "check", desk.schema, "--json")
-    assert ended.out.isascii()
-    assert "Gärtner" in json.dumps(ended.json, ensure_ascii=False)
+    assert ended.out.isascii() and "Gärtner" in json.dumps(ended.json, ensure_ascii=False)

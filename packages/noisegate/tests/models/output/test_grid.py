@@ -48,8 +48,7 @@ def test_where_there_were_too_few_images_places_stay_empty(tmp_path):
     grid = _grid(tmp_path, schema)
     grid.add(_even(range(100, 113), schema))
     cells = np.array(_cells(grid.draw(), 10, 10))
-    assert cells[0].tolist() == [100, 110] + [255] * 8
-    assert cells[9].tolist() == [109] + [255] * 9
+    assert cells[0].tolist() == [100, 110] + [255] * 8 and cells[9].tolist() == [109] + [255] * 9
 
 
 def test_without_labels_images_stand_in_their_order(tmp_path):
@@ -66,8 +65,7 @@ def test_many_classes_stand_in_blocks_and_not_all_of_them_are_shown(tmp_path):
     grid = _grid(tmp_path, schema)
     grid.add(_even([0] * (MOST_CLASSES + 50), schema))
     picture = np.asarray(grid.draw())
-    assert picture.shape[0] == 20 * STEP + GAP
-    assert (picture == 0).sum() == MOST_CLASSES * SIDE * SIDE
+    assert picture.shape[0] == 20 * STEP + GAP and (picture == 0).sum() == MOST_CLASSES * SIDE * SIDE
 
 
 def test_colours_stay_and_small_pixels_are_enlarged_whole(tmp_path):
