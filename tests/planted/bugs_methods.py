@@ -16,6 +16,19 @@ BOUND = "test_a_record_moves_one_cell_of_each_table_and_the_sum_by_the_bound_and
 # The pairwise method.
 
 
+def _exact_sums(plant: Plant) -> dict[str, Any]:
+    """Returns the sums of all queries before their noise, as they come to be known."""
+    exact: dict[str, Any] = {}
+
+    @plant.wrap("sums.LocalEngine.sum")
+    def _(sum_: Any, engine: Any, batches: Any, tasks: Any, *more: Any) -> Any:
+        totals = sum_(engine, batches, tasks, *more)
+        exact.update({name: tasks[name].grid.restore(sums).T for name, sums in totals.sums.items()})
+        return totals
+
+    return exact
+
+
 def _at_full_weight(plant: Plant, *seams: str) -> None:
     def full(one: Any) -> Any:
         return dataclasses.replace(one, weights=(1.0,) * len(one.weights))
@@ -47,14 +60,7 @@ def a_histogram_not_in_the_plan(queries: Any, design: Any, *arguments: Any) -> A
 @bug("test_cells_and_pairs_follow_from_what_was_released_and_from_nothing_else")
 def cells_cut_from_the_records(plant: Plant) -> None:
     """What is chosen after the first round follows from exact counts, though noisy ones are released."""
-    exact: dict[str, Any] = {}
-
-    @plant.wrap("sums.LocalEngine.sum")
-    def _(sum_: Any, engine: Any, batches: Any, tasks: Any, *more: Any) -> Any:
-        totals = sum_(engine, batches, tasks, *more)
-        exact.update({name: tasks[name].grid.restore(sums).T for name, sums in totals.sums.items()})
-        return totals
-
+    exact = _exact_sums(plant)
     plant.wrap("sums_query.SumSession.ask")(
         lambda ask, session, maps: {name: exact[name] for name in ask(session, maps)}
     )
@@ -85,13 +91,7 @@ def families_weighted_by_their_parents(chosen: Any, *arguments: Any) -> Any:
 @bug("test_families_follow_from_what_was_released_and_from_nothing_else")
 def families_chosen_by_the_records(plant: Plant) -> None:
     """Parents follow from exact counts, though noisy ones are released."""
-    exact: dict[str, Any] = {}
-
-    @plant.wrap("sums.LocalEngine.sum")
-    def _(sum_: Any, engine: Any, batches: Any, tasks: Any, *more: Any) -> Any:
-        totals = sum_(engine, batches, tasks, *more)
-        exact.update({name: tasks[name].grid.restore(sums).T for name, sums in totals.sums.items()})
-        return totals
+    exact = _exact_sums(plant)
 
     @plant.wrap("network_design.NetworkDesign.chosen")
     def _(chosen: Any, design: Any, answers: Any) -> Any:
@@ -129,14 +129,7 @@ def votes_spread_over_the_candidates(nearest: Any, features: Any, records: Any) 
 @bug("test_candidates_follow_from_what_was_released_and_from_nothing_else")
 def candidates_selected_by_the_records(plant: Plant) -> None:
     """The candidates of a round follow from exact votes, though noisy ones are released."""
-    exact: dict[str, Any] = {}
-
-    @plant.wrap("sums.LocalEngine.sum")
-    def _(sum_: Any, engine: Any, batches: Any, tasks: Any, *more: Any) -> Any:
-        totals = sum_(engine, batches, tasks, *more)
-        exact.update({name: tasks[name].grid.restore(sums).T for name, sums in totals.sums.items()})
-        return totals
-
+    exact = _exact_sums(plant)
     plant.wrap("sums_query.SumSession.ask")(
         lambda ask, session, maps: {name: exact[name] for name in ask(session, maps)}
     )

@@ -1,15 +1,13 @@
 """The table of bad input: one clear message, nothing spent, nothing left behind, no private value told."""
 
-import resource
-import signal
 import sqlite3
-from contextlib import closing, contextmanager
+from contextlib import closing
 
 import pytest
 
 from noisegate.ledger import tables as ledger_tables
 
-from .conftest import CANARY, refused, rows
+from .conftest import CANARY, refused, rows, small_disk
 
 GOOD = "30,50.0,nurse,no"
 
@@ -96,22 +94,9 @@ def test_nothing_is_overwritten(desk, fitted, cli):
     _unspent(desk)
 
 
-@contextmanager
-def _small_disk(limit):
-    """As on a full disk: the system refuses, once a file reaches the limit."""
-    kept = resource.getrlimit(resource.RLIMIT_FSIZE)
-    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, kept[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, kept)
-        signal.signal(signal.SIGXFSZ, ignored)
-
-
 def test_a_full_disk_is_found_before_anything_is_spent(desk, cli):
     before = desk.listing()
-    with _small_disk(100_000):
+    with small_disk(100_000):
         ended = cli(*desk.fit())
     assert ended.code == 2 and "model.partial cannot be written" in ended.err and "Nothing was spent" in ended.err
     assert desk.listing() == before
@@ -121,7 +106,7 @@ def test_a_full_disk_is_found_before_anything_is_spent(desk, cli):
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_a_disk_that_fills_up_leaves_no_half_sample(desk, fitted, cli, ending):
     before = desk.listing()
-    with _small_disk(20_000):
+    with small_disk(20_000):
         ended = cli("sample", fitted.out, "-n", 50_000, "-o", f"synthetic.{ending}")
     assert ended.code == 2 and f"--out synthetic.{ending} cannot be written" in ended.err and desk.listing() == before
 
