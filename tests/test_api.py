@@ -46,8 +46,7 @@ def test_arrow_gives_arrow_with_the_types_of_the_schema_and_its_dictionaries():
     table = pa.table(columns())
     table = table.set_column(table.column_names.index("work"), "work", table["work"].dictionary_encode())
     found = made(table)
-    assert isinstance(found, pa.Table)
-    assert found.schema.field("age").type == pa.int64()
+    assert isinstance(found, pa.Table) and found.schema.field("age").type == pa.int64()
     assert pa.types.is_dictionary(found.schema.field("work").type)
     assert set(found["work"].unique().to_pylist()) <= {"a", "b"}
 
@@ -55,15 +54,13 @@ def test_arrow_gives_arrow_with_the_types_of_the_schema_and_its_dictionaries():
 def test_pandas_gives_pandas():
     frame = pd.DataFrame(columns()).astype({"age": "int16", "rate": "float32"})
     found = made(frame)
-    assert isinstance(found, pd.DataFrame)
-    assert (found["age"].dtype, found["rate"].dtype) == ("int64", "float64")
+    assert isinstance(found, pd.DataFrame) and (found["age"].dtype, found["rate"].dtype) == ("int64", "float64")
     assert list(found.columns) == list(frame.columns)
 
 
 def test_polars_gives_polars():
     found = made(pl.DataFrame(columns()).cast({"age": pl.Int8, "rate": pl.Float32}))
-    assert isinstance(found, pl.DataFrame)
-    assert (found["age"].dtype, found["rate"].dtype) == (pl.Int64, pl.Float64)
+    assert isinstance(found, pl.DataFrame) and (found["age"].dtype, found["rate"].dtype) == (pl.Int64, pl.Float64)
 
 
 def test_a_path_gives_arrow(tmp_path):
@@ -97,12 +94,10 @@ def test_nothing_private_rides_along_in_a_polars_frame(kind):
     frame = pl.DataFrame(columns()).cast({"work": kind})
     seen = pl.Series([SECRET, "patient 7"], dtype=pl.Categorical)
     found = made(frame)
-    assert found["work"].dtype == pl.Enum(["a", "b"])
-    assert found["work"].cat.get_categories().to_list() == ["a", "b"]
+    assert found["work"].dtype == pl.Enum(["a", "b"]) and found["work"].cat.get_categories().to_list() == ["a", "b"]
     assert found.to_arrow()["work"].chunk(0).dictionary.to_pylist() == ["a", "b"]
     assert list(found.to_pandas()["work"].cat.categories) == ["a", "b"]
-    assert SECRET.encode() not in b"".join(_written(found))
-    assert len(seen) == 2
+    assert SECRET.encode() not in b"".join(_written(found)) and len(seen) == 2
 
 
 def _written(frame):
@@ -127,8 +122,7 @@ def test_nothing_private_rides_along_in_an_arrow_table():
     field = pa.field("work", work.type, metadata={"example": SECRET})
     table = table.set_column(2, field, work).replace_schema_metadata({"first record": SECRET})
     found = made(table)
-    assert found.schema.metadata is None
-    assert all(field.metadata is None for field in found.schema)
+    assert found.schema.metadata is None and all(field.metadata is None for field in found.schema)
     for chunk in found["work"].chunks:
         assert set(chunk.dictionary.to_pylist()) <= {"a", "b"}
 
@@ -173,8 +167,7 @@ def test_the_number_of_records_can_be_public():
     fitted = synthesize(
         pa.table(columns()), schema=SCHEMA, epsilon=5.0, adjacency="replace-one", records=60, device="cpu", **TINY
     )
-    assert fitted.certificate.public["records"] == 60
-    assert fitted.certificate.adjacency.value == "replace-one"
+    assert fitted.certificate.public["records"] == 60 and fitted.certificate.adjacency.value == "replace-one"
     with pytest.raises(DataError, match="records=61"):
         made(pa.table(columns()), adjacency="replace-one", records=61)
 
@@ -187,8 +180,7 @@ def test_units_are_protected_and_never_copied(kind):
     synthesizer = synthesize(
         table, schema=SCHEMA, epsilon=5.0, device="cpu", unit_column="who", contributions=2, **TINY
     )
-    assert synthesizer.certificate.unit == "all records of one who"
-    assert synthesizer.certificate.contributions == 2
+    assert synthesizer.certificate.unit == "all records of one who" and synthesizer.certificate.contributions == 2
     sample = synthesizer.sample(10, seed=0)
     assert list(getattr(sample, "column_names", None) or sample.columns) == list(SCHEMA.names)
     assert SECRET.encode() not in pickle.dumps(synthesizer)

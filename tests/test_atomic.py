@@ -15,8 +15,7 @@ def test_a_folder_appears_when_its_block_ends(tmp_path):
     with new_folder(out) as folder:
         (folder / "inside").mkdir()
         (folder / "inside" / "file").write_text("x")
-        assert not out.exists()
-        assert folder.parent == tmp_path
+        assert not out.exists() and folder.parent == tmp_path
     assert [path.name for path in tmp_path.rglob("*")] == ["made", "inside", "file"]
 
 

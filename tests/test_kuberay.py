@@ -48,5 +48,4 @@ def test_the_head_runs_a_command_that_exists(documents):
     name, verb, *words = shlex.split(documents["RayJob"]["spec"]["entrypoint"])
     command = program().commands[verb]
     known = {name for option in command.params for name in option.opts}
-    assert name == "noisegate"
-    assert {word for word in words if word.startswith("-")} <= known
+    assert name == "noisegate" and {word for word in words if word.startswith("-")} <= known

@@ -41,9 +41,7 @@ def test_a_run_logs_what_it_plans_books_and_fits(caplog, tmp_path):
     said = "\n".join(caplog.messages)
     assert "pairwise: a plan of epsilon = 2, delta = 1e-05, add-remove" in said
     assert f"epsilon = 2 is booked on 'clinic' in {tmp_path / 'ledger.db'}" in said
-    assert "Reading records: done in" in said
-    assert "Fitting: done in" in said
-    assert "verdict: " in said
+    assert "Reading records: done in" in said and "Fitting: done in" in said and "verdict: " in said
     assert "200" not in said, "the number of records is private"
 
 
@@ -106,9 +104,7 @@ def test_a_training_logs_epsilon_so_far(caplog, monkeypatch):
         fit(TABLE, method="dp-llm", schema=SCHEMA, epsilon=2.0, records=200, **settings)
     lines = [one for one in caplog.messages if "epsilon so far" in one]
     costs = [float(line.rpartition(" ")[2]) for line in lines]
-    assert lines[0].startswith("Training: ")
-    assert len(lines) == 40
-    assert 0 < costs[0] < costs[-1] <= 2.0
+    assert lines[0].startswith("Training: ") and len(lines) == 40 and 0 < costs[0] < costs[-1] <= 2.0
     assert costs == sorted(costs)
 
 
@@ -119,8 +115,7 @@ def test_lines_come_every_so_often(caplog, monkeypatch):
         for done in range(100):
             now[0] += 1.0
             tell(done, "near")
-    assert caplog.messages[0] == "Fitting: 29 of 100, near"
-    assert len(caplog.messages) == 3 + 1
+    assert caplog.messages[0] == "Fitting: 29 of 100, near" and len(caplog.messages) == 3 + 1
     assert caplog.messages[-1] == "Fitting: done in 100.0 s"
 
 
@@ -141,8 +136,7 @@ def test_fit_and_evaluate_take_progress(monkeypatch, caplog):
         model = fit(TABLE, method=SMALL, schema=SCHEMA, epsilon=2.0, progress=True)
         noisegate.evaluate(model, TABLE, progress=True)
     said = "\n".join(caplog.messages)
-    assert "Reading records: done" in said
-    assert "Evaluating: 1 of 3: " in said
+    assert "Reading records: done" in said and "Evaluating: 1 of 3: " in said
 
 
 def test_a_question_that_goes_on_when_all_is_read_tells_how_far_it_is(monkeypatch, caplog):
@@ -153,5 +147,4 @@ def test_a_question_that_goes_on_when_all_is_read_tells_how_far_it_is(monkeypatc
     with caplog.at_level("INFO", "noisegate"), progress.reading():
         progress.note("round 3")
     progress.note("nobody watches any more")
-    assert caplog.records[0].getMessage() == f"{progress.READING}: round 3"
-    assert "nobody" not in caplog.text
+    assert caplog.records[0].getMessage() == f"{progress.READING}: round 3" and "nobody" not in caplog.text

@@ -31,10 +31,8 @@ def test_a_method_takes_records_as_it_takes_a_gate(tmp_path):
     ledger = Ledger(tmp_path / "ledger.db")
     ledger.register("clinic", epsilon=2.5, delta=1e-5)
     made = SMALL.fit(TABLE.to_pandas(), **RUN, ledger=ledger, dataset="clinic", out=tmp_path / "model")
-    assert isinstance(made.sample(3), pd.DataFrame)
-    assert made.certificate.public["settings"] == SMALL.to_json()
-    assert made.certificate.ledger["dataset"] == "clinic"
-    assert ledger.show("clinic")[0].spent == pytest.approx(2.0)
+    assert isinstance(made.sample(3), pd.DataFrame) and made.certificate.public["settings"] == SMALL.to_json()
+    assert made.certificate.ledger["dataset"] == "clinic" and ledger.show("clinic")[0].spent == pytest.approx(2.0)
     assert noisegate.verify(tmp_path / "model").certificate == made.certificate
     with pytest.raises(BudgetRefusedError):
         SMALL.fit(TABLE, **RUN, ledger=ledger, dataset="clinic")
@@ -110,8 +108,7 @@ def test_verify_takes_the_certificate_of_a_schema_too(tmp_path, monkeypatch):
     with pytest.raises(SystemExit, match="0"):
         start()
     found = noisegate.verify("schema.toml.certificate.json")
-    assert isinstance(found, SchemaVerification)
-    assert found.unchanged
+    assert isinstance(found, SchemaVerification) and found.unchanged
 
 
 @pytest.mark.parametrize("kind", [pa.table, pd.DataFrame, pl.DataFrame])

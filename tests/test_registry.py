@@ -45,10 +45,8 @@ def shapes(tmp_path, monkeypatch):
 
 
 def test_a_class_is_imported_when_it_is_looked_for(shapes):
-    assert shapes["big-square"].__name__ == "Square"
-    assert "shapes.round" not in sys.modules
-    assert shapes["block"] is shapes["big-square"]
-    assert shapes["block"].name == "big-square"
+    assert shapes["big-square"].__name__ == "Square" and "shapes.round" not in sys.modules
+    assert shapes["block"] is shapes["big-square"] and shapes["block"].name == "big-square"
     assert shapes["circle"].name == "circle"
 
 
@@ -104,5 +102,4 @@ def test_every_method_has_the_name_that_it_is_found_by():
 )
 def test_whatever_an_entry_point_names_is_there(group):
     points = extensions(f"noisegate.{group}")
-    assert points
-    assert all(callable(point.load()) for point in points.values())
+    assert points and all(callable(point.load()) for point in points.values())

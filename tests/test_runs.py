@@ -89,10 +89,8 @@ def test_a_fit_without_a_folder_is_kept_in_the_state_directory(desk, ctrl_c):
     with pytest.raises(KeyboardInterrupt) as stopped:
         made(desk, **TINY)
     (folder,) = kept(desk)
-    assert f"noisegate.fit(resume={str(folder)!r})" in stopped.value.__notes__[0]
-    assert spent(desk) == (0, 1, 0)
-    assert noisegate.fit(resume=folder).sample(3).num_rows == 3
-    assert kept(desk) == [] and spent(desk) == (0, 1, 0)
+    assert f"noisegate.fit(resume={str(folder)!r})" in stopped.value.__notes__[0] and spent(desk) == (0, 1, 0)
+    assert noisegate.fit(resume=folder).sample(3).num_rows == 3 and kept(desk) == [] and spent(desk) == (0, 1, 0)
     made(desk, **TINY)
     assert kept(desk) == []
 
@@ -104,16 +102,14 @@ def test_whatever_stops_a_fit_keeps_its_release(desk, monkeypatch, error):
         with pytest.raises(type(error)) as stopped:
             made(desk, **TINY)
     (folder,) = kept(desk)
-    assert str(folder) in stopped.value.__notes__[0]
-    assert noisegate.fit(resume=str(folder)).certificate.epsilon == 1
+    assert str(folder) in stopped.value.__notes__[0] and noisegate.fit(resume=str(folder)).certificate.epsilon == 1
 
 
 def test_ctrl_c_while_noise_is_drawn_waits_for_the_release(desk, ctrl_c):
     ctrl_c(LocalEngine, "sum")
     with pytest.raises(KeyboardInterrupt):
         made(desk, **TINY)
-    assert spent(desk) == (0, 1, 0)
-    assert noisegate.fit(resume=kept(desk)[0]).certificate.epsilon == 1
+    assert spent(desk) == (0, 1, 0) and noisegate.fit(resume=kept(desk)[0]).certificate.epsilon == 1
 
 
 def test_ctrl_c_before_anything_has_left_the_gate_spends_nothing(desk, ctrl_c):
@@ -130,8 +126,7 @@ def test_a_training_goes_on_with_the_records_and_as_it_began(desk, ctrl_c):
         made(desk, **LLM)
     (folder,) = kept(desk)
     assert "Stopped after 3 of 6 steps, which cost epsilon = 0." in stopped.value.__notes__[0]
-    assert f"noisegate.fit(data, resume={str(folder)!r})" in stopped.value.__notes__[0]
-    assert spent(desk) == (1, 0, 0)
+    assert f"noisegate.fit(data, resume={str(folder)!r})" in stopped.value.__notes__[0] and spent(desk) == (1, 0, 0)
     for options, words in (
         ({"epsilon": 2.0}, "epsilon=2.0: the run began with 1.0"),
         ({"maps": 3}, "maps=3: the run began with 2"),
@@ -145,8 +140,7 @@ def test_a_training_goes_on_with_the_records_and_as_it_began(desk, ctrl_c):
         noisegate.fit(resume=folder)
     # The whole call once more, which is what a script does.
     classifier = made(desk, resume=folder, **LLM)
-    assert classifier.certificate.epsilon == 1
-    assert spent(desk) == (0, 1, 0) and kept(desk) == []
+    assert classifier.certificate.epsilon == 1 and spent(desk) == (0, 1, 0) and kept(desk) == []
 
 
 def test_an_observer_is_told(desk):
@@ -165,8 +159,7 @@ def test_an_observer_is_told(desk):
             return super().reading(about)
 
     made(desk, observer=Told(), **TINY)
-    assert [name for name, _ in told] == ["dp-merf", "reading", "Fitting"]
-    assert told[0][1] > 10 and told[2][1] == 6
+    assert [name for name, _ in told] == ["dp-merf", "reading", "Fitting"] and told[0][1] > 10 and told[2][1] == 6
 
 
 def test_there_must_be_something_to_resume(desk):

@@ -59,8 +59,7 @@ def test_the_certificate_names_the_discovery_and_the_sum(found):
     assert Certificate.from_json(claim["certificate"]) == found.certificate
     events = (*found.certificate.events, *release.certificate.events)
     exact = accounting.epsilon(events, 1.1e-5, Adjacency.ADD_REMOVE)
-    assert exact <= claim["together"]["epsilon"] < exact + 1e-5 < 2.5
-    assert claim["together"]["delta"] == 1.1e-5
+    assert exact <= claim["together"]["epsilon"] < exact + 1e-5 < 2.5 and claim["together"]["delta"] == 1.1e-5
     check_stated(Certificate.from_json(json.loads(json.dumps(release.certificate.to_json()))))
     page = render(release.certificate)
     assert "bought with (1, 1e-06)-differential privacy" in page and claim["digest"] in page
@@ -143,8 +142,7 @@ def test_the_certificate_beside_a_schema_is_found_also_when_the_schema_was_corre
 def test_a_schema_that_nobody_discovered_has_none(tmp_path):
     path = tmp_path / "schema.toml"
     Schema((Boolean(name="a"),)).to_toml(path)
-    assert discovery_beside(path) is None
-    assert discovery_beside(tmp_path / "absent.toml") is None
+    assert discovery_beside(path) is None and discovery_beside(tmp_path / "absent.toml") is None
 
 
 def test_a_missing_and_a_broken_certificate_are_named(path):

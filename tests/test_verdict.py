@@ -14,8 +14,7 @@ def verdict(word, **more):
 
 
 def test_every_word_has_a_meaning_and_a_place_on_both_scales():
-    assert set(MEANINGS) == set(WORDS)
-    assert [*MISPLACED] == [*KEPT] == ["good", "usable", "rough"]
+    assert set(MEANINGS) == set(WORDS) and [*MISPLACED] == [*KEPT] == ["good", "usable", "rough"]
     assert sorted(MISPLACED.values()) == [*MISPLACED.values()]
     assert sorted(KEPT.values(), reverse=True) == [*KEPT.values()]
 
@@ -35,10 +34,8 @@ def test_what_is_no_share_is_noise(nothing):
 def test_the_worst_word_counts_and_all_reasons_and_cures_stay():
     parts = [verdict("good", cures=("a", "b")), verdict(None, figures={"x": 1}), verdict("rough", cures=("b", "c"))]
     both = Verdict.together(parts)
-    assert both.word == "rough"
-    assert both.reasons == ("reason of good", "reason of None", "reason of rough")
-    assert (both.cures, both.figures) == (("a", "b", "c"), {"x": 1})
-    assert Verdict.together([]) is None
+    assert both.word == "rough" and both.reasons == ("reason of good", "reason of None", "reason of rough")
+    assert (both.cures, both.figures) == (("a", "b", "c"), {"x": 1}) and Verdict.together([]) is None
     assert Verdict.together([verdict(None)]).word is None
 
 
@@ -57,5 +54,4 @@ def test_the_page_says_what_the_text_says_and_takes_brackets_for_text():
 
 
 def test_shares_are_told_as_records():
-    assert in_hundred(0.0) == "less than 1 of 100 records"
-    assert in_hundred(0.01) == "1 of 100 records"
+    assert in_hundred(0.0) == "less than 1 of 100 records" and in_hundred(0.01) == "1 of 100 records"

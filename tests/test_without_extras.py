@@ -51,7 +51,6 @@ release = method.query(gate, method.plan(gate.schema, gate.budget))
 print(json.dumps({"epsilon": release.certificate.check(), "torch": "torch" in sys.modules}))
 """
 IMPORT = "import importlib\nfor name in sys.argv[1:]: importlib.import_module(name)"
-KEEP = "from noisegate import Synthesizer; Synthesizer.load('model').schema.to_toml('kept.toml')"
 VERB = "import sys; sys.argv = ['noisegate', *sys.argv[1:]]; from noisegate.cli.start import start; start()"
 
 
@@ -118,22 +117,6 @@ def test_a_mistyped_method_is_told_the_near_one_and_not_that_torch_is_needed(des
     ended = python(f"{BLOCKED}\n{VERB}", *asked, cwd=desk)
     told = " ".join(ended.stderr.split())
     assert (ended.returncode, "(did you mean dp-dre?)" in told, "torch" in told) == (2, True, False), told
-
-
-def test_a_table_is_fitted_and_sampled_without_loading_what_is_installed_beside(desk):
-    (desk / "schema.toml").write_text(
-        SCHEMA.replace("[columns.answer]", '[columns.old]\nkind = "boolean"\n[columns.answer]')
-    )
-    rows = "".join(f"{18 + i % 70},{i % 70 > 40},{('no', 'yes')[i % 3 == 0]}\n".lower() for i in range(300))
-    (desk / "data.csv").write_text("age,old,answer\n" + rows)
-    for call in (
-        ("fit", "data.csv", "--schema", "schema.toml", "--epsilon", 1, "--out", "fitted"),
-        ("sample", "fitted", "-n", 50, "--seed", 0, "-o", "fitted.csv"),
-    ):
-        ended = python(f"import atexit, sys; atexit.register(lambda: print(*sys.modules))\n{VERB}", *call, cwd=desk)
-        assert ended.returncode == 0, ended.stderr
-        loaded = set(ended.stdout.split())
-        assert "noisegate.models.mixture" in loaded and not loaded & {"torch", "sklearn", "matplotlib"}
 
 
 @pytest.mark.parametrize("package", sorted(EXTRAS))

@@ -34,9 +34,7 @@ def test_each_record_is_found_once_whatever_the_numbers_of_levels():
     theirs, chosen = as_authors(ours)
     assert np.array_equal(renumbered(theirs, ours), theirs)
     rows, untold = matched_rows(theirs[chosen], ours)
-    assert untold == 0
-    assert len(np.unique(rows)) == 2000
-    assert np.array_equal(ours[rows], ours[chosen])
+    assert untold == 0 and len(np.unique(rows)) == 2000 and np.array_equal(ours[rows], ours[chosen])
 
 
 def test_a_level_that_no_single_record_tells_is_matched_by_all_others():
@@ -48,8 +46,7 @@ def test_a_level_that_no_single_record_tells_is_matched_by_all_others():
     ours[0, country] = 41
     theirs, _ = as_authors(ours)
     rows, untold = matched_rows(theirs, ours)
-    assert untold == 1
-    assert sorted(rows) == list(range(3000))
+    assert untold == 1 and sorted(rows) == list(range(3000))
 
 
 def test_the_simple_version_follows_from_the_bounded_one():

@@ -66,15 +66,13 @@ def test_lemma_c1_gives_an_order_that_is_enough_for_any_two_tables_and_not_too_l
     # Records at opposite ends lose most; a shorter series loses a good part of what is allowed.
     ends = [(np.array([end]), np.ones(1)) for end in (-1.0, 1.0)]
     losses = [squared_mmd(*ends) - squared_mmd(*ends, shorter) for shorter in (order - 2, order - 1)]
-    assert max(losses) > error / 2
-    assert order_within(error, length_scale=SCALE, half=2.0) > order
+    assert max(losses) > error / 2 and order_within(error, length_scale=SCALE, half=2.0) > order
 
 
 def test_lemma_c1_needs_records_within_bounds():
     far = [(np.array([50.0]), np.ones(1)), (np.array([60.0]), np.ones(1))]
     order = order_within(1e-6, length_scale=SCALE)
-    assert squared_mmd(*far) == pytest.approx(2)
-    assert squared_mmd(*far, order) == pytest.approx(0, abs=1e-12)
+    assert squared_mmd(*far) == pytest.approx(2) and squared_mmd(*far, order) == pytest.approx(0, abs=1e-12)
 
 
 @pytest.mark.parametrize("order", [0, 3, 10, 60])

@@ -84,8 +84,7 @@ def test_the_quantile_holds_and_is_below_the_printed_one(case, failure):
     squared, inner = drawn(stds, dims, distances)
     error = np.abs(squared + 2 * inner)
     bound = error_quantile(noise, distances=distances, failure=failure)
-    assert np.mean(error > bound) <= failure
-    assert bound <= (5 if dims == (1,) else 3) * np.quantile(error, 1 - failure)
+    assert np.mean(error > bound) <= failure and bound <= (5 if dims == (1,) else 3) * np.quantile(error, 1 - failure)
     log, signal = math.log(2 / failure), along(noise, distances)
     printed = noise.trace + math.sqrt(2 / math.pi) * signal
     printed += 2 * (frobenius(noise) + math.sqrt(2) * signal) * math.sqrt(log) + 2 * largest_variance(noise) * log
@@ -99,8 +98,7 @@ def test_the_expected_supremum_is_exact_for_one_block(case):
     supremum = squared + 4 * 1.3 * np.sqrt(squared)
     bound = expected_error_of_any(MeanNoise(stds=stds, dims=dims), norm=1.3)
     slack = 5 * supremum.std() / math.sqrt(DRAWS)
-    assert supremum.mean() <= bound + slack
-    assert bound <= (supremum.mean() + slack) * (1.0 if len(dims) == 1 else 1.1)
+    assert supremum.mean() <= bound + slack and bound <= (supremum.mean() + slack) * (1.0 if len(dims) == 1 else 1.1)
     if len(dims) == 1:
         assert noise_error(stds[0], dims[0], norm=1.3) == pytest.approx(bound, rel=1e-12)
 
@@ -214,8 +212,7 @@ def test_minimisers_can_be_as_bad_as_the_bounds_say():
     for distance in (0.0, 0.3, 3.0):
         beyond = (distance + 2 * length) ** 2 - distance**2
         bound = optimistic_excess_of_minimiser(noise, distance=distance, failure=failure)
-        assert np.mean(beyond > bound) <= failure
-        assert np.mean(beyond > 0.9 * bound) > failure
+        assert np.mean(beyond > bound) <= failure and np.mean(beyond > 0.9 * bound) > failure
 
 
 @pytest.mark.parametrize("failure", LEVELS)

@@ -50,8 +50,7 @@ def test_a_script_tells_its_options(name, monkeypatch, capsys):
     monkeypatch.setattr(sys, "path", [str(script.parent), *sys.path])
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(script), run_name="__main__")
-    assert not ended.value.code
-    assert "usage" in capsys.readouterr().out.lower()
+    assert not ended.value.code and "usage" in capsys.readouterr().out.lower()
 
 
 def test_every_file_is_python_that_can_be_read():
@@ -77,5 +76,4 @@ def test_epsilon_of_each_row_is_certified(rows):
 def test_items_of_the_papers_are_in_known_states_and_name_what_is_there(monkeypatch):
     monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
     items = importlib.import_module("papers.items").read_items()
-    assert len(items) == 191
-    assert [problem for item in items for problem in item.wrong()] == []
+    assert len(items) == 191 and [problem for item in items for problem in item.wrong()] == []

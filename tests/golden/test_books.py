@@ -90,8 +90,7 @@ def test_an_edited_row_of_a_ledger_is_found(ledger):
 
 def test_a_booked_certificate_names_its_reservation(ledger):
     held = Certificate.from_json(json.loads((books.BOOKED / "certificate.json").read_text()))
-    assert printed("verify", books.BOOKED)["ok"]
-    assert held.ledger["dataset"] == "clinic"
+    assert printed("verify", books.BOOKED)["ok"] and held.ledger["dataset"] == "clinic"
     entries = golden("ledger")["clinic"]["history"]["entries"]
     ends = [entry for entry in entries if entry["reservation"] == held.ledger["reservation"]]
     assert [entry["kind"] for entry in ends] == ["reserve", "confirm", "commit"]

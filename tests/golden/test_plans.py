@@ -42,8 +42,7 @@ def test_settings_are_stored_and_read_as_always(case):
     assert differences(golden, json.loads(json.dumps(found.to_json()))) == []
     # What earlier versions stored is read, and means the same.
     read = settings_from_json(name, golden)
-    assert differences(golden, json.loads(json.dumps(read.to_json()))) == []
-    assert read == found
+    assert differences(golden, json.loads(json.dumps(read.to_json()))) == [] and read == found
 
 
 def test_the_differences_are_found():

@@ -109,8 +109,7 @@ class Person:
         """The names of all that lies in the folder; nothing hidden, unfinished or in the home's state is left."""
         names = sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*"))
         wrong = [name for name in names if "/." in f"/{name}" or name.endswith((".partial", ".tmp"))]
-        assert not wrong
-        assert not [path for path in self.home.rglob("*") if path.parent.name == "runs"]
+        assert not wrong and not [path for path in self.home.rglob("*") if path.parent.name == "runs"]
         return {name for name in names if "/" not in name}
 
 

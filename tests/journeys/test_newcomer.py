@@ -91,8 +91,7 @@ def look(shell, desk, test="--test aside.csv"):
     told = json.loads(shell("noisegate verify model --json").out)
     assert told["ok"]
     pages = {"public.html", "private.html"} if test else {"public.html"}
-    assert {path.name for path in (desk / "pages").iterdir()} == pages
-    assert len(shell.typed) <= 8
+    assert {path.name for path in (desk / "pages").iterdir()} == pages and len(shell.typed) <= 8
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from tests.planted.patches import Plant, bug, find
+from tests.planted.patches import Plant, bug, table, wrong
 
 
 def _is(event: Any, kind: str) -> bool:
@@ -23,10 +23,7 @@ def _priced(plant: Plant, wrong: Callable[[list[Any], Any], list[Any]]) -> None:
         return epsilon(wrong(list(events), relation[0] if relation else None), delta, *relation)
 
 
-@bug(
-    "test_shares_are_relative_parts_of_mu_squared",
-    "test_epsilon_follows_from_the_file_alone",
-)
+@bug("test_shares_are_relative_parts_of_mu_squared", "test_epsilon_follows_from_the_file_alone")
 def only_the_dearest_question_paid(plant: Plant) -> None:
     """Of several Gaussian events only the one with the least noise is paid for."""
 
@@ -38,10 +35,7 @@ def only_the_dearest_question_paid(plant: Plant) -> None:
     _priced(plant, wrong)
 
 
-@bug(
-    "test_sampled_steps_cost_what_dp_accounting_says",
-    "test_events_of_all_records_are_exactly_gaussian",
-)
+@bug("test_sampled_steps_cost_what_dp_accounting_says", "test_events_of_all_records_are_exactly_gaussian")
 def only_one_step_paid(plant: Plant) -> None:
     """Of many steps, on samples or on all records, the first is paid for."""
     _priced(
@@ -85,130 +79,28 @@ def zcdp_beside_samples(plant: Plant) -> None:
     _priced(plant, wrong)
 
 
-@bug("test_gaussian_events_join_them_with_half_the_square_of_mu")
-def gaussians_beside_zcdp_not_paid(plant: Plant) -> None:
-    """A Gaussian beside ρ-zCDP counts half."""
-    plant.wrap("accounting.rho_of_gaussian")(lambda rho_of_gaussian, mu: rho_of_gaussian(mu) / 2)
-
-
-@bug("test_a_gaussian_costs_no_less_through_zcdp_than_exactly")
-def zcdp_conversion_without_delta(plant: Plant) -> None:
-    """The conversion to ε forgets δ."""
-    plant.wrap("accounting.zcdp_epsilon")(lambda epsilon_of, rho, delta: epsilon_of(rho, 1.0))
-
-
-# The samplers.
-
-
-@bug("test_the_discrete_gaussian_is_charged_as_one_with_four_units_less_variance")
-def discrete_noise_paid_as_continuous(plant: Plant) -> None:
-    """The discrete Gaussian costs no more than a continuous one."""
-    plant.wrap("accounting.effective_multiplier")(lambda _, event: event.noise_multiplier)
-
-
-@bug(
-    "test_the_rounded_gaussian_is_charged_its_distance_on_every_coordinate",
-    "test_a_convolved_draw_is_charged_its_distance_on_every_coordinate_of_every_step",
-)
-def sampler_distance_not_paid(plant: Plant) -> None:
-    """The distance of the fast samplers from the ideal adds nothing to δ."""
-    plant.wrap("accounting.sampler_slack")(
-        lambda slack, events, epsilon: (slack(events, epsilon)[0], find("accounting.threshold_odds")(events))
-    )
-
-
-@bug(
-    "test_multipliers_reach_the_width_and_stay_smooth",
-    "test_a_calibrated_plan_with_a_fast_sampler_costs_what_was_asked_and_hardly_less",
-)
-def convolved_noise_halved(plant: Plant) -> None:
-    """Convolutions reach half of the width that was asked for."""
-    plant.wrap("noise.reached")(lambda reached, std: reached(std) / 2)
-
-
-@bug("test_convolution::test_the_right_scale_is_accepted_and_two_thirds_and_three_halves_rejected")
-def one_level_only(plant: Plant) -> None:
-    """Of the draws that are convolved, only the narrow one is made."""
-    plant.rewrite("noise._convolved_gaussian", "multipliers(any_std)", "multipliers(any_std)[:1]")
-
-
-@bug("test_multipliers_reach_the_width_and_stay_smooth")
-def levels_not_smooth(plant: Plant) -> None:
-    """Convolved draws leave gaps that the proof of their smoothness does not allow."""
-    plant.set("noise._SMOOTH", 0.3)
-
-
-@bug("test_a_word_that_equals_a_boundary_is_continued")
-def ties_not_resolved(plant: Plant) -> None:
-    """A word that equals a boundary is continued by zeros instead of further random bits."""
-    plant.wrap("noise.GaussianTable.numbers")(lambda numbers, table, words, _: numbers(table, words, lambda: 0))
-
-
-@bug("test_boundaries_below_a_word_are_counted_as_by_a_binary_search")
-def boundaries_compared_once(plant: Plant) -> None:
-    """Of the boundaries that share the leading bits of a word only one is looked at."""
-    plant.rewrite("noise.GaussianTable", "range(_COMPARED)", "range(1)")
-
-
 # Steps on samples.
 
 
-@bug("test_a_composition_is_above_the_exact_convolution_of_its_parts_everywhere")
-def rounding_of_the_transform_not_charged(plant: Plant) -> None:
-    """What the Fourier transform gives is taken for exact."""
-    plant.wrap("composition._convolved")(lambda convolved, *arguments: (convolved(*arguments)[0], 0.0))
-
-
-@bug("test_the_error_of_the_transform_is_bounded_and_small")
-def rounding_of_products_not_bounded(plant: Plant) -> None:
-    """The bound on the error of the transform leaves out the products between the transforms."""
-    plant.rewrite("composition", "any_moduli * (sums + gamma)", "any_moduli * gamma / size")
-
-
-@bug("test_a_composition_is_above_the_exact_convolution_of_its_parts_everywhere")
-def cut_tails_not_charged(plant: Plant) -> None:
-    """The probability of losses beyond the lattice is dropped."""
-    plant.wrap("composition._composed")(
-        lambda composed, *arguments: dataclasses.replace(composed(*arguments), infinite=0.0)
-    )
-
-
-@bug("test_one_step_costs_what_high_precision_says")
-def only_the_present_record(plant: Plant) -> None:
-    """Of both ways in which neighbours differ, the cheaper one is paid for."""
-    plant.wrap("composition.composed_epsilon")(
-        lambda epsilon_of, steps, pairs, delta: min(epsilon_of(steps, [pair], delta) for pair in pairs)
-    )
-
-
-@bug("test_probabilities_are_rounded_up_by_their_error")
-def probabilities_not_rounded_up(plant: Plant) -> None:
+@wrong("lattice._normal_masses", "test_probabilities_are_rounded_up_by_their_error")
+def probabilities_not_rounded_up(normal_masses: Any, places: Any) -> Any:
     """Probabilities of one step are taken for exact."""
-
-    @plant.wrap("lattice._normal_masses")
-    def _(normal_masses: Any, places: Any) -> Any:
-        masses, errors = normal_masses(places)
-        return masses, np.zeros_like(errors)
+    masses, errors = normal_masses(places)
+    return masses, np.zeros_like(errors)
 
 
-@bug("test_a_step_on_the_lattice_is_never_below_the_exact_one")
-def losses_rounded_down(plant: Plant) -> None:
+@wrong("lattice.lattice_losses", "test_a_step_on_the_lattice_is_never_below_the_exact_one")
+def losses_rounded_down(lattice_losses: Any, *arguments: Any) -> Any:
     """Losses between two points of the lattice go to the lower one."""
-
-    @plant.wrap("lattice.lattice_losses")
-    def _(lattice_losses: Any, *arguments: Any) -> Any:
-        right = lattice_losses(*arguments)
-        return right and dataclasses.replace(right, first=right.first - 1)
+    right = lattice_losses(*arguments)
+    return right and dataclasses.replace(right, first=right.first - 1)
 
 
-@bug("test_points_that_are_found_badly_cost_tightness_and_nothing_else")
-def misplaced_losses_not_raised(plant: Plant) -> None:
+@wrong("lattice.lattice_losses", "test_points_that_are_found_badly_cost_tightness_and_nothing_else")
+def misplaced_losses_not_raised(lattice_losses: Any, *arguments: Any) -> Any:
     """Losses are believed to be where they were looked for."""
-
-    @plant.wrap("lattice.lattice_losses")
-    def _(lattice_losses: Any, *arguments: Any) -> Any:
-        right = lattice_losses(*arguments)
-        return right and dataclasses.replace(right, widened=0.0)
+    right = lattice_losses(*arguments)
+    return right and dataclasses.replace(right, widened=0.0)
 
 
 # Thresholds.
@@ -232,21 +124,64 @@ def threshold_charged_for_one_key(plant: Plant) -> None:
     )
 
 
-@bug("test_gaussian_sums_have_their_exact_curve", "test_no_threshold_on_the_noise_itself_beats_the_curve")
-def an_attacker_who_sees_half(plant: Plant) -> None:
+@wrong(
+    "tradeoff.tradeoff",
+    "test_gaussian_sums_have_their_exact_curve",
+    "test_no_threshold_on_the_noise_itself_beats_the_curve",
+)
+def an_attacker_who_sees_half(tradeoff: Any, certificate: Any) -> Any:
     """The curve of what an attacker catches is that of half of each epsilon."""
-
-    @plant.wrap("tradeoff.tradeoff")
-    def _(tradeoff: Any, certificate: Any) -> Any:
-        curve = tradeoff(certificate)
-        return dataclasses.replace(curve, pairs=tuple((epsilon / 2, delta) for epsilon, delta in curve.pairs))
+    curve = tradeoff(certificate)
+    return dataclasses.replace(curve, pairs=tuple((epsilon / 2, delta) for epsilon, delta in curve.pairs))
 
 
-@bug("test_a_single_step_costs_its_closed_form_and_hardly_more_on_the_lattice")
-def sampling_amplifies_twice(plant: Plant) -> None:
-    """A step on a sample is accounted as if its record were sampled half as often."""
-    plant.rewrite(
-        "accounting.single_step_epsilon",
-        "gaussian_epsilon(shift, delta / rate)",
-        "gaussian_epsilon(shift, min(2 * delta / rate, 0.99))",
-    )
+table("""
+gaussians-beside-zcdp-not-paid: A Gaussian beside ρ-zCDP counts half.
+    by test_gaussian_events_join_them_with_half_the_square_of_mu
+    wrap accounting.rho_of_gaussian: lambda rho_of_gaussian, mu: rho_of_gaussian(mu) / 2
+zcdp-conversion-without-delta: The conversion to ε forgets δ.
+    by test_a_gaussian_costs_no_less_through_zcdp_than_exactly
+    wrap accounting.zcdp_epsilon: lambda epsilon_of, rho, delta: epsilon_of(rho, 1.0)
+discrete-noise-paid-as-continuous: The discrete Gaussian costs no more than a continuous one.
+    by test_the_discrete_gaussian_is_charged_as_one_with_four_units_less_variance
+    wrap accounting.effective_multiplier: lambda _, event: event.noise_multiplier
+sampler-distance-not-paid: The distance of the fast samplers from the ideal adds nothing to δ.
+    by test_the_rounded_gaussian_is_charged_its_distance_on_every_coordinate
+        test_a_convolved_draw_is_charged_its_distance_on_every_coordinate_of_every_step
+    wrap accounting.sampler_slack: lambda slack, events, epsilon: (slack(events, epsilon)[0],
+        find("accounting.threshold_odds")(events))
+convolved-noise-halved: Convolutions reach half of the width that was asked for.
+    by test_multipliers_reach_the_width_and_stay_smooth
+        test_a_calibrated_plan_with_a_fast_sampler_costs_what_was_asked_and_hardly_less
+    wrap noise.reached: lambda reached, std: reached(std) / 2
+one-level-only: Of the draws that are convolved, only the narrow one is made.
+    by test_convolution::test_the_right_scale_is_accepted_and_two_thirds_and_three_halves_rejected
+    rewrite noise._convolved_gaussian: multipliers(any_std) => multipliers(any_std)[:1]
+levels-not-smooth: Convolved draws leave gaps that the proof of their smoothness does not allow.
+    by test_multipliers_reach_the_width_and_stay_smooth
+    set noise._SMOOTH: 0.3
+ties-not-resolved: A word that equals a boundary is continued by zeros instead of further random bits.
+    by test_a_word_that_equals_a_boundary_is_continued
+    wrap noise.GaussianTable.numbers: lambda numbers, table, words, _: numbers(table, words, lambda: 0)
+boundaries-compared-once: Of the boundaries that share the leading bits of a word only one is looked at.
+    by test_boundaries_below_a_word_are_counted_as_by_a_binary_search
+    rewrite noise.GaussianTable: range(_COMPARED) => range(1)
+rounding-of-the-transform-not-charged: What the Fourier transform gives is taken for exact.
+    by test_a_composition_is_above_the_exact_convolution_of_its_parts_everywhere
+    wrap composition._convolved: lambda convolved, *arguments: (convolved(*arguments)[0], 0.0)
+rounding-of-products-not-bounded: The bound on the error of the transform leaves out the products between the
+        transforms.
+    by test_the_error_of_the_transform_is_bounded_and_small
+    rewrite composition: any_moduli * (sums + gamma) => any_moduli * gamma / size
+cut-tails-not-charged: The probability of losses beyond the lattice is dropped.
+    by test_a_composition_is_above_the_exact_convolution_of_its_parts_everywhere
+    wrap composition._composed: lambda composed, *arguments: dataclasses.replace(composed(*arguments), infinite=0.0)
+only-the-present-record: Of both ways in which neighbours differ, the cheaper one is paid for.
+    by test_one_step_costs_what_high_precision_says
+    wrap composition.composed_epsilon: lambda epsilon_of, steps, pairs, delta: min(epsilon_of(steps, [pair], delta)
+        for pair in pairs)
+sampling-amplifies-twice: A step on a sample is accounted as if its record were sampled half as often.
+    by test_a_single_step_costs_its_closed_form_and_hardly_more_on_the_lattice
+    rewrite accounting.single_step_epsilon: gaussian_epsilon(shift, delta / rate) => gaussian_epsilon(shift, min(2 *
+        delta / rate, 0.99))
+""")

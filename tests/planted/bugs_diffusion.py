@@ -4,25 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.planted.patches import Plant, bug
-
-
-@bug("test_means_are_the_released_sums_over_the_records_that_the_public_expects")
-def means_over_the_records_that_there_are(plant: Plant) -> None:
-    """The noisy sum of a class is divided by the number of its records, which is private: as DP-FETA's program does."""
-    plant.rewrite(
-        "feta.DPFETA.before_steps",
-        "gate.records * any_shares",
-        "sum(np.bincount(read.codes[:, 0], minlength=2) for read in gate._source.batches()) + 1e-9",
-    )
-
-
-@bug("test_a_loss_that_the_gate_refuses_costs_nothing")
-def means_bought_before_the_loss_is_tried(plant: Plant) -> None:
-    """Whether gradients can be taken at all is found out when the means are paid for."""
-    plant.wrap("gradients_query.StepSession.prepare")(
-        lambda prepare, session, parameters: prepare(session, parameters) if session._values else None
-    )
+from tests.planted.patches import Plant, bug, table, wrong
 
 
 @bug("test_what_a_record_adds_is_a_function_of_it_and_of_the_number_of_the_step")
@@ -36,11 +18,23 @@ def draws_with_a_memory(plant: Plant) -> None:
         return call(draws, step + len(drawn), intensities)
 
 
-@bug("test_a_record_adds_at_most_the_norm_whatever_it_is_and_however_many_draws_it_has")
-def draws_clipped_one_by_one(plant: Plant) -> None:
+@wrong(
+    "gradients.RecordGradients.add", "test_a_record_adds_at_most_the_norm_whatever_it_is_and_however_many_draws_it_has"
+)
+def draws_clipped_one_by_one(add: Any, source: Any, sums: Any, vectors: Any) -> None:
     """Each draw of a record counts as a record: clipped alone, and their sum not at all."""
+    for _ in range(5):
+        add(source, sums, vectors)
 
-    @plant.wrap("gradients.RecordGradients.add")
-    def _(add: Any, source: Any, sums: Any, vectors: Any) -> None:
-        for _ in range(5):
-            add(source, sums, vectors)
+
+table("""
+means-over-the-records-that-there-are: The noisy sum of a class is divided by the number of its records, which is
+        private: as DP-FETA s program does.
+    by test_means_are_the_released_sums_over_the_records_that_the_public_expects
+    rewrite feta.DPFETA.before_steps: gate.records * any_shares => sum(np.bincount(read.codes[:, 0], minlength=2) for
+        read in gate._source.batches()) + 1e-9
+means-bought-before-the-loss-is-tried: Whether gradients can be taken at all is found out when the means are paid for.
+    by test_a_loss_that_the_gate_refuses_costs_nothing
+    wrap gradients_query.StepSession.prepare: lambda prepare, session, parameters: prepare(session, parameters) if
+        session._values else None
+""")

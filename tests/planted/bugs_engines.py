@@ -6,40 +6,23 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from tests.planted.patches import Plant, bug
+from tests.planted.patches import Plant, bug, table, wrong
 
 
-@bug("test_a_repeated_part_counts_once")
-def a_repeated_part_counts_twice(plant: Plant) -> None:
-    """A worker that is asked for a part again adds it again."""
-    plant.rewrite("ray_worker.Worker.add", "number not in self._parts", "True")
-
-
-@bug("test_a_round_begins_with_nothing", "test_a_run_over_a_cluster_that_is_played_has_the_bits_of_one_machine")
-def sums_of_the_round_before(plant: Plant) -> None:
+@wrong(
+    "ray_worker.Worker.begin",
+    "test_a_round_begins_with_nothing",
+    "test_a_run_over_a_cluster_that_is_played_has_the_bits_of_one_machine",
+)
+def sums_of_the_round_before(begin: Any, worker: Any, job: Any, layout: Any) -> Any:
     """A worker keeps what it added up in the round before."""
-
-    @plant.wrap("ray_worker.Worker.begin")
-    def _(begin: Any, worker: Any, job: Any, layout: Any) -> Any:
-        before = worker._job.total()
-        told = begin(worker, job, layout)
-        now = worker._job.total()
-        for name in set(before.sums) & set(now.sums):
-            now.sums[name] += before.sums[name]
-        now.records += before.records
-        return told
-
-
-@bug("test_a_lost_worker_changes_no_total")
-def parts_of_a_lost_worker_left_out(plant: Plant) -> None:
-    """What a worker that was lost had summed is left out."""
-    plant.rewrite("ray_round.Pass._lost", "[*shift.parts] + any_rest", "any_rest")
-
-
-@bug("test_shares_of_units_are_the_records_that_one_pass_uses", "test_parts_of_images_are_all_images")
-def batches_in_every_share(plant: Plant) -> None:
-    """A share has the batches of all others too."""
-    plant.rewrite("tables.Source.unread", "next(batches) % shares == share", "True")
+    before = worker._job.total()
+    told = begin(worker, job, layout)
+    now = worker._job.total()
+    for name in set(before.sums) & set(now.sums):
+        now.sums[name] += before.sums[name]
+    now.records += before.records
+    return told
 
 
 @bug("test_a_lost_worker_changes_no_step")
@@ -74,7 +57,17 @@ def gradients_of_workers_not_clipped(plant: Plant) -> None:
             return totals(worker, *question)
 
 
-@bug("test_thinned_shares_are_equal_and_decode_no_picture_of_another", "test_units_count_once")
-def records_in_every_share(plant: Plant) -> None:
-    """A thinned share has the records of all others too."""
-    plant.rewrite("tables.Source._kept", "any_places % step == first", "any_places >= 0")
+table("""
+a-repeated-part-counts-twice: A worker that is asked for a part again adds it again.
+    by test_a_repeated_part_counts_once
+    rewrite ray_worker.Worker.add: number not in self._parts => True
+parts-of-a-lost-worker-left-out: What a worker that was lost had summed is left out.
+    by test_a_lost_worker_changes_no_total
+    rewrite ray_round.Pass._lost: [*shift.parts] + any_rest => any_rest
+batches-in-every-share: A share has the batches of all others too.
+    by test_shares_of_units_are_the_records_that_one_pass_uses test_parts_of_images_are_all_images
+    rewrite tables.Source.unread: next(batches) % shares == share => True
+records-in-every-share: A thinned share has the records of all others too.
+    by test_thinned_shares_are_equal_and_decode_no_picture_of_another test_units_count_once
+    rewrite tables.Source._kept: any_places % step == first => any_places >= 0
+""")

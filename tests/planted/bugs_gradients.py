@@ -7,62 +7,12 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-from tests.planted.patches import Plant, bug
+from tests.planted.patches import Plant, bug, table, wrong
 
 MOVED = "test_adding_removing_or_changing_a_record"
 
-# The sample of a step.
-
-
-@bug("test_the_rate_is_that_which_is_accounted")
-def sample_larger_than_paid(plant: Plant) -> None:
-    """Each record is half as likely again to be in a sample as is accounted."""
-    plant.wrap("samples.poisson_sample")(
-        lambda sample, records, rate, words: sample(records, min(1.5 * rate, 1.0), words)
-    )
-
-
-@bug("test_records_and_samples_are_independent")
-def sample_from_the_model_stream(plant: Plant) -> None:
-    """Whoever knows a seed knows who is in a sample."""
-    plant.wrap("samples.poisson_sample")(
-        lambda _, records, rate, words: np.flatnonzero(np.random.default_rng(0).random(records) < rate)
-    )
-
-
-@bug("test_a_step_that_is_redone_has_the_same_sample_and_no_other_has_it", "test_records_and_samples_are_independent")
-def key_of_a_sample_repeats_each_step(plant: Plant) -> None:
-    """The key of a sample follows from the part alone: all steps have one sample."""
-    plant.rewrite("samples.PoissonSamples._stream", "step.to_bytes(8, 'little') + any_part", "any_part")
-
-
-@bug("test_records_and_samples_are_independent")
-def one_sample_for_all_parts(plant: Plant) -> None:
-    """The key of a sample follows from the step alone: records at the same place of two parts are in it together."""
-    plant.rewrite("samples.PoissonSamples._stream", "any_step + part.to_bytes(8, 'little')", "any_step")
-
-
-@bug("test_every_session_has_a_key_of_its_own_which_nobody_is_told")
-def one_key_for_all_sessions(plant: Plant) -> None:
-    """The key of samples is no secret of one session."""
-    plant.wrap("samples.PoissonSamples._stream")(
-        lambda stream, drawn, step, part: stream(dataclasses.replace(drawn, key=bytes(32)), step, part)
-    )
-
 
 # What is looked at before the first record is read.
-
-
-@bug("test_a_block_that_adds_something_else_than_its_records_is_refused")
-def integers_not_probed(plant: Plant) -> None:
-    """That a block adds what its records add alone is believed."""
-    plant.rewrite("gradients", "np.array_equal(any_filled, any_together)", "True")
-
-
-@bug("test_layers_that_mix_records_or_draw_randomness_are_refused_by_name")
-def batch_norm_accepted(plant: Plant) -> None:
-    """Layers that compute over the batch are let pass."""
-    plant.rewrite("losses", "isinstance(any_layer, _BatchNorm)", "False")
 
 
 @bug("test_products_that_round_by_place_are_replaced_by_exact_ones")
@@ -71,53 +21,18 @@ def exact_kernels_not_used(plant: Plant) -> None:
     plant.wrap("execution.Execution.kernels")(lambda *_: contextlib.nullcontext())
 
 
-@bug("test_what_is_small_beside_what_cancels_is_cut_off_in_every_order")
-def products_cut_off_too_late(plant: Plant) -> None:
-    """Products that are to be exact round like others."""
-    plant.wrap("exact_products.product")(lambda _, left, right: (left.double() @ right.double()).to(left.dtype))
-
-
-@bug("test_the_map_is_run_once_in_blocks_of_one_shape")
-def represented_in_blocks_of_any_shape(plant: Plant) -> None:
+@wrong("execution.embedded_records", "test_the_map_is_run_once_in_blocks_of_one_shape")
+def represented_in_blocks_of_any_shape(embedded_records: Any, records: Any, feature_map: Any, execution: Any) -> Any:
     """The last block of a map that represents records is shorter than was probed."""
-
-    @plant.wrap("execution.embedded_records")
-    def _(embedded_records: Any, records: Any, feature_map: Any, execution: Any) -> Any:
-        rows = execution.rows
-        whole = len(records) // rows * rows
-        parts = [slice(0, whole), slice(whole, len(records))]
-        ways = [execution, dataclasses.replace(execution, rows=max(len(records) - whole, 1))]
-        made = [embedded_records(records.rows(part), feature_map, way) for part, way in zip(parts, ways, strict=True)]
-        return type(records).concatenate(made)
+    rows = execution.rows
+    whole = len(records) // rows * rows
+    parts = [slice(0, whole), slice(whole, len(records))]
+    ways = [execution, dataclasses.replace(execution, rows=max(len(records) - whole, 1))]
+    made = [embedded_records(records.rows(part), feature_map, way) for part, way in zip(parts, ways, strict=True)]
+    return type(records).concatenate(made)
 
 
 # The clipping of gradients.
-
-
-@bug(MOVED)
-def gradients_not_clipped(plant: Plant) -> None:
-    """Gradients are rounded, and clipped to four times the norm."""
-
-    @plant.wrap("clipping.clip_factors")
-    def _(clip_factors: Any, parts: Any, grid: Any) -> Any:
-        return np.minimum(4 * clip_factors(parts, grid), np.float32(grid.scale))
-
-
-@bug(MOVED)
-def clipped_part_by_part(plant: Plant) -> None:
-    """The norm that a gradient is clipped to leaves out some of the weights that come as products."""
-
-    @plant.wrap("clipping.clip_factors")
-    def _(clip_factors: Any, parts: Any, grid: Any) -> Any:
-        return np.minimum(clip_factors(parts[:1], grid), 4 * clip_factors(parts, grid))
-
-
-@bug("test_a_norm_does_not_depend_on_memory_order_and_neighbours")
-def norms_added_in_memory_order(plant: Plant) -> None:
-    """The norm of a row is a sum that rounds."""
-    plant.wrap("clipping.row_norms")(
-        lambda _, rows: np.sqrt(np.square(rows.astype(np.float64)).sum(axis=-1, keepdims=True))
-    )
 
 
 def _doubled(plant: Plant, seam: str) -> None:
@@ -140,14 +55,6 @@ def factor_not_shrunk(plant: Plant) -> None:
     _doubled(plant, "clipping.add_factored")
 
 
-@bug("test_a_gradient_that_is_no_number_adds_nothing")
-def factored_nan_kept(plant: Plant) -> None:
-    """Of inputs that are no numbers the others are kept."""
-    plant.wrap("clipping.add_factored")(
-        lambda add, total, inputs, *more: add(total, np.where(np.isfinite(inputs), inputs, 0), *more)
-    )
-
-
 @bug("test_where_a_record_stands_changes_no_sum_of_a_step[dp-sgd]")
 def gradients_round_by_place(plant: Plant) -> None:
     """Kernels that passed the probe on made-up records round real ones by their place in the block."""
@@ -155,3 +62,49 @@ def gradients_round_by_place(plant: Plant) -> None:
     right = "block_gradients(source, parameters, *seen, self._task.device)"
     by_place = "part * np.linspace(1, 1.0001, len(part), dtype=np.float32)[:, None]"
     plant.rewrite("steps.HeldGradients.total", right, f"tuple({by_place} for part in {right})")
+
+
+table("""
+sample-larger-than-paid: Each record is half as likely again to be in a sample as is accounted.
+    by test_the_rate_is_that_which_is_accounted
+    wrap samples.poisson_sample: lambda sample, records, rate, words: sample(records, min(1.5 * rate, 1.0), words)
+sample-from-the-model-stream: Whoever knows a seed knows who is in a sample.
+    by test_records_and_samples_are_independent
+    wrap samples.poisson_sample: lambda _, records, rate, words:
+        np.flatnonzero(np.random.default_rng(0).random(records) < rate)
+key-of-a-sample-repeats-each-step: The key of a sample follows from the part alone: all steps have one sample.
+    by test_a_step_that_is_redone_has_the_same_sample_and_no_other_has_it test_records_and_samples_are_independent
+    rewrite samples.PoissonSamples._stream: step.to_bytes(8, 'little') + any_part => any_part
+one-sample-for-all-parts: The key of a sample follows from the step alone: records at the same place of two parts are
+        in it together.
+    by test_records_and_samples_are_independent
+    rewrite samples.PoissonSamples._stream: any_step + part.to_bytes(8, 'little') => any_step
+one-key-for-all-sessions: The key of samples is no secret of one session.
+    by test_every_session_has_a_key_of_its_own_which_nobody_is_told
+    wrap samples.PoissonSamples._stream: lambda stream, drawn, step, part: stream(dataclasses.replace(drawn,
+        key=bytes(32)), step, part)
+integers-not-probed: That a block adds what its records add alone is believed.
+    by test_a_block_that_adds_something_else_than_its_records_is_refused
+    rewrite gradients: np.array_equal(any_filled, any_together) => True
+batch-norm-accepted: Layers that compute over the batch are let pass.
+    by test_layers_that_mix_records_or_draw_randomness_are_refused_by_name
+    rewrite losses: isinstance(any_layer, _BatchNorm) => False
+products-cut-off-too-late: Products that are to be exact round like others.
+    by test_what_is_small_beside_what_cancels_is_cut_off_in_every_order
+    wrap exact_products.product: lambda _, left, right: (left.double() @ right.double()).to(left.dtype)
+gradients-not-clipped: Gradients are rounded, and clipped to four times the norm.
+    by test_adding_removing_or_changing_a_record
+    wrap clipping.clip_factors: lambda clip_factors, parts, grid: np.minimum(4 * clip_factors(parts, grid),
+        np.float32(grid.scale))
+clipped-part-by-part: The norm that a gradient is clipped to leaves out some of the weights that come as products.
+    by test_adding_removing_or_changing_a_record
+    wrap clipping.clip_factors: lambda clip_factors, parts, grid: np.minimum(clip_factors(parts[:1], grid), 4 *
+        clip_factors(parts, grid))
+norms-added-in-memory-order: The norm of a row is a sum that rounds.
+    by test_a_norm_does_not_depend_on_memory_order_and_neighbours
+    wrap clipping.row_norms: lambda _, rows: np.sqrt(np.square(rows.astype(np.float64)).sum(axis=-1, keepdims=True))
+factored-nan-kept: Of inputs that are no numbers the others are kept.
+    by test_a_gradient_that_is_no_number_adds_nothing
+    wrap clipping.add_factored: lambda add, total, inputs, *more: add(total, np.where(np.isfinite(inputs), inputs, 0),
+        *more)
+""")

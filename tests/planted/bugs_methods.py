@@ -8,12 +8,25 @@ import math
 from typing import Any
 
 import numpy as np
-from tests.planted.patches import Plant, bug
+from tests.planted.patches import Plant, bug, table, wrong
 
 FITS = "test_every_map_is_a_planned_question_and_fits_it"
 BOUND = "test_a_record_moves_one_cell_of_each_table_and_the_sum_by_the_bound_and_no_more"
 
 # The pairwise method.
+
+
+def _exact_sums(plant: Plant) -> dict[str, Any]:
+    """Returns the sums of all queries before their noise, as they come to be known."""
+    exact: dict[str, Any] = {}
+
+    @plant.wrap("sums.LocalEngine.sum")
+    def _(sum_: Any, engine: Any, batches: Any, tasks: Any, *more: Any) -> Any:
+        totals = sum_(engine, batches, tasks, *more)
+        exact.update({name: tasks[name].grid.restore(sums).T for name, sums in totals.sums.items()})
+        return totals
+
+    return exact
 
 
 def _at_full_weight(plant: Plant, *seams: str) -> None:
@@ -37,47 +50,17 @@ def histograms_at_full_weight(plant: Plant) -> None:
     _at_full_weight(plant, "design.Design.histograms")
 
 
-@bug(FITS)
-def a_histogram_not_in_the_plan(plant: Plant) -> None:
+@wrong("design.Design.queries", FITS)
+def a_histogram_not_in_the_plan(queries: Any, design: Any, *arguments: Any) -> Any:
     """The second set of histograms is asked and was not planned."""
-
-    @plant.wrap("design.Design.queries")
-    def _(queries: Any, design: Any, *arguments: Any) -> Any:
-        left_out = list(design.histograms())[1:]
-        return tuple(one for one in queries(design, *arguments) if one.name not in left_out)
-
-
-@bug(FITS)
-def more_cells_than_planned(plant: Plant) -> None:
-    """The plan is made for fewer cells a column than it may come to have."""
-    plant.rewrite("design.Design.most_sizes", "most_cells(any_cells)", "any_cells")
-
-
-@bug(FITS)
-def more_pairs_than_planned(plant: Plant) -> None:
-    """Twice as many pairs are chosen as were planned."""
-    plant.wrap("design.Design.final")(
-        lambda final, design, *released: final(dataclasses.replace(design, most_pairs=2 * design.most_pairs), *released)
-    )
-
-
-@bug(FITS)
-def a_chosen_pair_not_in_the_plan(plant: Plant) -> None:
-    """A pair that a triple names as well takes a place of the planned ones."""
-    plant.rewrite("design.Design", "any_pair not in self.triples", "True")
+    left_out = list(design.histograms())[1:]
+    return tuple(one for one in queries(design, *arguments) if one.name not in left_out)
 
 
 @bug("test_cells_and_pairs_follow_from_what_was_released_and_from_nothing_else")
 def cells_cut_from_the_records(plant: Plant) -> None:
     """What is chosen after the first round follows from exact counts, though noisy ones are released."""
-    exact: dict[str, Any] = {}
-
-    @plant.wrap("sums.LocalEngine.sum")
-    def _(sum_: Any, engine: Any, batches: Any, tasks: Any, *more: Any) -> Any:
-        totals = sum_(engine, batches, tasks, *more)
-        exact.update({name: tasks[name].grid.restore(sums).T for name, sums in totals.sums.items()})
-        return totals
-
+    exact = _exact_sums(plant)
     plant.wrap("sums_query.SumSession.ask")(
         lambda ask, session, maps: {name: exact[name] for name in ask(session, maps)}
     )
@@ -88,48 +71,27 @@ def cells_cut_from_the_records(plant: Plant) -> None:
 FAMILY = "test_a_record_moves_one_cell_of_each_family_whatever_its_parents"
 
 
-@bug(FAMILY)
-def families_at_full_weight(plant: Plant) -> None:
+@wrong("network_design.NetworkDesign.chosen", FAMILY)
+def families_at_full_weight(chosen: Any, *arguments: Any) -> Any:
     """A record counts in the table of each column with its parents as if it were the only one."""
-
-    @plant.wrap("network_design.NetworkDesign.chosen")
-    def _(chosen: Any, *arguments: Any) -> Any:
-        found = chosen(*arguments)
-        weights = (1.0,) * len(found.counted.weights)
-        return found._replace(counted=dataclasses.replace(found.counted, weights=weights))
+    found = chosen(*arguments)
+    weights = (1.0,) * len(found.counted.weights)
+    return found._replace(counted=dataclasses.replace(found.counted, weights=weights))
 
 
-@bug(FAMILY)
-def families_weighted_by_their_parents(plant: Plant) -> None:
+@wrong("network_design.NetworkDesign.chosen", FAMILY)
+def families_weighted_by_their_parents(chosen: Any, *arguments: Any) -> Any:
     """A table of three columns counts a record for each of its parents."""
-
-    @plant.wrap("network_design.NetworkDesign.chosen")
-    def _(chosen: Any, *arguments: Any) -> Any:
-        found = chosen(*arguments)
-        tables, (weight, *_) = found.counted.tables, found.counted.weights
-        weights = tuple(weight * max(len(table) - 1, 1) for table in tables)
-        return found._replace(counted=dataclasses.replace(found.counted, weights=weights))
-
-
-@bug("test_families_are_never_larger_than_planned")
-def families_larger_than_planned(plant: Plant) -> None:
-    """The plan is made as if no column had a parent."""
-
-    @plant.wrap("network_design.NetworkDesign.query")
-    def _(query: Any, design: Any, share: float) -> Any:
-        return dataclasses.replace(query(design, share), dim=sum(design.pairwise.most_sizes))
+    found = chosen(*arguments)
+    tables, (weight, *_) = found.counted.tables, found.counted.weights
+    weights = tuple(weight * max(len(table) - 1, 1) for table in tables)
+    return found._replace(counted=dataclasses.replace(found.counted, weights=weights))
 
 
 @bug("test_families_follow_from_what_was_released_and_from_nothing_else")
 def families_chosen_by_the_records(plant: Plant) -> None:
     """Parents follow from exact counts, though noisy ones are released."""
-    exact: dict[str, Any] = {}
-
-    @plant.wrap("sums.LocalEngine.sum")
-    def _(sum_: Any, engine: Any, batches: Any, tasks: Any, *more: Any) -> Any:
-        totals = sum_(engine, batches, tasks, *more)
-        exact.update({name: tasks[name].grid.restore(sums).T for name, sums in totals.sums.items()})
-        return totals
+    exact = _exact_sums(plant)
 
     @plant.wrap("network_design.NetworkDesign.chosen")
     def _(chosen: Any, design: Any, answers: Any) -> Any:
@@ -144,49 +106,30 @@ VOTES = "test_a_record_votes_once_and_moves_the_sum_by_the_bound_and_no_more"
 ROUNDS = "test_a_record_votes_once_in_every_round_whatever_the_candidates"
 
 
-@bug(VOTES, ROUNDS)
-def a_record_votes_twice(plant: Plant) -> None:
+@wrong("votes.NearestVotes.exact_sum", VOTES, ROUNDS)
+def a_record_votes_twice(exact_sum: Any, features: Any, grid: Any) -> Any:
     """A record adds a vote to its nearest candidate, and another one to the next."""
+    found = exact_sum(features, grid)
 
-    @plant.wrap("votes.NearestVotes.exact_sum")
-    def _(exact_sum: Any, features: Any, grid: Any) -> Any:
-        found = exact_sum(features, grid)
+    def add(sums: Any, records: Any) -> None:
+        once = np.zeros_like(sums)
+        found.add(once, records)
+        sums += once + np.roll(once, 1)
 
-        def add(sums: Any, records: Any) -> None:
-            once = np.zeros_like(sums)
-            found.add(once, records)
-            sums += once + np.roll(once, 1)
-
-        return dataclasses.replace(found, add=add)
+    return dataclasses.replace(found, add=add)
 
 
-@bug("test_a_vote_does_not_depend_on_the_other_records_nor_on_their_number")
-def votes_spread_over_the_candidates(plant: Plant) -> None:
+@wrong("votes.NearestVotes.nearest", "test_a_vote_does_not_depend_on_the_other_records_nor_on_their_number")
+def votes_spread_over_the_candidates(nearest: Any, features: Any, records: Any) -> Any:
     """A record does not vote for the candidate that the record before it has voted for."""
-
-    @plant.wrap("votes.NearestVotes.nearest")
-    def _(nearest: Any, features: Any, records: Any) -> Any:
-        found = nearest(features, records)
-        return np.where(np.diff(found, prepend=-1) == 0, (found + 1) % features.dim, found)
-
-
-@bug("test_every_distance_is_exact_however_many_columns_there_are")
-def points_finer_than_float32_holds(plant: Plant) -> None:
-    """Points of a row together are longer than what is summed without rounding."""
-    plant.set("votes.LARGEST", 2**31)
+    found = nearest(features, records)
+    return np.where(np.diff(found, prepend=-1) == 0, (found + 1) % features.dim, found)
 
 
 @bug("test_candidates_follow_from_what_was_released_and_from_nothing_else")
 def candidates_selected_by_the_records(plant: Plant) -> None:
     """The candidates of a round follow from exact votes, though noisy ones are released."""
-    exact: dict[str, Any] = {}
-
-    @plant.wrap("sums.LocalEngine.sum")
-    def _(sum_: Any, engine: Any, batches: Any, tasks: Any, *more: Any) -> Any:
-        totals = sum_(engine, batches, tasks, *more)
-        exact.update({name: tasks[name].grid.restore(sums).T for name, sums in totals.sums.items()})
-        return totals
-
+    exact = _exact_sums(plant)
     plant.wrap("sums_query.SumSession.ask")(
         lambda ask, session, maps: {name: exact[name] for name in ask(session, maps)}
     )
@@ -227,184 +170,148 @@ def rounds_that_look_at_the_images(plant: Plant) -> None:
         select(evolution, exact.pop() if exact else votes)
 
 
-@bug("test_an_image_votes_for_its_label_once_and_moves_the_sum_by_the_bound_and_no_more")
-def an_image_votes_for_every_near_candidate(plant: Plant) -> None:
+@wrong(
+    "image_votes.ImageVotes.__call__",
+    "test_an_image_votes_for_its_label_once_and_moves_the_sum_by_the_bound_and_no_more",
+)
+def an_image_votes_for_every_near_candidate(call: Any, votes: Any, records: Any) -> Any:
     """An image votes for its nearest candidate and for the one beside it."""
-
-    @plant.wrap("image_votes.ImageVotes.__call__")
-    def _(call: Any, votes: Any, records: Any) -> Any:
-        once = call(votes, records)
-        return once + np.roll(once, 1, axis=1)
-
-
-@bug("test_whole_numbers_are_no_longer_than_float32_sums_exactly")
-def features_finer_than_float32_sums(plant: Plant) -> None:
-    """Features are rounded more finely than what is added up without rounding."""
-    plant.set("image_votes.SCALE", 2**14)
-
-
-@bug("test_what_a_network_rounds_is_probed_and_not_what_votes_hide")
-def votes_probed_in_place_of_features(plant: Plant) -> None:
-    """The gate probes votes, which hide what a network rounds by a record's place."""
-    plant.rewrite(
-        "sums_query.SumSession._task",
-        "feature_map.encoding if isinstance(feature_map, EncodingMap) else feature_map",
-        "feature_map",
-    )
-
-
-@bug("test_what_the_encoder_of_strokes_rounds_is_probed_and_not_what_angles_hide")
-def angles_probed_in_place_of_features(plant: Plant) -> None:
-    """The gate probes random Fourier features of an encoder's vectors, which hide most of what it rounds by place."""
-    plant.rewrite(
-        "sums_query.SumSession._task", "isinstance(feature_map, EncodingMap)", 'hasattr(feature_map, "candidates")'
-    )
+    once = call(votes, records)
+    return once + np.roll(once, 1, axis=1)
 
 
 # Features.
 
 
-@bug("test_the_norm_is_the_truncated_supremum_and_no_record_exceeds_it")
-def truncated_supremum_is_a_mean(plant: Plant) -> None:
-    """The bound on the rows of a column is their mean."""
-    plant.wrap("column_tables.ColumnTable.squared_supremum")(
-        lambda _, table: float(np.square(table.rows, dtype=np.float64).sum(axis=1).mean())
-    )
-
-
-@bug("test_the_norm_is_the_truncated_supremum_and_no_record_exceeds_it")
-def norm_forgets_the_other_columns_of_a_product(plant: Plant) -> None:
+@wrong("products.Products.norm", "test_the_norm_is_the_truncated_supremum_and_no_record_exceeds_it")
+def norm_forgets_the_other_columns_of_a_product(_: Any, products: Any) -> float:
     """The bound on a product leaves out factors."""
-
-    @plant.wrap("products.Products.norm")
-    def _(_: Any, products: Any) -> float:
-        least = [min(products.tables[column].squared_supremum for column in group) for group in products.groups]
-        return math.sqrt(sum(weight**2 * one**9 for weight, one in zip(products.weights, least, strict=True)))
+    least = [min(products.tables[column].squared_supremum for column in group) for group in products.groups]
+    return math.sqrt(sum(weight**2 * one**9 for weight, one in zip(products.weights, least, strict=True)))
 
 
-@bug("test_more_labels_and_fewer_records_ask_for_fewer_features")
-def bound_of_the_error_forgets_the_classes(plant: Plant) -> None:
+@wrong("error_bounds.error_bound", "test_more_labels_and_fewer_records_ask_for_fewer_features")
+def bound_of_the_error_forgets_the_classes(error_bound: Any, release: Any, **options: Any) -> Any:
     """The error that is foreseen is that of one class."""
-
-    @plant.wrap("error_bounds.error_bound")
-    def _(error_bound: Any, release: Any, **options: Any) -> Any:
-        question = dataclasses.replace(release.query, columns=1)
-        return error_bound(dataclasses.replace(release, query=question), **options)
+    question = dataclasses.replace(release.query, columns=1)
+    return error_bound(dataclasses.replace(release, query=question), **options)
 
 
-@bug("test_signed_activations_have_the_sensitivity_of_signed_vectors")
-def signed_activations_taken_for_nonnegative(plant: Plant) -> None:
-    """Activations are believed to be non-negative whatever the layer."""
-    plant.wrap("perceptual.Perceptual.nonnegative")(lambda *_: True)
-
-
-@bug("test_a_network_in_training_mode_is_put_into_evaluation_mode")
-def network_left_in_training_mode(plant: Plant) -> None:
+@wrong("layers.ChosenLayers.__init__", "test_a_network_in_training_mode_is_put_into_evaluation_mode")
+def network_left_in_training_mode(init: Any, layers: Any, network: Any, *arguments: Any, **options: Any) -> None:
     """A network that was handed over in training mode stays in it."""
-
-    @plant.wrap("layers.ChosenLayers.__init__")
-    def _(init: Any, layers: Any, network: Any, *arguments: Any, **options: Any) -> None:
-        init(layers, network, *arguments, **options)
-        layers.network.train(network.training)
+    init(layers, network, *arguments, **options)
+    layers.network.train(network.training)
 
 
 # DP-LLM as an estimator.
 
 
-@bug("test_what_is_not_public_must_be_told")
-def records_counted_unasked(plant: Plant) -> None:
+@wrong("gate.Gate.__init__", "test_what_is_not_public_must_be_told")
+def records_counted_unasked(init: Any, gate: Any, data: Any, *, records: int | None = None, **options: Any) -> None:
     """The number of records is counted where nobody gave it, and stated as public."""
-
-    @plant.wrap("gate.Gate.__init__")
-    def _(init: Any, gate: Any, data: Any, *, records: int | None = None, **options: Any) -> None:
-        init(gate, data, records=records or data.num_rows, **options)
+    init(gate, data, records=records or data.num_rows, **options)
 
 
-@bug("test_an_unknown_label_is_refused_without_quoting_it")
-def classes_read_off_the_labels(plant: Plant) -> None:
+@wrong("estimators.LocallyLinearMaps.fit", "test_an_unknown_label_is_refused_without_quoting_it")
+def classes_read_off_the_labels(fit: Any, estimator: Any, x: Any, y: Any = None) -> Any:
     """The classes are those that occur."""
-
-    @plant.wrap("estimators.LocallyLinearMaps.fit")
-    def _(fit: Any, estimator: Any, x: Any, y: Any = None) -> Any:
-        estimator.classes = np.unique(y).tolist()
-        return fit(estimator, x, y)
+    estimator.classes = np.unique(y).tolist()
+    return fit(estimator, x, y)
 
 
-@bug("test_dp_sgd::test_the_public_number_divides_the_sums_and_not_the_true_one")
-def sums_divided_by_the_true_number(plant: Plant) -> None:
+@wrong("gate.Gate.__init__", "test_dp_sgd::test_the_public_number_divides_the_sums_and_not_the_true_one")
+def sums_divided_by_the_true_number(
+    init: Any, gate: Any, data: Any, *, records: int | None = None, **options: Any
+) -> None:
     """The mean of the gradients is over as many records as there are, whatever the public number says."""
-
-    @plant.wrap("gate.Gate.__init__")
-    def _(init: Any, gate: Any, data: Any, *, records: int | None = None, **options: Any) -> None:
-        init(gate, data, records=records and data.num_rows, **options)
+    init(gate, data, records=records and data.num_rows, **options)
 
 
 # What a user is told, and what a run keeps.
 
 
-@bug("test_explain::test_cells_are_shown_only_when_asked_for")
-def explained_cells_told_unasked(plant: Plant) -> None:
-    """The cells of a record are told with the reasons for its class."""
-    plant.wrap("explain.record_reasons")(lambda reasons, *asked: reasons(*asked[:-1], True))
-
-
-@bug("test_a_run_keeps_no_address_of_a_database")
-def password_of_a_ledger_kept(plant: Plant) -> None:
+@wrong("run_folder.Run.write", "test_a_run_keeps_no_address_of_a_database")
+def password_of_a_ledger_kept(write: Any, run: Any, folder: Any) -> None:
     """The address of a ledger, which may hold a password, is kept beside a run."""
-
-    @plant.wrap("run_folder.Run.write")
-    def _(write: Any, run: Any, folder: Any) -> None:
-        write(run, folder)
-        (file,) = [path for path in folder.iterdir() if path.suffix == ".json" and "ledger" in path.read_text("utf-8")]
-        kept = json.loads(file.read_text("utf-8"))
-        file.write_text(json.dumps({**kept, "ledger": run.ledger}), encoding="utf-8")
+    write(run, folder)
+    (file,) = [path for path in folder.iterdir() if path.suffix == ".json" and "ledger" in path.read_text("utf-8")]
+    kept = json.loads(file.read_text("utf-8"))
+    file.write_text(json.dumps({**kept, "ledger": run.ledger}), encoding="utf-8")
 
 
 TANGENTS = "test_a_gradient_moves_the_sum_by_the_bound_and_no_more"
 
 
-@bug(TANGENTS)
-def gradients_as_long_as_they_are(plant: Plant) -> None:
+@wrong("tangent.NeuralTangent.parts", TANGENTS)
+def gradients_as_long_as_they_are(parts: Any, features: Any, values: Any) -> Any:
     """Gradients are added up half as long again as the plan says."""
-
-    @plant.wrap("tangent.NeuralTangent.parts")
-    def _(parts: Any, features: Any, values: Any) -> Any:
-        active, inputs, outputs = parts(features, values)
-        return active, inputs * np.float32(1.5), outputs * np.float32(1.5)
+    active, inputs, outputs = parts(features, values)
+    return active, inputs * np.float32(1.5), outputs * np.float32(1.5)
 
 
-@bug(TANGENTS)
-def a_cell_counted_twice(plant: Plant) -> None:
+@wrong("tangent_pairs.PairTangents.exact_sum", TANGENTS)
+def a_cell_counted_twice(exact_sum: Any, features: Any, grid: Any) -> Any:
     """A record adds the vectors of its cells in pairs of columns twice."""
-
-    @plant.wrap("tangent_pairs.PairTangents.exact_sum")
-    def _(exact_sum: Any, features: Any, grid: Any) -> Any:
-        found = exact_sum(features, grid)
-        return dataclasses.replace(found, add=lambda *sums: (found.add(*sums), found.add(*sums)))
+    found = exact_sum(features, grid)
+    return dataclasses.replace(found, add=lambda *sums: (found.add(*sums), found.add(*sums)))
 
 
-@bug("test_a_gradient_does_not_depend_on_the_other_records")
-def gradients_scaled_by_the_longest_of_a_block(plant: Plant) -> None:
+@wrong("tangent.NeuralTangent.parts", "test_a_gradient_does_not_depend_on_the_other_records")
+def gradients_scaled_by_the_longest_of_a_block(parts: Any, features: Any, values: Any) -> Any:
     """A block's gradients are divided by the longest norm among them: bounded, and no function of one record."""
-
-    @plant.wrap("tangent.NeuralTangent.parts")
-    def _(parts: Any, features: Any, values: Any) -> Any:
-        active, inputs, outputs = parts(features, values)
-        shortest = inputs[:, -1:].min(initial=1.0)
-        return active, inputs * shortest, outputs * shortest
+    active, inputs, outputs = parts(features, values)
+    shortest = inputs[:, -1:].min(initial=1.0)
+    return active, inputs * shortest, outputs * shortest
 
 
-@bug("test_what_was_spent_so_far_is_that_of_the_steps_so_far")
-def cost_so_far_told_too_small(plant: Plant) -> None:
-    """The steps that will be taken until the next look are left out of what is told."""
-    plant.rewrite("runs", "min(any_most, total)", "min(done, total)")
-
-
-@bug("test_a_step_that_was_cut_in_two_is_lost_but_never_kept")
-def half_changed_training_kept(plant: Plant) -> None:
+@wrong("checkpoint.Checkpoint.__exit__", "test_a_step_that_was_cut_in_two_is_lost_but_never_kept")
+def half_changed_training_kept(_: Any, checkpoint: Any, kind: Any, error: Any, trace: Any) -> None:
     """A training that was stopped in the middle of a step is kept as it was then."""
+    if error is not None:
+        checkpoint.save()
 
-    @plant.wrap("checkpoint.Checkpoint.__exit__")
-    def _(_: Any, checkpoint: Any, kind: Any, error: Any, trace: Any) -> None:
-        if error is not None:
-            checkpoint.save()
+
+table("""
+more-cells-than-planned: The plan is made for fewer cells a column than it may come to have.
+    by test_every_map_is_a_planned_question_and_fits_it
+    rewrite design.Design.most_sizes: most_cells(any_cells) => any_cells
+more-pairs-than-planned: Twice as many pairs are chosen as were planned.
+    by test_every_map_is_a_planned_question_and_fits_it
+    wrap design.Design.final: lambda final, design, *released: final(dataclasses.replace(design, most_pairs=2 *
+        design.most_pairs), *released)
+a-chosen-pair-not-in-the-plan: A pair that a triple names as well takes a place of the planned ones.
+    by test_every_map_is_a_planned_question_and_fits_it
+    rewrite design.Design: any_pair not in self.triples => True
+families-larger-than-planned: The plan is made as if no column had a parent.
+    by test_families_are_never_larger_than_planned
+    wrap network_design.NetworkDesign.query: lambda query, design, share: dataclasses.replace(query(design, share),
+        dim=sum(design.pairwise.most_sizes))
+points-finer-than-float32-holds: Points of a row together are longer than what is summed without rounding.
+    by test_every_distance_is_exact_however_many_columns_there_are
+    set votes.LARGEST: 2**31
+features-finer-than-float32-sums: Features are rounded more finely than what is added up without rounding.
+    by test_whole_numbers_are_no_longer_than_float32_sums_exactly
+    set image_votes.SCALE: 2**14
+votes-probed-in-place-of-features: The gate probes votes, which hide what a network rounds by a record's place.
+    by test_what_a_network_rounds_is_probed_and_not_what_votes_hide
+    rewrite sums_query.SumSession._task: feature_map.encoding if isinstance(feature_map, EncodingMap) else feature_map
+        => feature_map
+angles-probed-in-place-of-features: The gate probes random Fourier features of an encoder s vectors, which hide most
+        of what it rounds by place.
+    by test_what_the_encoder_of_strokes_rounds_is_probed_and_not_what_angles_hide
+    rewrite sums_query.SumSession._task: isinstance(feature_map, EncodingMap) => hasattr(feature_map, "candidates")
+truncated-supremum-is-a-mean: The bound on the rows of a column is their mean.
+    by test_the_norm_is_the_truncated_supremum_and_no_record_exceeds_it
+    wrap column_tables.ColumnTable.squared_supremum: lambda _, table: float(np.square(table.rows,
+        dtype=np.float64).sum(axis=1).mean())
+signed-activations-taken-for-nonnegative: Activations are believed to be non-negative whatever the layer.
+    by test_signed_activations_have_the_sensitivity_of_signed_vectors
+    wrap perceptual.Perceptual.nonnegative: lambda *_: True
+explained-cells-told-unasked: The cells of a record are told with the reasons for its class.
+    by test_explain::test_cells_are_shown_only_when_asked_for
+    wrap explain.record_reasons: lambda reasons, *asked: reasons(*asked[:-1], True)
+cost-so-far-told-too-small: The steps that will be taken until the next look are left out of what is told.
+    by test_what_was_spent_so_far_is_that_of_the_steps_so_far
+    rewrite runs: min(any_most, total) => min(done, total)
+""")

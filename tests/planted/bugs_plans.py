@@ -6,26 +6,14 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from tests.planted.patches import Plant, bug
+from tests.planted.patches import Plant, bug, table, wrong
 
 
-@bug("test_shares_are_relative_parts_of_mu_squared")
-def shares_not_normalised(plant: Plant) -> None:
+@wrong("plan.Plan.calibrate", "test_shares_are_relative_parts_of_mu_squared")
+def shares_not_normalised(calibrate: Any, plan: Any, budget: Any) -> Any:
     """Each question of a plan is given the whole budget."""
-
-    @plant.wrap("plan.Plan.calibrate")
-    def _(calibrate: Any, plan: Any, budget: Any) -> Any:
-        alone = [calibrate(dataclasses.replace(plan, queries=(one,)), budget) for one in plan.queries]
-        return dataclasses.replace(alone[0], releases=tuple(plan.releases[0] for plan in alone))
-
-
-@bug(
-    "test_too_little_noise_is_refused",
-    "test_a_sensitivity_below_that_of_the_adjacency_is_refused",
-)
-def a_plan_is_believed(plant: Plant) -> None:
-    """Neither what a calibrated plan costs nor the sensitivities that it states are checked."""
-    plant.wrap("plan.CalibratedPlan.__post_init__")(lambda right, plan: None)
+    alone = [calibrate(dataclasses.replace(plan, queries=(one,)), budget) for one in plan.queries]
+    return dataclasses.replace(alone[0], releases=tuple(plan.releases[0] for plan in alone))
 
 
 def _not_in_the_price(plant: Plant, left_out: Callable[[Any], bool]) -> None:
@@ -46,102 +34,65 @@ def forgotten_product_release(plant: Plant) -> None:
     _not_in_the_price(plant, lambda question: question.name == "product-3")
 
 
-@bug(
-    "test_a_replaced_record_is_one_removed_and_one_added",
-    "test_a_unit_with_several_records_moves_all_of_them",
-)
-def opendp_told_of_one_record(plant: Plant) -> None:
-    """OpenDP takes neighbours for closer than they are: one record apart, whatever the relation and the unit."""
-    plant.wrap("marginal_plan.MarginalPlan.distance")(lambda _, plan: 1)
-
-
-@bug("test_opendp_is_told_less_than_is_paid_by_what_rounding_may_cost")
-def rounding_of_scores_not_paid(plant: Plant) -> None:
-    """OpenDP may spend all of ρ; nothing is left for the rounding of its scores."""
-    plant.wrap("marginal_plan.MarginalPlan.spendable")(lambda _, plan: plan.rho)
-
-
-@bug(
-    "test_a_missing_event_is_found",
-    "test_a_sensitivity_of_fewer_columns_or_of_add_remove_is_found",
-)
-def events_of_a_discovery_not_checked(plant: Plant) -> None:
-    """A certificate of a discovery may drop events, and state any sensitivity."""
-    plant.wrap("discovery_plan.check_events")(lambda right, *arguments, **options: None)
-
-
-@bug("test_a_plan_costs_what_was_asked_and_hardly_less")
-def second_look_not_booked(plant: Plant) -> None:
-    """The second look at the numeric columns is not paid for."""
-    plant.wrap("discovery_plan.DiscoveryPlan.events")(
-        lambda events, plan: tuple(event for event in events(plan) if event.name != "cells")
-    )
-
-
-@bug("test_a_level_of_one_record_is_seen_with_a_billionth_or_a_tenth_of_delta")
-def threshold_one_record_too_low(plant: Plant) -> None:
+@wrong("discovery_plan.plan_discovery", "test_a_level_of_one_record_is_seen_with_a_billionth_or_a_tenth_of_delta")
+def threshold_one_record_too_low(plan_discovery: Any, *arguments: Any, **options: Any) -> Any:
     """The threshold forgets that a level of one record already has one."""
-
-    @plant.wrap("discovery_plan.plan_discovery")
-    def _(plan_discovery: Any, *arguments: Any, **options: Any) -> Any:
-        plan = plan_discovery(*arguments, **options)
-        lower = plan.levels and dataclasses.replace(plan.levels, threshold=plan.levels.threshold - plan.levels.weight)
-        return dataclasses.replace(plan, levels=lower)
+    plan = plan_discovery(*arguments, **options)
+    lower = plan.levels and dataclasses.replace(plan.levels, threshold=plan.levels.threshold - plan.levels.weight)
+    return dataclasses.replace(plan, levels=lower)
 
 
-@bug("test_rates_are_rounded_up_to_what_a_word_can_realise")
-def rate_rounded_down(plant: Plant) -> None:
-    """Steps are paid for a sampling probability below the one that is drawn."""
-    plant.rewrite("gradient_plan", "math.ceil(any_rate * RATES)", "max(int(any_rate * RATES), 1)")
-
-
-@bug("test_questions_are_paid_from_the_same_budget")
-def gradients_paid_alone(plant: Plant) -> None:
+@wrong("gradient_plan.GradientPlan.calibrate", "test_questions_are_paid_from_the_same_budget")
+def gradients_paid_alone(calibrate: Any, plan: Any, budget: Any) -> Any:
     """Steps are given the whole budget beside questions."""
-
-    @plant.wrap("gradient_plan.GradientPlan.calibrate")
-    def _(calibrate: Any, plan: Any, budget: Any) -> Any:
-        alone = calibrate(dataclasses.replace(plan, queries=()), budget)
-        return dataclasses.replace(calibrate(plan, budget), event=alone.event)
-
-
-@bug("test_units_with_several_records_are_refused")
-def units_of_many_records_sampled(plant: Plant) -> None:
-    """Records of one unit are sampled one by one, for which no bound is proved."""
-
-    @plant.wrap("gradient_plan.GradientPlan.calibrate")
-    def _(calibrate: Any, plan: Any, budget: Any) -> Any:
-        return calibrate(plan, budget if budget.contributions is None else dataclasses.replace(budget, contributions=1))
+    alone = calibrate(dataclasses.replace(plan, queries=()), budget)
+    return dataclasses.replace(calibrate(plan, budget), event=alone.event)
 
 
 # Privacy units.
 
 
-@bug("test_a_unit_more_moves_the_sums_by_at_most_the_stated_sensitivity")
-def units_paid_as_records(plant: Plant) -> None:
-    """A unit with several records is paid for like one record."""
-    plant.wrap("grid.GridBound.of_unit")(lambda _, bound, contributions: bound)
-
-
-@bug("test_units::test_unusable_options_are_refused")
-def units_under_replace_one(plant: Plant) -> None:
+@wrong("plan.Budget.__post_init__", "test_units::test_unusable_options_are_refused")
+def units_under_replace_one(check: Any, budget: Any) -> None:
     """Units are taken under replace-one, where the number of their records is no public knowledge."""
-
-    @plant.wrap("plan.Budget.__post_init__")
-    def _(check: Any, budget: Any) -> None:
-        adjacency = budget.adjacency
-        object.__setattr__(budget, "adjacency", type(adjacency)("add-remove"))
-        check(budget)
-        object.__setattr__(budget, "adjacency", adjacency)
+    adjacency = budget.adjacency
+    object.__setattr__(budget, "adjacency", type(adjacency)("add-remove"))
+    check(budget)
+    object.__setattr__(budget, "adjacency", adjacency)
 
 
-@bug("test_plan_and_certificate_state_the_unit")
-def units_booked_as_records(plant: Plant) -> None:
-    """Plan and ledger speak of records where several of them belong together."""
-    plant.wrap("units.unit_text")(lambda _, unit, column, contributions: unit)
-
-
-@bug("test_a_release_of_records_cannot_pass_for_one_of_units")
-def records_booked_as_units(plant: Plant) -> None:
-    """A run of records may claim the words for a unit column."""
-    plant.wrap("units.check_unit")(lambda check, unit, contributions: check(unit, contributions or 1))
+table("""
+a-plan-is-believed: Neither what a calibrated plan costs nor the sensitivities that it states are checked.
+    by test_too_little_noise_is_refused test_a_sensitivity_below_that_of_the_adjacency_is_refused
+    wrap plan.CalibratedPlan.__post_init__: lambda right, plan: None
+opendp-told-of-one-record: OpenDP takes neighbours for closer than they are: one record apart, whatever the relation
+        and the unit.
+    by test_a_replaced_record_is_one_removed_and_one_added test_a_unit_with_several_records_moves_all_of_them
+    wrap marginal_plan.MarginalPlan.distance: lambda _, plan: 1
+rounding-of-scores-not-paid: OpenDP may spend all of ρ; nothing is left for the rounding of its scores.
+    by test_opendp_is_told_less_than_is_paid_by_what_rounding_may_cost
+    wrap marginal_plan.MarginalPlan.spendable: lambda _, plan: plan.rho
+events-of-a-discovery-not-checked: A certificate of a discovery may drop events, and state any sensitivity.
+    by test_a_missing_event_is_found test_a_sensitivity_of_fewer_columns_or_of_add_remove_is_found
+    wrap discovery_plan.check_events: lambda right, *arguments, **options: None
+second-look-not-booked: The second look at the numeric columns is not paid for.
+    by test_a_plan_costs_what_was_asked_and_hardly_less
+    wrap discovery_plan.DiscoveryPlan.events: lambda events, plan: tuple(event for event in events(plan) if event.name
+        != "cells")
+rate-rounded-down: Steps are paid for a sampling probability below the one that is drawn.
+    by test_rates_are_rounded_up_to_what_a_word_can_realise
+    rewrite gradient_plan: math.ceil(any_rate * RATES) => max(int(any_rate * RATES), 1)
+units-of-many-records-sampled: Records of one unit are sampled one by one, for which no bound is proved.
+    by test_units_with_several_records_are_refused
+    wrap gradient_plan.GradientPlan.calibrate: lambda calibrate, plan, budget: calibrate(plan, budget if
+        budget.contributions is None else dataclasses.replace(budget, contributions=1))
+units-paid-as-records: A unit with several records is paid for like one record.
+    by test_a_unit_more_moves_the_sums_by_at_most_the_stated_sensitivity
+    wrap grid.GridBound.of_unit: lambda _, bound, contributions: bound
+units-booked-as-records: Plan and ledger speak of records where several of them belong together.
+    by test_plan_and_certificate_state_the_unit
+    wrap units.unit_text: lambda _, unit, column, contributions: unit
+records-booked-as-units: A run of records may claim the words for a unit column.
+    by test_a_release_of_records_cannot_pass_for_one_of_units
+    wrap units.check_unit: lambda check, unit, contributions: check(unit, contributions or 1)
+""")

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import numpy as np
-from tests.planted.patches import Plant, bug
+from tests.planted.patches import Plant, bug, table, wrong
 
 SCALE = "test_noise::test_the_right_scale_is_accepted_and_two_thirds_and_three_halves_rejected"
 AUDIT = "test_right_sums_stay_below_their_claim_and_are_seen"
@@ -82,23 +82,13 @@ def discrete_noise_drawn_once(plant: Plant) -> None:
     _noise_of(plant, wrong)
 
 
-@bug("test_noise_is_never_the_same_twice")
-def chacha_with_a_fixed_key(plant: Plant) -> None:
-    """The generator of the fast samplers starts from the same key each time."""
-    plant.rewrite("noise", "secrets.randbits(256)", "20240229")
-
-
-@bug("test_samplers_are_chosen_by_a_public_rule")
-def fast_draws_chosen_for_the_price_of_one(plant: Plant) -> None:
+@wrong("noise.choose_samplers", "test_samplers_are_chosen_by_a_public_rule")
+def fast_draws_chosen_for_the_price_of_one(choose: Any, coordinates: Any, *, epsilon: float, delta: float) -> Any:
     """The rounded Gaussian is taken where a single coordinate of it is cheap enough, whatever all of them cost."""
-
-    @plant.wrap("noise.choose_samplers")
-    def _(choose: Any, coordinates: Any, *, epsilon: float, delta: float) -> Any:
-        (cheap,) = choose([10**6 + 1], epsilon=epsilon, delta=max(delta, 1e-5))
-        return tuple(
-            cheap if one.name == "CONVOLVED_GAUSSIAN" else one
-            for one in choose(coordinates, epsilon=epsilon, delta=delta)
-        )
+    (cheap,) = choose([10**6 + 1], epsilon=epsilon, delta=max(delta, 1e-5))
+    return tuple(
+        cheap if one.name == "CONVOLVED_GAUSSIAN" else one for one in choose(coordinates, epsilon=epsilon, delta=delta)
+    )
 
 
 @bug("test_noise::test_noise_outside_what_is_proved_is_never_drawn")
@@ -180,8 +170,7 @@ def nan_not_zeroed(plant: Plant) -> None:
 
 
 @bug(
-    "test_a_nonnegative_question_sets_negative_values_to_zero",
-    "test_a_hostile_map_stays_within_the_bound_and_meets_it",
+    "test_a_nonnegative_question_sets_negative_values_to_zero", "test_a_hostile_map_stays_within_the_bound_and_meets_it"
 )
 def nonnegative_not_enforced(plant: Plant) -> None:
     """A map that says it is non-negative is believed."""
@@ -224,55 +213,30 @@ def rows_refused_too_early(plant: Plant) -> None:
     _vectors_of(plant, wrong)
 
 
-# The sensitivity of a sum.
-
-
-@bug(
-    "test_the_sensitivity_is_the_largest_difference_over_all_vectors_and_columns",
-    "test_the_stated_sensitivity_is_that_of_unit_vectors",
-)
-def sensitivity_of_the_wrong_adjacency(plant: Plant) -> None:
-    """A replaced record is paid for like an added one."""
-    plant.wrap("grid.GridBound.sensitivity_squared")(lambda _, bound, adjacency: bound.units**2)
-
-
-@bug(
-    "test_the_sensitivity_is_the_largest_difference_over_all_vectors_and_columns",
-    "test_a_hostile_map_stays_within_the_bound_and_meets_it",
-)
-def signed_taken_for_nonnegative(plant: Plant) -> None:
-    """The sensitivity of vectors with negative coordinates is that of vectors without."""
-    plant.wrap("grid.GridBound.sensitivity_squared")(
-        lambda squared, bound, adjacency: squared(dataclasses.replace(bound, nonnegative=True), adjacency)
-    )
-
-
-@bug("test_the_sensitivity_in_grid_units_is_rounded_up")
-def sensitivity_rounded_down(plant: Plant) -> None:
-    """The sensitivity in whole grid units is below the exact one."""
-    plant.wrap("grid.GridBound.sensitivity")(
-        lambda _, bound, adjacency: math.isqrt(bound.sensitivity_squared(adjacency))
-    )
-
-
-@bug("test_the_stated_sensitivities")
-def moment_sensitivity_halved(plant: Plant) -> None:
-    """The question for the second moments states half of its sensitivity."""
-    plant.wrap("plan.Query.sensitivity")(
-        lambda sensitivity, question, budget: sensitivity(question, budget) // (1 + (question.name == "second-moment"))
-    )
-
-
-# The curve of the Gaussian mechanism.
-
-
-@bug("test_both_roots_lie_on_the_safe_side_by_more_than_rounding")
-def epsilon_rounded_down(plant: Plant) -> None:
-    """ε of a Gaussian is a little below the exact one."""
-    plant.wrap("accounting.gaussian_epsilon")(lambda epsilon_of, mu, delta: epsilon_of(mu, delta) * (1 - 2e-9))
-
-
-@bug("test_both_roots_lie_on_the_safe_side_by_more_than_rounding")
-def noise_rounded_down(plant: Plant) -> None:
-    """μ that a budget allows is a little above the exact one."""
-    plant.wrap("accounting.mu_for")(lambda mu_for, epsilon, delta: mu_for(epsilon, delta) * (1 + 8e-9))
+table("""
+chacha-with-a-fixed-key: The generator of the fast samplers starts from the same key each time.
+    by test_noise_is_never_the_same_twice
+    rewrite noise: secrets.randbits(256) => 20240229
+sensitivity-of-the-wrong-adjacency: A replaced record is paid for like an added one.
+    by test_the_sensitivity_is_the_largest_difference_over_all_vectors_and_columns
+        test_the_stated_sensitivity_is_that_of_unit_vectors
+    wrap grid.GridBound.sensitivity_squared: lambda _, bound, adjacency: bound.units**2
+signed-taken-for-nonnegative: The sensitivity of vectors with negative coordinates is that of vectors without.
+    by test_the_sensitivity_is_the_largest_difference_over_all_vectors_and_columns
+        test_a_hostile_map_stays_within_the_bound_and_meets_it
+    wrap grid.GridBound.sensitivity_squared: lambda squared, bound, adjacency: squared(dataclasses.replace(bound,
+        nonnegative=True), adjacency)
+sensitivity-rounded-down: The sensitivity in whole grid units is below the exact one.
+    by test_the_sensitivity_in_grid_units_is_rounded_up
+    wrap grid.GridBound.sensitivity: lambda _, bound, adjacency: math.isqrt(bound.sensitivity_squared(adjacency))
+moment-sensitivity-halved: The question for the second moments states half of its sensitivity.
+    by test_the_stated_sensitivities
+    wrap plan.Query.sensitivity: lambda sensitivity, question, budget: sensitivity(question, budget) // (1 +
+        (question.name == "second-moment"))
+epsilon-rounded-down: ε of a Gaussian is a little below the exact one.
+    by test_both_roots_lie_on_the_safe_side_by_more_than_rounding
+    wrap accounting.gaussian_epsilon: lambda epsilon_of, mu, delta: epsilon_of(mu, delta) * (1 - 2e-9)
+noise-rounded-down: μ that a budget allows is a little above the exact one.
+    by test_both_roots_lie_on_the_safe_side_by_more_than_rounding
+    wrap accounting.mu_for: lambda mu_for, epsilon, delta: mu_for(epsilon, delta) * (1 + 8e-9)
+""")

@@ -13,9 +13,13 @@ import __future__
 
 import ast
 import copy
+import dataclasses
 import functools
 import importlib
 import inspect
+import json
+import math
+import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
@@ -23,6 +27,7 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType, ModuleType, TracebackType
 from typing import Any, Self
 
+import numpy as np
 from tests.planted.seams import SEAMS
 
 WILDCARD = "any_"
@@ -62,6 +67,55 @@ def bug(*tests: str) -> Callable[[Callable[[Plant], None]], Callable[[Plant], No
         return apply
 
     return register
+
+
+def wrong(seam: str, *tests: str) -> Callable[[Callable[..., Any]], Callable[[Plant], None]]:
+    """Registers what is called in place of the function at a seam, as `Plant.wrap` has it, as a bug of its name."""
+
+    def register(instead: Callable[..., Any]) -> Callable[[Plant], None]:
+        def apply(plant: Plant) -> None:
+            plant.wrap(seam)(instead)
+
+        apply.__name__, apply.__doc__ = instead.__name__, instead.__doc__
+        return bug(*tests)(apply)
+
+    return register
+
+
+def table(text: str) -> None:
+    """Registers the bugs that need no function of their own; a deeper line goes on with the one before it.
+
+        name-of-the-bug: What is wrong.
+            by test_that_finds_it test_that_finds_it_too
+            rewrite seam: old => new
+            wrap seam other.seam: lambda right, *arguments: ...
+            set seam: value
+
+    Expressions may use np, dataclasses, json, math and `find`.
+    """
+    for entry in re.split(r"\n(?=[a-z])", re.sub(r"\n {8,}", " ", text).strip()):
+        head, by, *steps = (line.strip() for line in entry.splitlines())
+        name, _, why = head.partition(": ")
+        apply = functools.partial(_apply, steps)
+        functools.update_wrapper(apply, _apply)
+        apply.__name__, apply.__doc__ = name, why  # type: ignore[attr-defined]
+        bug(*by.split()[1:])(apply)
+
+
+def _apply(steps: list[str], plant: Plant) -> None:
+    """Plants what the lines of a table say."""
+    for step in steps:
+        target, _, what = step.partition(": ")
+        kind, *seams = target.split()
+        if kind == "rewrite":
+            old, _, new = what.partition("=>")
+            plant.rewrite(seams[0], old.strip(), new.strip())
+        elif kind == "wrap":
+            plant.wrap(*seams)(eval(what, _KNOWN))
+        elif kind == "set":
+            plant.set(seams[0], eval(what, _KNOWN))
+        else:
+            raise CannotPlantError(f"{step!r} is none of rewrite, wrap and set")
 
 
 class Plant:
@@ -159,6 +213,9 @@ def find(seam: str) -> Any:
     return found
 
 
+_KNOWN = {"np": np, "dataclasses": dataclasses, "find": find, "json": json, "math": math}
+
+
 def _function(found: Any, seam: str) -> FunctionType:
     """Returns the plain function behind what `find` found: a property, a class method, a cached function."""
     for inner in ("fget", "func", "__func__", "__wrapped__"):
@@ -191,7 +248,7 @@ def _functions(found: Any) -> Iterator[FunctionType]:
 
 
 def _loaded() -> Iterator[ModuleType]:
-    return (module for name, module in list(sys.modules.items()) if name.partition(".")[0] == "noisegate" and module)
+    return (module for name, module in list(sys.modules.items()) if name.startswith("noisegate") and module)
 
 
 def _forget() -> None:

@@ -3,11 +3,13 @@
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -261,9 +263,7 @@ def refused(desk, cli, *says, code=2, arguments=None):
     ended = cli(*(arguments or desk.fit()))
     assert ended.code == code, ended.err
     told = ended.err + ended.out
-    assert CANARY not in told
-    assert "Traceback" not in told
-    assert ended.err.count("error:") == 1
+    assert CANARY not in told and "Traceback" not in told and ended.err.count("error:") == 1
     message = ended.err.partition("error: ")[2]
     for words in says:
         assert words in message
@@ -271,24 +271,24 @@ def refused(desk, cli, *says, code=2, arguments=None):
     return ended
 
 
+@contextmanager
+def small_disk(limit):
+    """As on a full disk: the system refuses, once a file reaches the limit."""
+    kept = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    sys.dont_write_bytecode, compiled = True, sys.dont_write_bytecode
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, kept[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, kept)
+        signal.signal(signal.SIGXFSZ, ignored)
+        sys.dont_write_bytecode = compiled
+
+
 def environment():
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONUNBUFFERED", "NOISEGATE_LEDGER")}
     return {**kept, "OMP_NUM_THREADS": "1", "COLUMNS": "80"}
-
-
-def shell(*arguments, cwd, code=0, **options):
-    """Runs a verb in a process of its own."""
-    ended = subprocess.run(
-        [*PROGRAM, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, env=environment(), **options
-    )
-    assert ended.returncode == code, ended.stderr
-    assert "Traceback" not in ended.stderr
-    return Ended(code=ended.returncode, out=ended.stdout, err=ended.stderr, arguments=arguments)
-
-
-@pytest.fixture
-def in_shell(tmp_path):
-    return lambda *arguments, **options: shell(*arguments, cwd=tmp_path, **options)
 
 
 @pytest.fixture

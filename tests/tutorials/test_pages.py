@@ -154,8 +154,7 @@ def test_the_python_of_how_to_pages_makes_what_they_say(desk, cli):
     Path("visits.csv").unlink()
     names = {path.stem: play(cells(path.read_text("utf-8")), cli) for path in HOWTO if path.stem in ("dates", "ids")}
     assert pd.read_csv("visits.csv")["admitted"].tolist() == before
-    assert names["ids"]["synthetic"].columns[0] == "patient_id"
-    assert names["ids"]["synthetic"]["patient_id"].is_unique
+    assert names["ids"]["synthetic"].columns[0] == "patient_id" and names["ids"]["synthetic"]["patient_id"].is_unique
 
 
 def test_a_page_that_does_not_say_what_is_printed_is_found(desk, cli):

@@ -5,40 +5,68 @@ Everything here is computed on real data, so it is outside the privacy guarantee
 
 from __future__ import annotations
 
-from noisegate_evaluate.comparison import ImageReport, LinkedReport, Report
-from noisegate_evaluate.features import EncoderFeatures, ImageFeatures, Pixels, named_features
-from noisegate_evaluate.images import images_of, images_of_arrays
-from noisegate_evaluate.metrics.frechet import frechet_distance
-from noisegate_evaluate.metrics.kid import KernelDistance, kernel_distance
-from noisegate_evaluate.metrics.links import LinkDistances
-from noisegate_evaluate.metrics.manifold import Manifold, manifold_figures
-from noisegate_evaluate.metrics.marginals import MarginalReport, OrderDistance, marginal_distances
-from noisegate_evaluate.metrics.ndb import DifferentBins, different_bins
-from noisegate_evaluate.metrics.prd import DistributionScores, distribution_scores
-from noisegate_evaluate.metrics.result import CAVEAT
-from noisegate_evaluate.regression import RegressionReport, RegressionScores, regression_scores
-from noisegate_evaluate.report import evaluate_images, evaluate_linked, evaluate_tables
-from noisegate_evaluate.tables import downstream_scores
-from noisegate_evaluate.utility.networks import (
-    NETWORKS,
-    NETWORKS_VERSION,
-    NetworkOptions,
-    SelectionRecipe,
-    Training,
-    build_network,
-)
-from noisegate_evaluate.utility.recipe import LabelledRows, Recipe, Suite
-from noisegate_evaluate.utility.runner import UtilityReport, utility_scores
-from noisegate_evaluate.utility.scores import PrintedScores, Scores
-from noisegate_evaluate.utility.suites import (
-    THREE_VERSION,
-    TWELVE_VERSION,
-    networks,
-    read_classifiers,
-    selected_networks,
-    three,
-    twelve,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from noisegate_evaluate.comparison import ImageReport, LinkedReport, Report
+    from noisegate_evaluate.features import EncoderFeatures, ImageFeatures, Pixels, named_features
+    from noisegate_evaluate.images import images_of, images_of_arrays
+    from noisegate_evaluate.metrics.frechet import frechet_distance
+    from noisegate_evaluate.metrics.kid import KernelDistance, kernel_distance
+    from noisegate_evaluate.metrics.links import LinkDistances
+    from noisegate_evaluate.metrics.manifold import Manifold, manifold_figures
+    from noisegate_evaluate.metrics.marginals import MarginalReport, OrderDistance, marginal_distances
+    from noisegate_evaluate.metrics.ndb import DifferentBins, different_bins
+    from noisegate_evaluate.metrics.prd import DistributionScores, distribution_scores
+    from noisegate_evaluate.metrics.result import CAVEAT
+    from noisegate_evaluate.regression import RegressionReport, RegressionScores, regression_scores
+    from noisegate_evaluate.report import evaluate_images, evaluate_linked, evaluate_tables
+    from noisegate_evaluate.tables import downstream_scores
+    from noisegate_evaluate.utility.networks import (
+        NETWORKS,
+        NETWORKS_VERSION,
+        NetworkOptions,
+        SelectionRecipe,
+        Training,
+        build_network,
+    )
+    from noisegate_evaluate.utility.recipe import LabelledRows, Recipe, Suite
+    from noisegate_evaluate.utility.runner import UtilityReport, utility_scores
+    from noisegate_evaluate.utility.scores import PrintedScores, Scores
+    from noisegate_evaluate.utility.suites import (
+        THREE_VERSION,
+        TWELVE_VERSION,
+        networks,
+        read_classifiers,
+        selected_networks,
+        three,
+        twelve,
+    )
+
+# Loaded when first used: the command line finds its verbs here, and answers `--help` without an array.
+_NAMES = {
+    "comparison": "ImageReport LinkedReport Report",
+    "features": "EncoderFeatures ImageFeatures Pixels named_features",
+    "images": "images_of images_of_arrays",
+    "metrics.frechet": "frechet_distance",
+    "metrics.kid": "KernelDistance kernel_distance",
+    "metrics.links": "LinkDistances",
+    "metrics.manifold": "Manifold manifold_figures",
+    "metrics.marginals": "MarginalReport OrderDistance marginal_distances",
+    "metrics.ndb": "DifferentBins different_bins",
+    "metrics.prd": "DistributionScores distribution_scores",
+    "metrics.result": "CAVEAT",
+    "regression": "RegressionReport RegressionScores regression_scores",
+    "report": "evaluate_images evaluate_linked evaluate_tables",
+    "tables": "downstream_scores",
+    "utility.networks": "NETWORKS NETWORKS_VERSION NetworkOptions SelectionRecipe Training build_network",
+    "utility.recipe": "LabelledRows Recipe Suite",
+    "utility.runner": "UtilityReport utility_scores",
+    "utility.scores": "PrintedScores Scores",
+    "utility.suites": "THREE_VERSION TWELVE_VERSION networks read_classifiers selected_networks three twelve",
+}
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
     "CAVEAT",
@@ -92,3 +120,9 @@ __all__ = [
     "twelve",
     "utility_scores",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

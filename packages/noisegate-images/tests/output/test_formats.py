@@ -52,8 +52,7 @@ def test_parquet_has_the_image_column_of_hugging_face(schema, batches, tmp_path)
     assert str(table["label"].type) == "int64"
     written = table["label"].to_pylist()
     if form.labels == (7, 3):
-        assert features["label"] == {"_type": "Value", "dtype": "int64"}
-        assert written == labels
+        assert features["label"] == {"_type": "Value", "dtype": "int64"} and written == labels
     else:
         assert features["label"] == {"_type": "ClassLabel", "names": [str(label) for label in form.labels]}
         assert [form.labels[place] for place in written] == labels
@@ -69,8 +68,7 @@ def test_arrays_need_no_pickle(schema, batches, tmp_path):
     pixels, labels = _together(batches)
     with np.load(_write(tmp_path / "made.npz", schema, batches), allow_pickle=False) as arrays:
         assert sorted(arrays) == (["images"] if labels is None else ["images", "labels"])
-        assert np.array_equal(arrays["images"], pixels)
-        assert arrays["images"].dtype == np.uint8
+        assert np.array_equal(arrays["images"], pixels) and arrays["images"].dtype == np.uint8
         assert labels is None or arrays["labels"].tolist() == labels
 
 
@@ -116,18 +114,6 @@ def test_what_is_there_stays(ending, tmp_path):
     assert list(tmp_path.iterdir()) == [out]
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_a_place_that_cannot_be_written_is_found_before_the_first_image(ending, tmp_path):
-    out = tmp_path / "nowhere" / f"made{ending}"
-    with pytest.raises(OptionError, match="nowhere"), image_writer(out, KINDS["digits"].images, 1):
-        pytest.fail("the writer was entered")
-
-
-def test_another_ending_is_refused(tmp_path):
-    with pytest.raises(OptionError, match=r"not '\.jpg'"):
-        image_writer(tmp_path / "made.jpg", KINDS["digits"].images, 1)
-
-
 def test_arrays_hold_as_many_images_as_they_say(tmp_path):
     schema = KINDS["digits"]
     with (
@@ -146,8 +132,7 @@ def test_a_label_that_is_no_folder_is_refused_before_anything_is_written(label, 
         image_writer(tmp_path / "made", schema.images, 1),
     ):
         pytest.fail("the writer was entered")
-    assert not list(tmp_path.iterdir())
-    assert _write(tmp_path / "made.parquet", schema, [pictures(schema)]).exists()
+    assert not list(tmp_path.iterdir()) and _write(tmp_path / "made.parquet", schema, [pictures(schema)]).exists()
 
 
 def test_images_of_two_channels_fit_into_arrays_only(tmp_path):

@@ -22,24 +22,6 @@ test = "none"
 """
 
 
-class Terminal(io.StringIO):
-    """What somebody types, line by line; at its end they press Ctrl-C."""
-
-    def isatty(self):
-        return True
-
-    def readline(self, *arguments):
-        line = super().readline(*arguments)
-        if not line:
-            raise KeyboardInterrupt
-        return line
-
-
-@pytest.fixture
-def types(monkeypatch):
-    return lambda *lines: monkeypatch.setattr("sys.stdin", Terminal("".join(f"{line}\n" for line in lines)))
-
-
 @pytest.fixture(autouse=True)
 def no_terminal(monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO())
@@ -51,8 +33,7 @@ def words(text):
 
 def test_without_a_terminal_it_names_what_is_not_answered_and_the_commands(desk, cli):
     ended = cli("start", "--schema", "schema.toml", "--epsilon", "1")
-    assert ended.code == 2
-    assert "Not answered: data, records, dataset, out, test, pages, cap, yes" in words(ended.err)
+    assert ended.code == 2 and "Not answered: data, records, dataset, out, test, pages, cap, yes" in words(ended.err)
     for command in ("schema init", "plan", "ledger register", "fit", "sample", "report", "verify"):
         assert f"noisegate {command}" in words(ended.err)
     desk.as_before()
@@ -73,58 +54,13 @@ def test_answers_become_the_commands_that_it_runs(desk, cli, monkeypatch):
     ]
 
 
-@pytest.mark.slow
-def test_with_a_file_of_answers_it_goes_the_whole_way_and_says_how(desk, cli):
-    (desk.folder / "answers.toml").write_text(ANSWERS)
-    ended = cli("start", "--answers", "answers.toml", "--yes")
-    assert ended.code == 0, ended.err
-    made = {path.name for path in desk.folder.iterdir()}
-    assert {"model", "pages", "model-synthetic.csv"} <= made
-    assert (desk.folder / "pages" / "public.html").exists()
-    assert len((desk.folder / "model-synthetic.csv").read_text().splitlines()) == 201
-    assert (desk.account().committed, desk.account().epsilon) == (1, 3)
-    told = ended.err.partition("without questions:")[2].replace("\n", " ").split(" noisegate ")
-    ran = [shlex.split(command)[0] for command in told if command.strip()]
-    assert ran == ["plan", "fit", "sample", "report", "verify"]
-    assert "--dataset clinic --ledger ledger.db --out model" in words(ended.err)
-
-
-def test_it_asks_again_until_an_answer_can_be_read_and_stops_where_told_to(desk, cli, types):
-    described, known = ["what", "schema", "nowhere.toml", "schema.toml"], ["data.csv", "many", "200", "-1", "", "", ""]
-    types(*described, *known, "model", "none", "", "n")
-    ended = cli("start", "--ledger", "ledger.db")
-    told = words(ended.err)
-    assert (ended.code, "stopped before anything was spent" in told) == (2, True)
-    for said in (
-        "'what' is none of schema, public, dictionary",
-        "'nowhere.toml' is not there",
-        "'many' is no whole number above 0",
-        "'-1' is no number above 0",
-    ):
-        assert said in told
-    assert "$ noisegate plan --schema schema.toml --epsilon 1 --records 200" in told
-    assert "Verdict:" in ended.out
-    desk.as_before()
-
-
-@pytest.mark.parametrize(
-    "typed", [[], ["schema", "schema.toml"], ["schema", "schema.toml", "data.csv", "200", "1", "x", "1"]]
-)
-def test_ctrl_c_leaves_nothing(typed, desk, cli, types):
-    types(*typed)
-    assert cli("start", "--ledger", "ledger.db").code == 130
-    desk.as_before()
-
-
 def test_a_draft_with_gaps_stops_with_what_is_to_be_stated(desk, cli):
     desk.schema.unlink()
     (desk.folder / "codebook.csv").write_text("name,type,min,max\nage,integer,18,90\nincome,number,,\n")
     (desk.folder / "answers.toml").write_text(ANSWERS.replace('schema = "schema.toml"', 'dictionary = "codebook.csv"'))
     ended = cli("start", "--answers", "answers.toml", "--yes")
-    assert ended.code == 2
-    assert "'income' (continuous): lower and upper missing" in words(ended.err)
-    assert "go on with: noisegate start --schema schema.toml" in words(ended.err)
-    assert desk.account().spent == 0
+    assert ended.code == 2 and "'income' (continuous): lower and upper missing" in words(ended.err)
+    assert "go on with: noisegate start --schema schema.toml" in words(ended.err) and desk.account().spent == 0
     text = (desk.folder / "schema.toml").read_text()
     stated = text.replace("# lower = ", "lower = 0").replace("# upper = ", "upper = 100")
     assert Schema.loads(stated).names == ("age", "income")

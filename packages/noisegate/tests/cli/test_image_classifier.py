@@ -20,8 +20,7 @@ def test_a_network_of_images_is_scored_where_the_labels_are_known_and_draws_no_m
     found = pyarrow.csv.read_csv("predictions.csv")["label"].to_pylist()
     assert ended.json["accuracy"] == found.count("cat") / len(found)
     ended = cli("explain", gallery.out)
-    assert ended.code == 2
-    assert "no linear maps" in ended.err
+    assert ended.code == 2 and "no linear maps" in ended.err
 
 
 def test_a_classifier_of_images_predicts_and_is_drawn(gallery, cli):
@@ -34,8 +33,7 @@ def test_a_classifier_of_images_predicts_and_is_drawn(gallery, cli):
     ended = cli("predict", gallery.out, "asked", "-o", "predictions.csv")
     assert ended.code == 0, ended.err
     table = pyarrow.csv.read_csv("predictions.csv")
-    assert table.num_rows == 3
-    assert set(table["label"].to_pylist()) <= {"cat", "dog"}
+    assert table.num_rows == 3 and set(table["label"].to_pylist()) <= {"cat", "dog"}
     # The schema says how large the maps are.
     ended = cli("explain", gallery.out, "--picture", "maps.png")
     assert ended.code == 0, ended.err

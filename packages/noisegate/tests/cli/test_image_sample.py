@@ -1,8 +1,6 @@
 """Synthetic images in every form that they are handed out in."""
 
 import os
-import resource
-import signal
 
 import numpy as np
 import pyarrow.csv
@@ -11,6 +9,8 @@ import pytest
 from PIL import Image
 
 from noisegate.schema import decode
+
+from .conftest import small_disk
 
 
 def _decoded(schema, path, **more):
@@ -26,21 +26,6 @@ def synthesizer(pictured):
     from noisegate import Synthesizer
 
     return Synthesizer.load(pictured.out)
-
-
-@pytest.fixture
-def small_files(monkeypatch):
-    """Sets how large files may become, None for any size: writing beyond it fails, as on a full disk."""
-    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
-    monkeypatch.setattr("sys.dont_write_bytecode", True)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-
-    def limit(size):
-        resource.setrlimit(resource.RLIMIT_FSIZE, (most if size is None else size, most))
-
-    yield limit
-    limit(None)
-    signal.signal(signal.SIGXFSZ, handler)
 
 
 def test_every_form_holds_the_same_images(gallery, pictured, synthesizer, cli):
@@ -83,40 +68,32 @@ def test_a_grid_shows_each_class(gallery, pictured, cli, out):
 def test_what_cannot_be_done_leaves_nothing(gallery, pictured, cli, arguments, says):
     before = gallery.listing()
     ended = cli("sample", pictured.out, "-n", 10, *arguments)
-    assert ended.code == 2
-    assert says in " ".join(ended.err.split())
-    assert gallery.listing() == before
+    assert ended.code == 2 and says in " ".join(ended.err.split()) and gallery.listing() == before
 
 
 def test_a_table_has_no_grid(desk, fitted, cli):
     ended = cli("sample", fitted.out, "-n", 10, "-o", "made.csv", "--grid", "grid.png")
-    assert ended.code == 2
-    assert "makes a table" in ended.err
+    assert ended.code == 2 and "makes a table" in ended.err
     ended = cli("sample", fitted.out, "-n", 10, "-o", "made")
-    assert ended.code == 2
-    assert ".csv or .parquet" in ended.err
+    assert ended.code == 2 and ".csv or .parquet" in ended.err
 
 
 @pytest.mark.parametrize("out", ["made.parquet", "made.csv", "made.npz", "made"])
-def test_a_full_disk_leaves_nothing(gallery, pictured, cli, small_files, out):
+def test_a_full_disk_leaves_nothing(gallery, pictured, cli, out):
     before = gallery.listing()
     # The file of one image is short.
-    small_files(10 if out == "made" else 4096)
-    ended = cli("sample", pictured.out, "-n", 2000, "-o", out, "--grid", "grid.png")
-    small_files(None)
+    with small_disk(10 if out == "made" else 4096):
+        ended = cli("sample", pictured.out, "-n", 2000, "-o", out, "--grid", "grid.png")
     assert ended.code == 2, ended.err
-    assert f"{out} cannot be written" in " ".join(ended.err.split())
-    assert gallery.listing() == before
+    assert f"{out} cannot be written" in " ".join(ended.err.split()) and gallery.listing() == before
 
 
-def test_a_disk_too_full_for_the_grid_leaves_no_images_either(gallery, pictured, cli, small_files):
+def test_a_disk_too_full_for_the_grid_leaves_no_images_either(gallery, pictured, cli):
     before = gallery.listing()
-    small_files(400)
-    ended = cli("sample", pictured.out, "-n", 10, "-o", "made", "--grid", "grid.png")
-    small_files(None)
+    with small_disk(400):
+        ended = cli("sample", pictured.out, "-n", 10, "-o", "made", "--grid", "grid.png")
     assert ended.code == 2, ended.err
-    assert "--grid grid.png cannot be written" in " ".join(ended.err.split())
-    assert gallery.listing() == before
+    assert "--grid grid.png cannot be written" in " ".join(ended.err.split()) and gallery.listing() == before
 
 
 def test_ctrl_c_while_images_are_written_leaves_nothing(gallery, pictured, cli, monkeypatch):
@@ -135,5 +112,4 @@ def test_ctrl_c_while_images_are_written_leaves_nothing(gallery, pictured, cli, 
     monkeypatch.setattr(formats, "png_bytes", pressed)
     before = gallery.listing()
     ended = cli("sample", pictured.out, "-n", 10, "-o", "made", "--grid", "grid.png")
-    assert ended.code == 130
-    assert gallery.listing() == before
+    assert ended.code == 130 and gallery.listing() == before

@@ -46,7 +46,5 @@ def test_the_guarantee_is_for_all_images_of_a_patient(whose, gallery, cli):
 
 def test_a_unit_that_the_data_does_not_have_is_refused_and_spends_nothing(gallery, cli):
     ended = cli(*gallery.fit("--unit-column", "patient", "--contributions", 4))
-    assert ended.code == 2
-    assert "whose image each one is" in " ".join(ended.err.split())
-    assert gallery.account().spent == 0
-    assert not gallery.out.exists()
+    assert ended.code == 2 and "whose image each one is" in " ".join(ended.err.split())
+    assert gallery.account().spent == 0 and not gallery.out.exists()

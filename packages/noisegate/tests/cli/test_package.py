@@ -20,8 +20,7 @@ def test_a_package_holds_the_records_that_sample_writes(desk, fitted, cli):
 
 def test_images_are_packed_as_parquet(gallery, pictured, cli):
     ended = cli("sample", pictured.out, "-n", 5, "--package", "handout", "--json", "--seed", 1)
-    assert ended.json["out"] == "handout/synthetic.parquet"
-    assert ended.json["package"] == "handout"
+    assert ended.json["out"] == "handout/synthetic.parquet" and ended.json["package"] == "handout"
     (resource,) = json.loads((gallery.folder / "handout" / "datapackage.json").read_text())["resources"]
     assert resource["schema"]["fields"][1]["categories"] == [{"value": 0, "label": "cat"}, {"value": 1, "label": "dog"}]
 
@@ -39,6 +38,4 @@ def test_images_are_packed_as_parquet(gallery, pictured, cli):
 def test_what_cannot_be_packed_leaves_nothing(desk, fitted, cli, arguments, says):
     before = desk.listing()
     ended = cli("sample", fitted.out, "-n", 5, *arguments)
-    assert ended.code == 2
-    assert says in " ".join(ended.err.split())
-    assert desk.listing() == before
+    assert ended.code == 2 and says in " ".join(ended.err.split()) and desk.listing() == before

@@ -35,8 +35,7 @@ def said(text):
 def test_from_public_records_to_a_model(desk, cli, public):
     ended = cli(*command(desk, public))
     assert ended.code == 0, ended.err
-    assert "Of 300 public records," in said(ended.out)
-    assert "the heaviest has" in said(ended.out)
+    assert "Of 300 public records," in said(ended.out) and "the heaviest has" in said(ended.out)
     found = Synthesizer.load(desk.out)
     assert found.certificate.public["settings"]["public"] == str(public)
     lines = set(public.read_text().splitlines())
@@ -68,11 +67,9 @@ def test_the_private_records_as_public_ones_cost_nothing(desk, cli):
     copied.write_bytes(desk.data.read_bytes())
     for public in (desk.data, copied):
         ended = cli(*command(desk, public))
-        assert ended.code == 2
-        assert "is a file of the private data" in said(ended.err)
+        assert ended.code == 2 and "is a file of the private data" in said(ended.err)
     copied.unlink()
-    assert desk.listing() == before
-    assert desk.account().reserved == desk.account().committed == 0
+    assert desk.listing() == before and desk.account().reserved == desk.account().committed == 0
 
 
 def test_what_is_missing_or_misplaced_costs_nothing(desk, cli, public):
@@ -85,10 +82,8 @@ def test_what_is_missing_or_misplaced_costs_nothing(desk, cli, public):
         (desk.fit("--public", str(public)), "dp-merf has no such setting"),
     ):
         ended = cli(*arguments)
-        assert ended.code == 2
-        assert words in said(ended.err)
-    assert desk.listing() == before
-    assert desk.account().reserved == desk.account().committed == 0
+        assert ended.code == 2 and words in said(ended.err)
+    assert desk.listing() == before and desk.account().reserved == desk.account().committed == 0
 
 
 def test_the_price_is_known_without_public_records(desk, cli):
@@ -112,8 +107,7 @@ def test_a_training_goes_on_with_the_public_records_that_it_began_with(desk, cli
         patched.setattr(GradientSession, "step", stopped)
         assert cli(*command(desk, public)).code != 0
     other = cli("fit", "--resume", desk.data, "--out", desk.out, "--public", "other.csv")
-    assert other.code == 2
-    assert "the run began with" in said(other.err)
+    assert other.code == 2 and "the run began with" in said(other.err)
     ended = cli("fit", "--resume", desk.data, "--out", desk.out, "--ledger", desk.ledger)
     assert ended.code == 0, ended.err
     assert json.loads((desk.out / "certificate.json").read_text())["method"] == "dp-dre"

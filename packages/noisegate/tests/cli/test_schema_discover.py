@@ -51,10 +51,8 @@ def test_a_schema_and_its_certificate_are_written_and_verified(clinic, cli):
     assert CANARY not in ended.out + ended.err + (clinic.folder / "found.toml").read_text()
     assert clinic.account().committed == 1
     checked = cli("verify", "found.toml.certificate.json")
-    assert checked.code == 0
-    assert "The certificate holds." in checked.out
-    assert "found.toml is as it was discovered." in checked.out
-    assert cli("schema", "check", "found.toml").code == 0
+    assert checked.code == 0 and "The certificate holds." in checked.out
+    assert "found.toml is as it was discovered." in checked.out and cli("schema", "check", "found.toml").code == 0
 
 
 def test_the_price_is_shown_before_a_record_is_read(clinic, cli):
@@ -64,8 +62,7 @@ def test_the_price_is_shown_before_a_record_is_read(clinic, cli):
     assert 0 < price["noise_records"] < price["threshold_records"]
     told = cli(*discover(clinic, "--price"))
     assert "Bounds and levels for ε = 2" in told.out and "Each count gets noise of about ±" in told.out
-    assert clinic.account().spent == 0
-    assert not (clinic.folder / "found.toml").exists()
+    assert clinic.account().spent == 0 and not (clinic.folder / "found.toml").exists()
 
 
 def test_a_corrected_schema_is_told_apart_and_a_false_certificate_refused(clinic, cli):
@@ -93,29 +90,17 @@ def test_a_corrected_schema_is_told_apart_and_a_false_certificate_refused(clinic
 @pytest.mark.parametrize(
     ("more", "kinds", "message"),
     [
-        ([], "", "none of the 4 fields of the first line has a kind"),
-        ([], "age=integer", "no kind is given for 'income', 'job', 'answer'"),
-        ([], "age", "--kinds 'age' must look like NAME=KIND"),
-        ([], KINDS.replace("integer", "number"), "kind 'number' is not known"),
-        ([], KINDS.replace("continuous", "ordinal"), "order of ordinal levels"),
-        ([], KINDS + ",agee=integer", "column 'agee' is described but not in the data"),
         ([], KINDS.replace("job=categorical", "job=integer"), "column 'job': expected a whole number"),
-        (["--label", "jobs"], KINDS, "label 'jobs' is not one of the described columns"),
-        (["--columns", "absent.toml"], KINDS, "absent.toml cannot be read"),
         (["--adjacency", "replace-one"], KINDS, "takes the number of records as public"),
         (["-o", "nowhere/found.toml"], KINDS, "nowhere/found.toml cannot be written"),
-        (["-o", "."], KINDS, "ends in no name"),
         (["--unit", "all records of one patient"], KINDS, "where a run takes them"),
     ],
 )
 def test_bad_requests_spend_nothing_and_leave_nothing(clinic, cli, more, kinds, message):
     before = clinic.listing()
     ended = cli(*discover(clinic, *more, kinds=kinds))
-    assert ended.code == 2
-    assert message in " ".join(ended.err.split())
-    assert CANARY not in ended.out + ended.err
-    assert clinic.account().spent == 0
-    assert clinic.listing() == before
+    assert ended.code == 2 and message in " ".join(ended.err.split()) and CANARY not in ended.out + ended.err
+    assert clinic.account().spent == 0 and clinic.listing() == before
 
 
 def test_a_disk_without_room_is_found_out_before_anything_is_spent(clinic, cli, monkeypatch):
@@ -150,25 +135,9 @@ def test_what_was_paid_for_is_printed_when_it_cannot_be_written(lost, clinic, cl
 def test_a_file_that_is_there_is_replaced_only_when_told_to(clinic, cli, name):
     (clinic.folder / name).write_text("mine")
     ended = cli(*discover(clinic))
-    assert (ended.code, clinic.account().spent) == (2, 0)
-    assert "exists" in ended.err
-    assert (clinic.folder / name).read_text() == "mine"
-    assert cli(*discover(clinic, "--force")).code == 0
+    assert (ended.code, clinic.account().spent) == (2, 0) and "exists" in ended.err
+    assert (clinic.folder / name).read_text() == "mine" and cli(*discover(clinic, "--force")).code == 0
     assert (clinic.folder / name).read_text() != "mine"
-
-
-def test_a_cost_beyond_the_cap_ends_with_code_3(clinic, cli):
-    ended = cli(*discover(clinic, epsilon="3.5"))
-    assert (ended.code, clinic.account().spent) == (3, 0)
-    assert not (clinic.folder / "found.toml").exists()
-
-
-def test_little_epsilon_for_few_records_is_refused_and_nothing_is_spent(clinic, cli):
-    before = clinic.listing()
-    for records in ([], ["--records", 600]):
-        ended = cli(*discover(clinic, *records, epsilon="0.01"))
-        assert (ended.code, "Nothing was spent" in " ".join(ended.err.split())) == (2, True)
-    assert (clinic.account().spent, clinic.listing()) == (0, before)
 
 
 def test_a_discovery_that_shows_nothing_is_not_done(clinic, cli):
@@ -190,8 +159,7 @@ def test_a_signal_while_reading_spends_nothing_and_one_after_the_noise_waits(cli
     monkeypatch.setattr(discovery, "read_counts", read)
     confirm = Ledger.confirm
     monkeypatch.setattr(Ledger, "confirm", lambda *a: confirm(*a) or signal.raise_signal(signal.SIGTERM))
-    assert cli(*discover(clinic)).code == 0
-    assert clinic.account().committed == 1
+    assert cli(*discover(clinic)).code == 0 and clinic.account().committed == 1
     assert cli("verify", "found.toml.certificate.json").code == 0
 
 
@@ -207,8 +175,7 @@ def test_a_fit_says_what_its_schema_cost(clinic, cli):
     proof.write_bytes(kept)
     assert cli(*fit).code == 0
     told = json.loads((clinic.folder / "model" / "certificate.json").read_text())["public"]["discovery"]
-    assert told["certificate"] == json.loads(kept)
-    assert 1.5 < told["together"]["epsilon"] < 2.5
+    assert told["certificate"] == json.loads(kept) and 1.5 < told["together"]["epsilon"] < 2.5
     verified = " ".join(cli("verify", "model").out.split())
     assert f"both together satisfy ({told['together']['epsilon']:g}, 2e-05)-differential privacy" in verified
 

@@ -1,13 +1,12 @@
 """Three silos on the command line: a published plan, a release of each, one merge."""
 
 import json
-import subprocess
 
 import pytest
 
 from noisegate.errors import installed
 
-from .conftest import PROGRAM, SCHEMA, environment, refused, rows
+from .conftest import SCHEMA, refused, rows
 
 SILOS = ("north", "south", "west")
 ONE_ROUND = ["--set", "cells=128"]
@@ -55,8 +54,7 @@ def test_what_a_round_needs_next_is_told(parts, cli):
 def test_the_cost_of_a_release_is_booked(parts, cli):
     book = ["--dataset", "clinic", "--ledger", "ledger.db"]
     asked = ["release", "north.csv", "--schema", "schema.toml", "--epsilon", 1, "--silo", "north", *ONE_ROUND]
-    assert cli(*asked, *book, "--out", "north").code == 0
-    assert 0.999 < parts.account().spent <= 1
+    assert cli(*asked, *book, "--out", "north").code == 0 and 0.999 < parts.account().spent <= 1
     refused(parts, cli, "exists", arguments=[*asked, *book, "--out", "north"])
     assert parts.account().spent <= 1
 
@@ -75,22 +73,6 @@ def test_options_that_do_not_go_with_a_plan(parts, cli):
     assert told["guarantee"]["epsilon"] == 2
 
 
-def test_a_plan_that_silos_cannot_share_is_not_saved(parts, cli):
-    asked = ["plan", "--schema", "schema.toml", "--epsilon", 1, "--save", "plan.json"]
-    refused(parts, cli, "does not ask in rounds of sums", arguments=[*asked, "--method", "mst"])
-    refused(parts, cli, "replace-one", arguments=[*asked, "--adjacency", "replace-one", "--records", 10])
-
-
-def test_folders_that_cannot_be_merged(parts, cli):
-    for name in SILOS[:2]:
-        asked = ["release", f"{name}.csv", "--schema", "schema.toml", "--epsilon", 1, "--silo", name, *ONE_ROUND]
-        assert cli(*asked, "--out", name).code == 0
-    refused(parts, cli, "is given twice", arguments=["merge", "north", "north", "--out", "model"])
-    refused(parts, cli, "1 given", arguments=["merge", "north", "--out", "model"])
-    refused(parts, cli, "does not exist", arguments=["merge", "north", "east", "--out", "model"])
-    refused(parts, cli, "exists", arguments=["merge", "north", "south", "--out", "south"])
-
-
 @pytest.mark.skipif(not installed("cryptography"), reason="masks need the extra silos")
 def test_a_secure_sum(parts, cli):
     (parts.folder / "keys").mkdir()
@@ -103,22 +85,9 @@ def test_a_secure_sum(parts, cli):
         assert cli("release", f"{name}.csv", "--plan", "plan.json", "--silo", name, "--out", name, *secure).code == 0
     refused(parts, cli, "the share of west is missing", arguments=["merge", *SILOS[:2], "--out", "model"])
     told = cli("merge", *SILOS, "--out", "model", "--json").json["certificate"]["silos"]
-    assert told["colluding"] == 1
-    assert cli("verify", "north").code == cli("verify", "model").code == 0
+    assert told["colluding"] == 1 and cli("verify", "north").code == cli("verify", "model").code == 0
     again = ["release", "north.csv", "--plan", "plan.json", "--silo", "north", "--out", "again"]
     refused(parts, cli, "has answered this sum before", arguments=[*again, *secure[:3], "north.key"])
     refused(parts, cli, "go together", arguments=[*again, "--key", "north.key"])
     refused(parts, cli, "the key is of the silo 'west'", arguments=[*again, *secure])
     refused(parts, cli, "exists", arguments=["key", "north", "--out", "north.key"])
-
-
-@pytest.mark.slow
-def test_three_processes_and_one_merge(parts):
-    def run(*words):
-        return subprocess.Popen([*PROGRAM, *words], cwd=parts.folder, env=environment())
-
-    assert run("plan", "--schema", "schema.toml", "--epsilon", "1", "--save", "plan.json", *ONE_ROUND).wait(300) == 0
-    started = [run("release", f"{name}.csv", "--plan", "plan.json", "--silo", name, "--out", name) for name in SILOS]
-    assert [one.wait(300) for one in started] == [0, 0, 0]
-    assert run("merge", *SILOS, "--out", "model").wait(300) == 0
-    assert run("verify", "model").wait(300) == 0

@@ -20,7 +20,7 @@ def test_a_table_is_fitted_and_sampled_without_pandas_and_narwhals(desk):
         words = ["noisegate", *map(str, call)]
         program = f"import sys; sys.argv = {words!r}\nfrom noisegate.cli.start import start; start()"
         loaded = python(SEEN + program, desk.folder).split()
-        assert "pyarrow" in loaded and not {"pandas", "narwhals", "torch", "sklearn"} & set(loaded)
+        assert "pyarrow" in loaded and not {"pandas", "narwhals", "torch", "sklearn", "matplotlib"} & set(loaded)
 
 
 @pytest.mark.parametrize("how", ["import pandas", "import pandas.api.types", "__import__('pandas')"])

@@ -35,15 +35,13 @@ def test_what_is_closed_swallows_what_is_written_and_a_fit_is_whole(desk):
     fit = " ".join(desk.fit()[: -len(TINY)])
     told = ended(desk, f"NOISEGATE {fit} <&- >&- 2>&- && NOISEGATE verify model --json >&-")
     assert told.returncode == 0, told.stderr
-    assert (desk.out / "certificate.json").read_text().startswith("{")
-    assert desk.account().committed == 1
+    assert (desk.out / "certificate.json").read_text().startswith("{") and desk.account().committed == 1
 
 
 def test_a_fit_whose_output_nobody_reads_goes_on_to_its_end(desk):
     fit = " ".join(desk.fit()[: -len(TINY)])
     told = ended(desk, f"NOISEGATE {fit} 2>&1 | true; NOISEGATE verify model | true")
-    assert (told.returncode, told.stderr) == (0, b"")
-    assert desk.account().committed == 1
+    assert (told.returncode, told.stderr) == (0, b"") and desk.account().committed == 1
 
 
 @pytest.mark.parametrize(

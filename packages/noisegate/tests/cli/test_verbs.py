@@ -17,8 +17,7 @@ def _plain(text):
 
 def test_plan_shows_the_price(desk, cli):
     ended = cli("plan", "--schema", desk.schema, "--epsilon", 1, "--records", 30000)
-    assert (ended.code, ended.err) == (0, "")
-    assert _plain(ended.out)
+    assert (ended.code, ended.err) == (0, "") and _plain(ended.out)
     for words in ("ε = 1", "δ = 1e-05", "add-remove", "sensitivity", "noise", "pairs", "counts", "discrete-gaussian"):
         assert words in ended.out
     assert "…" not in ended.out
@@ -30,8 +29,7 @@ def test_a_delta_that_is_too_large_for_the_records_is_warned_of(desk, cli):
     plan = ["plan", "--schema", desk.schema, "--epsilon", 1, "--records", 200]
     ended = cli(*plan, "--delta", 0.005, "--json")
     assert "warning: delta=0.005 is at least 1/(number of records) = 0.005" in " ".join(ended.err.split())
-    assert ended.json
-    assert cli(*plan, "--delta", 0.0049).err == ""
+    assert ended.json and cli(*plan, "--delta", 0.0049).err == ""
 
 
 def test_fit_warns_of_delta_from_the_noisy_count(desk, cli):
@@ -42,48 +40,23 @@ def test_fit_warns_of_delta_from_the_noisy_count(desk, cli):
 
 def test_fit_says_what_it_spends_and_where_the_model_is(desk, cli):
     ended = cli(*desk.fit())
-    assert ended.code == 0
-    assert _plain(ended.out)
+    assert ended.code == 0 and _plain(ended.out)
     for words in ("ε = 1", "δ = 1e-05", "add-remove", "sensitivity", "noise", "Done", "noisegate sample", "model"):
         assert words in " ".join(ended.out.split())
     assert ended.err == ""
-    assert desk.listing() == [
-        "data.csv",
-        "ledger.db",
-        "model",
-        "model/certificate.json",
-        "model/certificate.md",
-        "model/generator.safetensors",
-        "model/model.json",
-        "model/public.html",
-        "model/release.safetensors",
-        "schema.toml",
-    ]
-
-
-def test_fit_reads_parquet_and_folders(desk, cli):
-    table = pyarrow.csv.read_csv(desk.data)
-    parts = desk.folder / "parts"
-    parts.mkdir()
-    for number in range(2):
-        pyarrow.parquet.write_table(table.slice(100 * number, 100), parts / f"{number}.parquet")
-    ended = cli("fit", parts, "--schema", desk.schema, "--epsilon", 50, "--out", desk.out, "--json", *TINY)
-    assert ended.json["noisy_records"] == pytest.approx(200, abs=20)
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_sample_writes_records_of_the_schema(desk, fitted, cli, ending):
     first, again = (desk.folder / f"{name}.{ending}" for name in ("first", "again"))
     ended = cli("sample", fitted.out, "-n", 500, "-o", first, "--seed", 3)
-    assert (ended.code, ended.out) == (0, "")
-    assert "500 synthetic records" in ended.err
+    assert (ended.code, ended.out) == (0, "") and "500 synthetic records" in ended.err
     ended = cli("sample", fitted.out, "-n", 500, "-o", again, "--seed", 3, "--json")
     assert ended.json == {"records": 500, "out": str(again), "seed": 3, "where": [], "even": None}
     assert first.read_bytes() == again.read_bytes()
     read = pyarrow.csv.read_csv if ending == "csv" else pyarrow.parquet.read_table
     table = read(first)
-    assert table.column_names == ["age", "income", "job", "answer"]
-    assert table.num_rows == 500
+    assert table.column_names == ["age", "income", "job", "answer"] and table.num_rows == 500
     assert set(table["job"].to_pylist()) <= {"nurse", "teacher", "farmer"}
 
 
@@ -92,9 +65,7 @@ def test_evaluate_says_that_its_figures_are_not_private(desk, fitted, cli):
     assert cli("sample", fitted.out, "-n", 150, "-o", "synthetic.csv").code == 0
     arguments = ["evaluate", "--synthetic", "synthetic.csv", "--test", desk.data, "--schema", desk.schema]
     ended = cli(*arguments)
-    assert ended.code == 0
-    assert _plain(ended.out)
-    assert "NOT covered" in " ".join(ended.out.replace("│", " ").split())
+    assert ended.code == 0 and _plain(ended.out) and "NOT covered" in " ".join(ended.out.replace("│", " ").split())
     ended = cli(*arguments, "--train", fitted.data, "--page", "page.html", "--json")
     assert "NOT covered" in ended.json["caveat"]
     assert set(ended.json) >= {"marginals", "marginals_floor", "downstream", "downstream_ceiling"}
@@ -102,48 +73,15 @@ def test_evaluate_says_that_its_figures_are_not_private(desk, fitted, cli):
     assert not [name for name in desk.listing() if name.startswith(".")]
 
 
-def test_verify_recomputes_epsilon(fitted, cli):
-    ended = cli("verify", fitted.out)
-    assert ended.code == 0
-    assert _plain(ended.out)
-    assert "The certificate holds" in ended.out
-    found = cli("verify", fitted.out, "--json").json
-    assert found["ok"] is True
-    assert 0.999 < found["recomputed_epsilon"] <= found["certificate"]["guarantee"]["epsilon"] == 1
-
-
-def test_the_schema_verbs(desk, cli):
-    ended = cli("schema", "init", desk.data, "-o", "draft.toml", "--label", "answer")
-    assert ended.code == 0
-    assert "declare that file public" in " ".join(ended.err.split())
-    ended = cli("schema", "check", "draft.toml")
-    assert (ended.code, ended.err) == (0, "")
-    assert _plain(ended.out)
-    assert "answer" in ended.out
-    checked = cli("schema", "check", desk.schema, "--json").json
-    assert checked["ok"] is True
-    assert len(checked["digest"]) == 64
-    assert cli("schema", "init", desk.data, "-o", "draft2.toml", "--label", "nothing").code == 2
-
-
-def test_schema_check_shows_the_constraints(desk, cli):
-    desk.schema.write_text(SCHEMA + '[[constraints]]\nimpossible = { job = "nurse", age = "..20" }\n')
-    ended = cli("schema", "check", desk.schema)
-    assert ended.code == 0
-    assert "impossible: job = nurse, age = ..20" in " ".join(ended.out.split())
-
-
 def test_the_ledger_verbs(desk, cli):
     place = ["--ledger", desk.ledger]
     assert cli(*desk.fit()).code == 0
     shown = cli("ledger", "show", *place)
-    assert shown.code == 0
-    assert _plain(shown.out.replace(str(desk.folder), ""))
+    assert shown.code == 0 and _plain(shown.out.replace(str(desk.folder), ""))
     for words in ("clinic", "add-remove", "spent ε"):
         assert words in shown.out
     (account,) = cli("ledger", "show", "clinic", *place, "--json").json["accounts"]
-    assert (account["committed"], account["reserved"], account["voided"]) == (1, 0, 0)
-    assert 0.99 < account["spent"] <= 1
+    assert (account["committed"], account["reserved"], account["voided"]) == (1, 0, 0) and 0.99 < account["spent"] <= 1
     assert [entry["kind"] for entry in cli("ledger", "history", "clinic", *place, "--json").json["entries"]] == [
         "register",
         "reserve",
@@ -151,62 +89,21 @@ def test_the_ledger_verbs(desk, cli):
         "commit",
     ]
     history = cli("ledger", "history", "clinic", *place)
-    assert _plain(history.out)
-    assert "dp-merf" in history.out
+    assert _plain(history.out) and "dp-merf" in history.out
     assert cli("ledger", "check", *place, "--json").json["entries"] == 4
-    assert "whole" in cli("ledger", "check", *place).out
-    assert cli(*desk.fit("--out", "second", epsilon="2.9")).code == 3
+    assert "whole" in cli("ledger", "check", *place).out and cli(*desk.fit("--out", "second", epsilon="2.9")).code == 3
     ended = cli("ledger", "register", "clinic", "--epsilon", 9, *place)
-    assert ended.code == 2
-    assert "registered already" in ended.err
-
-
-ERRORS = {
-    "the request": (["plan", "--schema", "none.toml", "--epsilon", "1"], 2, "none.toml"),
-    "the option": (["plan", "--schema", "schema.toml", "--epsilon", "one"], 2, "--epsilon"),
-    "no such verb": (["plann"], 2, "plann"),
-    "the cap": (None, 3, "clinic"),
-}
-
-
-@pytest.mark.parametrize("case", ERRORS)
-def test_errors_for_programs(desk, cli, case):
-    arguments, code, says = ERRORS[case]
-    ended = cli(*(arguments or desk.fit(epsilon="900")), "--json")
-    assert ended.code == code
-    assert ended.json.keys() == {"error", "exit_code"}
-    assert ended.json["exit_code"] == code
-    assert says in ended.json["error"]
-    assert "error" not in ended.err
-
-
-def test_the_version(cli):
-    from noisegate import __version__
-
-    assert cli("--version").out == f"noisegate {__version__}\n"
-
-
-def test_a_reader_that_stops_reading_is_no_fault(desk):
-    command = [*PROGRAM, "ledger", "show", "--json", "--ledger", str(desk.ledger)]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
-    ) as process:
-        process.stdout.close()
-        assert process.stderr.read() == ""
-        assert process.wait() == 0
+    assert ended.code == 2 and "registered already" in ended.err
 
 
 def test_a_full_output_is_a_user_error(desk):
     command = [*PROGRAM, "schema", "check", str(desk.schema)]
     with open("/dev/full", "w") as full:
         ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment(), check=False)
-    assert ended.returncode == 2
-    assert "No space left on device" in ended.stderr
-    assert "Traceback" not in ended.stderr
+    assert ended.returncode == 2 and "No space left on device" in ended.stderr and "Traceback" not in ended.stderr
 
 
 def test_json_is_ascii_so_that_every_locale_can_print_it(desk, cli):
     desk.schema.write_text(SCHEMA.replace("farmer", "Gärtner"), encoding="utf-8")
     ended = cli("schema", "check", desk.schema, "--json")
-    assert ended.out.isascii()
-    assert "Gärtner" in json.dumps(ended.json, ensure_ascii=False)
+    assert ended.out.isascii() and "Gärtner" in json.dumps(ended.json, ensure_ascii=False)

@@ -46,8 +46,7 @@ def test_a_draft_from_csv_has_the_expected_columns_and_reads_its_own_file(tmp_pa
     path = tmp_path / "public.csv"
     pa.csv.write_csv(pa.table({name: values for name, (values, _) in PUBLIC.items()}), path)
     schema = draft_schema(path, label="class")
-    assert schema.columns == tuple(column for _, column in PUBLIC.values())
-    assert schema.label == "class"
+    assert schema.columns == tuple(column for _, column in PUBLIC.values()) and schema.label == "class"
     assert sum(len(batch) for batch in TableSource(path, schema).batches()) == 3
 
 
@@ -94,8 +93,7 @@ def test_no_column_stops_a_draft_and_each_that_is_left_out_has_its_reason(left_o
         assert (name in left_out.ignored) == (reason is not None), name
         assert reason is None or left_out.ignored[name].startswith(f"{name}: ignored: {reason}"), name
     schema = Schema.loads(left_out.toml())
-    assert schema == left_out.schema
-    assert schema.names == ("town", "age")
+    assert schema == left_out.schema and schema.names == ("town", "age")
     table = {name: values for name, (values, _) in LEFT_OUT.items()} | {"age": list(range(20, 50)) * 3}
     pa.csv.write_csv(pa.table(table), tmp_path / "public.csv")
     assert sum(len(batch) for batch in TableSource(tmp_path / "public.csv", schema).batches()) == 90
@@ -215,14 +213,12 @@ def test_a_draft_finds_the_grid_and_the_atoms_that_were_planted_and_no_others(na
 def test_a_small_sample_shows_its_decimals_at_most(rows, kind, step, tmp_path):
     found = written(tmp_path, {"x": 5 * np.arange(rows), "y": np.arange(rows) / 4})
     assert [column.kind for column in found.schema.columns] == ["integer", kind]
-    assert found.schema.columns[0].step is None
-    assert getattr(found.schema.columns[1], "step", None) == step
+    assert found.schema.columns[0].step is None and getattr(found.schema.columns[1], "step", None) == step
 
 
 def rules_of(tmp_path, columns):
     found = written(tmp_path, columns)
-    assert Schema.loads(found.toml()) == found.schema
-    assert len(found.rules.reasons) == len(found.schema.constraints)
+    assert Schema.loads(found.toml()) == found.schema and len(found.rules.reasons) == len(found.schema.constraints)
     return {str(one) for one in found.schema.constraints}, " ".join(found.rules.remarks)
 
 
@@ -316,8 +312,7 @@ def test_the_command_writes_the_reasons_and_tells_programs_the_rules(tmp_path, c
         run()
     assert not ended.value.code
     told = json.loads(capsys.readouterr().out)
-    assert told["constraints"] == ["start <= end"]
-    assert list(told["ignored"]) == ["id"]
+    assert told["constraints"] == ["start <= end"] and list(told["ignored"]) == ["id"]
     text = (tmp_path / "s.toml").read_text()
     assert "# holds in all 2,000 records that have both; 4" in text
     assert Schema.loads(text).constraints

@@ -41,8 +41,7 @@ def test_the_draft_says_what_hangs_on_what_and_why(tmp_path):
         ("codes", "visits", "visit", None),
     ]
     visits = schema.table("visits")
-    assert (visits.order, visits.since, visits.most) == ("seen", "begun", 5)
-    assert 90 <= visits.longest_gap <= 200
+    assert (visits.order, visits.since, visits.most) == ("seen", "begun", 5) and 90 <= visits.longest_gap <= 200
     # What names the patient beside the visit is no column of a diagnosis.
     assert schema.table("codes").schema.names == ("code",) and schema.table("codes").schema.ignore == ("id",)
     assert [str(rule) for rule in schema.constraints] == ["visits.seen >= patients.begun"]

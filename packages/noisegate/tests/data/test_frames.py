@@ -17,10 +17,8 @@ def synthetic(people, schema):
 def test_pandas_gets_dtypes_of_the_schema_and_its_categories(people, schema):
     like = people.to_pandas().astype({"work": "category"})
     found = native_form(like, schema)(synthetic(people, schema))
-    assert isinstance(found, pd.DataFrame)
-    assert list(found["work"].cat.categories) == ["Private", "Self, own", "other"]
-    assert found["grade"].dtype == "int64"
-    assert str(found["born"].dtype).startswith("datetime64")
+    assert isinstance(found, pd.DataFrame) and list(found["work"].cat.categories) == ["Private", "Self, own", "other"]
+    assert found["grade"].dtype == "int64" and str(found["born"].dtype).startswith("datetime64")
     plain = native_form(people.to_pandas(), schema)(synthetic(people, schema))
     assert not isinstance(plain["work"].dtype, pd.CategoricalDtype)
 
@@ -33,8 +31,7 @@ def test_dtypes_do_not_depend_on_the_records(people, schema):
     for like in (whole.iloc[:1], whole.iloc[:0], odd):
         pd.testing.assert_frame_equal(native_form(like, schema)(table), native_form(whole, schema)(table))
     one, other = (native_form(frame, schema)(table) for frame in (pl.from_arrow(people), pl.from_arrow(people[:1])))
-    assert one.equals(other)
-    assert one.schema == other.schema
+    assert one.equals(other) and one.schema == other.schema
 
 
 def test_whole_numbers_stay_whole_where_one_may_be_missing(people, schema):
@@ -50,8 +47,7 @@ def test_polars_categories_become_the_levels_of_the_schema(people, schema):
     for kind in (pl.Categorical, pl.Enum(["nobody knows", "other", "Self, own", "Private"])):
         like = pl.from_arrow(people).with_columns(pl.col("work").cast(kind, strict=False))
         found = native_form(like, schema)(synthetic(people, schema))
-        assert isinstance(found, pl.DataFrame)
-        assert found["work"].dtype == pl.Enum(["Private", "Self, own", "other"])
+        assert isinstance(found, pl.DataFrame) and found["work"].dtype == pl.Enum(["Private", "Self, own", "other"])
     assert native_form(pl.from_arrow(people), schema)(synthetic(people, schema))["work"].dtype == pl.String
 
 

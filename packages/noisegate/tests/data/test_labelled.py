@@ -33,8 +33,7 @@ def test_what_does_not_fit_is_refused():
 @pytest.mark.parametrize("labels", [[1, 0, 1], np.array([1, 0, 1]), pd.Series([1, 0, 1]), pl.Series([1, 0, 1])])
 def test_labels_become_a_column(labels):
     table = with_labels(pa.table({"a": [1, 2, 3]}), labels, "y")
-    assert table["y"].to_pylist() == [1, 0, 1]
-    assert table["y"].type == pa.int64()
+    assert table["y"].to_pylist() == [1, 0, 1] and table["y"].type == pa.int64()
 
 
 def test_labels_that_do_not_fit_are_refused_without_a_word_of_them():

@@ -98,16 +98,14 @@ def test_an_array_of_numbers_has_the_columns_of_the_schema_in_their_order(kind):
     sampled = native_form(values, NUMBERS)(pa.table({"age": [1], "rate": [None]}, schema=pa.schema(
         [("age", pa.int64()), ("rate", pa.float64())]
     )))  # fmt: skip
-    assert sampled.dtype == np.float64
-    assert np.isnan(sampled[0, 1])
+    assert sampled.dtype == np.float64 and np.isnan(sampled[0, 1])
 
 
 def test_a_model_gives_back_the_kind_that_it_was_made_from():
     schema = Schema((Integer(name="age", lower=0, upper=99), Integer(name="height", lower=0, upper=250)))
     ages = np.random.default_rng(0).integers(0, 99, (300, 2))
     model = synthesize(ages, schema=schema, epsilon=2.0, cells=4, fit_options={"steps": 5})
-    assert model.sample(7).shape == (7, 2)
-    assert model.sample(7).dtype == np.int64
+    assert model.sample(7).shape == (7, 2) and model.sample(7).dtype == np.int64
 
 
 @pytest.mark.parametrize(
@@ -162,8 +160,7 @@ def test_a_lazy_frame_that_fails_on_its_way_is_refused_and_prints_nothing(capfd)
     schema = Schema((Integer(name="age", lower=0, upper=99),))
     with pytest.raises(DataError, match=r"LazyFrame: cannot be read to its end; data = data.collect\(\)") as caught:
         list(TableSource(many, schema, batch_rows=1000).batches())
-    assert caught.value.__context__ is None
-    assert SECRET not in "".join(capfd.readouterr())
+    assert caught.value.__context__ is None and SECRET not in "".join(capfd.readouterr())
     with pytest.raises(DataError, match="cannot be computed"):
         TableSource(pl.LazyFrame({"age": [1]}).select(pl.col("nobody")), schema)
 

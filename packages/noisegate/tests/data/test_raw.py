@@ -67,8 +67,7 @@ def test_every_source_gives_the_same_cells(tmp_path, form):
     cells = list(RawTable(write(tmp_path, form)).batches(gaps, ("", "?", "NA", "null")))
     for gap in gaps:
         found = [value for batch in cells for value in batch[gap.name].values.tolist()]
-        assert found == EXPECTED[gap.name]
-        assert sum(batch[gap.name].missing for batch in cells) == 1
+        assert found == EXPECTED[gap.name] and sum(batch[gap.name].missing for batch in cells) == 1
 
 
 def test_what_a_cell_says_does_not_depend_on_the_others(tmp_path):
@@ -99,8 +98,7 @@ def test_a_cell_of_another_kind_is_refused_without_quoting_it(tmp_path, text, ki
     (tmp_path / "t.csv").write_text(text)
     with pytest.raises(DataError, match=message) as caught:
         list(RawTable(tmp_path / "t.csv").batches((Gap(name="x", kind=kind),), ("",)))
-    assert "canary" not in str(caught.value)
-    assert caught.value.__context__ is None
+    assert "canary" not in str(caught.value) and caught.value.__context__ is None
 
 
 def test_a_type_without_a_kind_is_refused():

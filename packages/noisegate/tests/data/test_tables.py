@@ -96,8 +96,7 @@ def test_adult_in_its_raw_form(tmp_path):
     path = tmp_path / "adult.csv"
     path.write_text("\ufeffage, work\r\n\r\n039, Private\r\n 39,?\r\n+39.0 , NA\r\n", encoding="utf-8", newline="")
     encoded = encode(path, schema)
-    assert encoded.numeric[:, 0].tolist() == [22 / 73] * 3
-    assert encoded.codes[:, 0].tolist() == [0, 1, 1]
+    assert encoded.numeric[:, 0].tolist() == [22 / 73] * 3 and encoded.codes[:, 0].tolist() == [0, 1, 1]
 
 
 SMALL = Schema(
@@ -211,8 +210,7 @@ def test_tables_in_memory_are_checked_too():
 def test_odd_but_legal_tables_are_read():
     schema = Schema((Continuous(name="x", lower=0, upper=1, missing=True), Boolean(name="y", missing=True)), label="y")
     one = encode(pd.DataFrame({"x": [np.nan], "y": [None]}), schema)
-    assert np.isnan(one.numeric).all()
-    assert one.codes.tolist() == [[2]]
+    assert np.isnan(one.numeric).all() and one.codes.tolist() == [[2]]
     infinite = encode(pl.DataFrame({"x": [float("inf"), float("-inf"), 0.5], "y": [1, 1, 1]}), schema)
     assert infinite.numeric[:, 0].tolist() == [1.0, 0.0, 0.5]
 
@@ -260,8 +258,7 @@ def test_files_say_about_how_many_records_they_hold_and_tables_in_memory_need_no
             pyarrow.csv.write_csv(table, tmp_path / f"{number}.csv")
         else:
             pyarrow.parquet.write_table(table, tmp_path / f"{number}.parquet")
-    assert TableSource(tmp_path, schema).about() == 43_000
-    assert TableSource(table, schema).about() is None
+    assert TableSource(tmp_path, schema).about() == 43_000 and TableSource(table, schema).about() is None
 
 
 def test_dates_that_no_calendar_has_are_refused(schema, people):

@@ -77,8 +77,7 @@ def test_whole_numbers_and_text_name_the_same_unit_in_files_of_both(tmp_path):
     pq.write_table(pa.table({"who": pa.array([7, 8], pa.int32()), "n": [1, 2]}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"who": pa.array([7, 8], pa.int64()), "n": [3, 4]}), tmp_path / "b.parquet")
     pq.write_table(pa.table({"who": pa.array([" 7", "9 "]), "n": [5, 6]}), tmp_path / "c.parquet")
-    assert used(tmp_path, 1) == [1, 2, 6]
-    assert used(tmp_path, 2) == [1, 2, 3, 4, 6]
+    assert used(tmp_path, 1) == [1, 2, 6] and used(tmp_path, 2) == [1, 2, 3, 4, 6]
 
 
 def test_a_unit_more_changes_nothing_about_the_others():
@@ -184,8 +183,6 @@ def test_hashes_depend_on_a_key_that_is_secret_and_new_for_every_run():
     names = pa.array(["a", "b"])
     limits = [limit(), limit()]
     first_run, second_run = (rooms.named(names, "who", pa.array([], pa.string()), each.key)[0] for each in limits)
-    assert not (first_run == second_run).any()
-    assert len({bytes(row) for row in np.vstack([first_run, second_run])}) == 4
-    assert limits[0].key.hex() not in repr(limits[0])
-    assert str(limits[0].key) not in repr(limits[0])
+    assert not (first_run == second_run).any() and len({bytes(row) for row in np.vstack([first_run, second_run])}) == 4
+    assert limits[0].key.hex() not in repr(limits[0]) and str(limits[0].key) not in repr(limits[0])
     assert rooms.hashlib.blake2b(b"a", digest_size=16, key=limits[0].key).digest() == first_run[0].tobytes()

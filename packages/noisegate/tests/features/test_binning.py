@@ -10,15 +10,13 @@ from noisegate.features.binning import NumericBins
 def test_a_value_on_a_cut_belongs_to_the_interval_above():
     bins = NumericBins((0.25, 0.5))
     values = np.array([0.0, np.nextafter(0.25, 0), 0.25, 0.4999, 0.5, 1.0])
-    assert bins.codes(values).tolist() == [0, 0, 1, 1, 2, 2]
-    assert bins.codes(values).dtype == np.int32
+    assert bins.codes(values).tolist() == [0, 0, 1, 1, 2, 2] and bins.codes(values).dtype == np.int32
 
 
 @pytest.mark.parametrize(("nullable", "size"), [(False, 3), (True, 4)])
 def test_missing_values_go_to_the_last_cell(nullable, size):
     bins = NumericBins((0.25, 0.5), nullable)
-    assert bins.size == size
-    assert bins.codes(np.array([np.nan, 0.1, np.nan])).tolist() == [size - 1, 0, size - 1]
+    assert bins.size == size and bins.codes(np.array([np.nan, 0.1, np.nan])).tolist() == [size - 1, 0, size - 1]
 
 
 @pytest.mark.parametrize("nullable", [False, True])
@@ -27,11 +25,9 @@ def test_no_value_falls_outside_all_cells(cuts, nullable):
     bins = NumericBins(cuts, nullable)
     values = np.array([-np.inf, -1e300, -1.0, -0.0, 0.3, 1.0, 2.0, np.inf, np.nan])
     codes = bins.codes(values)
-    assert codes.min() >= 0
-    assert codes.max() <= bins.size - 1
+    assert codes.min() >= 0 and codes.max() <= bins.size - 1
     # Beyond the bounds is in the outermost interval, never in the cell for missing values.
-    assert codes[:3].tolist() == [0, 0, 0]
-    assert set(codes[5:8].tolist()) == {len(cuts)}
+    assert codes[:3].tolist() == [0, 0, 0] and set(codes[5:8].tolist()) == {len(cuts)}
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,7 @@ def test_each_column_has_its_own_block_of_levels():
     found = levels(coded([[0, 9, 1], [2, 9, 0], [1, 9, 1]]))
     hot = np.float32(2**-0.5)
     expected = np.array([[1, 0, 0, 0, 1], [0, 0, 1, 1, 0], [0, 1, 0, 0, 1]]) * hot
-    assert (levels.dim, found.dtype) == (5, np.float32)
-    assert found.tolist() == expected.tolist()
+    assert (levels.dim, found.dtype) == (5, np.float32) and found.tolist() == expected.tolist()
 
 
 def test_one_level_in_each_column_counts_records_with_the_least_noise():

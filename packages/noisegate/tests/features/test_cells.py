@@ -33,8 +33,7 @@ def test_few_whole_values_are_atoms(column, values):
 )
 def test_others_are_intervals_with_an_atom_at_each_bound(column):
     cells = numeric_cells(column)
-    assert cells.size == INTERVALS + 2
-    assert (cells.low[0], cells.high[0], cells.low[-1], cells.high[-1]) == (0, 0, 1, 1)
+    assert cells.size == INTERVALS + 2 and (cells.low[0], cells.high[0], cells.low[-1], cells.high[-1]) == (0, 0, 1, 1)
     np.testing.assert_array_equal(cells.low[2:-1], cells.high[1:-2])
     assert (cells.low[1], cells.high[-2]) == (0, 1)
 

@@ -27,8 +27,7 @@ def records():
 
 def test_columns_are_numbered_numeric_ones_first(records):
     codes = tables().codes(records)
-    assert codes.dtype == np.int32
-    assert np.array_equal(codes[:, 0], BINS[0].codes(records.numeric[:, 0]))
+    assert codes.dtype == np.int32 and np.array_equal(codes[:, 0], BINS[0].codes(records.numeric[:, 0]))
     assert np.array_equal(codes[:, 1], BINS[1].codes(records.numeric[:, 1]))
     assert np.array_equal(codes[:, 2:], records.codes)
 
@@ -36,14 +35,11 @@ def test_columns_are_numbered_numeric_ones_first(records):
 def test_a_record_has_one_cell_of_each_table_and_the_stated_norm(records):
     features = tables()
     vectors = features(records)
-    assert vectors.dtype == np.float32
-    assert vectors.shape == (500, features.dim) == (500, 1 + 4 + 8 + 24 + 48)
+    assert vectors.dtype == np.float32 and vectors.shape == (500, features.dim) == (500, 1 + 4 + 8 + 24 + 48)
     for weight, start, end in zip(features.weights, features.starts, features.starts[1:], strict=False):
         block = vectors[:, start:end]
-        assert ((block != 0).sum(axis=1) == 1).all()
-        assert (block.max(axis=1) == np.float32(weight)).all()
-    assert np.linalg.norm(vectors, axis=1) == pytest.approx(features.norm, rel=1e-6)
-    assert features.nonnegative
+        assert ((block != 0).sum(axis=1) == 1).all() and (block.max(axis=1) == np.float32(weight)).all()
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(features.norm, rel=1e-6) and features.nonnegative
 
 
 def test_counts_are_shaped_by_the_columns_of_each_table(records):

@@ -79,8 +79,7 @@ def test_a_cut_lies_half_a_step_from_both_of_its_neighbours(column):
 @pytest.mark.parametrize("most", [2, 7, MOST_FINE_CELLS])
 def test_cuts_increase_strictly_whatever_their_number(column, most):
     cuts = fine_bins(column, most=most).cuts
-    assert all(left < right for left, right in pairwise((0.0, *cuts, 1.0)))
-    assert len(cuts) <= most + 1
+    assert all(left < right for left, right in pairwise((0.0, *cuts, 1.0))) and len(cuts) <= most + 1
 
 
 @pytest.mark.parametrize("missing", [False, True])
@@ -91,8 +90,7 @@ def test_the_bounds_of_a_continuous_column_are_cells_of_their_own(missing):
     values = np.array([-99.0, -2.0, np.nextafter(-2.0, 0), -1.999, 5.999, 6.0 - 1e-14, 6.0, 99.0])
     codes = bins.codes(positions_of(column, values))
     last = MOST_FINE_CELLS + 1
-    assert codes[:2].tolist() == [0, 0]
-    assert codes[-2:].tolist() == [last, last]
+    assert codes[:2].tolist() == [0, 0] and codes[-2:].tolist() == [last, last]
     assert codes[2:6].tolist() == [1, 1, last - 1, last - 1]
 
 

@@ -70,8 +70,7 @@ def test_sums_do_not_depend_on_batches_and_threads(threads):
     one, table = task(), records(1000)
     batches = [table.rows(slice(start, start + 77)) for start in range(0, 1000, 77)]
     found = LocalEngine(threads=threads).sum(Encoded(batches), {"q": one}, None)
-    assert found.records == 1000
-    assert np.array_equal(found.sums["q"], sum_records(table, {"q": one}).sums["q"])
+    assert found.records == 1000 and np.array_equal(found.sums["q"], sum_records(table, {"q": one}).sums["q"])
 
 
 def test_adding_or_removing_a_record_moves_the_sum_by_the_bound():

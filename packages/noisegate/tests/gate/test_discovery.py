@@ -14,11 +14,11 @@ from noisegate.errors import BudgetRefusedError, DataError, OptionError, SchemaE
 from noisegate.gate.queries import discovery, exact_counts
 from noisegate.gate.queries.discovery import SchemaGate, discover_schema
 from noisegate.gate.queries.exact_counts import read_counts
-from noisegate.gate.queries.findings import from_bounds, schema_text, unseen_bounds
+from noisegate.gate.queries.findings import from_bounds
 from noisegate.ledger.ledger import Ledger
 from noisegate.privacy.discovery_plan import RECORD
-from noisegate.schema import Boolean, Categorical, Continuous, Date, Datetime, Integer, Schema
-from noisegate.schema.partial import Gap, PartialSchema
+from noisegate.schema import Categorical, Continuous, Date, Datetime, Integer
+from noisegate.schema.partial import Gap
 
 ROWS = 4000
 KINDS = {
@@ -64,20 +64,11 @@ def test_bounds_and_levels_are_found(found):
     age, rate, born, seen, met = (schema.column(name) for name in ("age", "rate", "born", "seen", "met"))
     assert isinstance(age, Integer)
     # One cell too far has a chance of 1/40 on either side, three of 1e-5.
-    assert 0 <= age.lower <= 20
-    assert 85 <= age.upper <= 1100
-    assert isinstance(rate, Continuous)
-    assert -4.1 < rate.lower <= -0.45
-    assert 0.2 <= rate.upper < 2.1
-    assert isinstance(born, Date)
-    assert date(1920, 1, 1) <= born.lower <= date(1952, 1, 1)
-    assert date(2004, 1, 1) <= born.upper <= date(2040, 1, 1)
-    assert isinstance(seen, Datetime)
-    assert not seen.aware
-    assert datetime(1970, 1, 1) <= seen.lower <= datetime(2001, 6, 1)
-    assert isinstance(met, Datetime)
-    assert met.aware
-    assert met.lower <= datetime(2001, 1, 1, tzinfo=UTC) <= met.upper
+    assert 0 <= age.lower <= 20 and 85 <= age.upper <= 1100 and isinstance(rate, Continuous)
+    assert -4.1 < rate.lower <= -0.45 and 0.2 <= rate.upper < 2.1 and isinstance(born, Date)
+    assert date(1920, 1, 1) <= born.lower <= date(1952, 1, 1) and date(2004, 1, 1) <= born.upper <= date(2040, 1, 1)
+    assert isinstance(seen, Datetime) and not seen.aware and datetime(1970, 1, 1) <= seen.lower <= datetime(2001, 6, 1)
+    assert isinstance(met, Datetime) and met.aware and met.lower <= datetime(2001, 1, 1, tzinfo=UTC) <= met.upper
     # The level "other" was found, so the level for the rest has another name; the astronaut is alone.
     expected = Categorical(name="job", levels=("nurse", "other", "teacher", "(other)"), other="(other)", missing=True)
     assert schema.column("job") == expected
@@ -91,8 +82,7 @@ def test_every_record_fits_the_schema_that_was_found(found):
 def test_the_file_says_what_was_bought_and_nothing_private(found):
     assert found.toml.startswith("# Discovered with (5, 1e-05)-differential privacy, add-remove, unit: record.\n")
     assert '# "id": ignored: no level had about' in found.toml
-    assert '"secret": ignored' not in found.toml
-    assert "records lack a value\n[columns.age]" in found.toml
+    assert '"secret": ignored' not in found.toml and "records lack a value\n[columns.age]" in found.toml
     assert f"noise of ±{2 * found.certificate.events[0].noise_std / RECORD:.0f} records on each count" in found.toml
     # Each note stands above its own column. A quarter of the records lack a value, and noise is about three of them.
     lines = found.toml.splitlines()
@@ -102,9 +92,7 @@ def test_the_file_says_what_was_bought_and_nothing_private(found):
     ):
         told = re.search(f"{note} records lack a value$", lines[lines.index(f"[columns.{name}]") - 1])
         assert abs(int(told[1]) - ROWS / 4) < 50
-    assert "canary" not in found.toml
-    assert "astronaut" not in found.toml
-    assert "person" not in found.toml
+    assert "canary" not in found.toml and "astronaut" not in found.toml and "person" not in found.toml
 
 
 @pytest.mark.parametrize("end", ["\x0b", "\x85", "\u2028[columns.x]"])
@@ -184,16 +172,6 @@ def test_where_nothing_stands_out_the_file_says_so():
         _ = nothing.schema
 
 
-def test_a_column_without_bounds_is_ignored():
-    finding = unseen_bounds(Gap(name="age", kind="integer"))
-    assert finding.column is None
-    partial = PartialSchema(columns={"age": Gap(name="age", kind="integer"), "ok": Boolean(name="ok")})
-    text = schema_text(partial, {"age": finding}, "Said at\nthe top")
-    assert text.startswith("# Said at\n# the top\n")
-    assert '# "age": ignored: no value stood out of the noise' in text
-    assert Schema.loads(text) == Schema((Boolean(name="ok"),), ignore=("age",))
-
-
 def test_data_that_changes_between_two_passes_is_refused_and_stays_spent(ledger, tmp_path, monkeypatch):
     path = tmp_path / "t.csv"
     path.write_text("age\n" + "40\n" * 500)
@@ -264,8 +242,7 @@ def test_a_missing_value_is_no_level(tmp_path):
     (tmp_path / "public.toml").write_text('missing_values = ["7", "other"]\n[columns.x]\nkind = "categorical"\n')
     table = pa.table({"x": pa.array([7, 8] * 300)})
     found = discover_schema(table, epsilon=10.0, columns=tmp_path / "public.toml")
-    assert found.schema.column("x").levels == ("8", "(other)")
-    assert found.schema.missing_values == ("7", "other")
+    assert found.schema.column("x").levels == ("8", "(other)") and found.schema.missing_values == ("7", "other")
 
 
 # The ledger.
@@ -285,11 +262,9 @@ def discover(ledger, table, *, epsilon=0.5, kinds=KINDS, **options):
 def test_the_cost_is_booked(ledger):
     found = discover(ledger, people(100))
     account = ledger.show("clinic")[0]
-    assert (account.committed, account.reserved, account.voided) == (1, 0, 0)
-    assert 0.499 < account.spent <= 0.5
+    assert (account.committed, account.reserved, account.voided) == (1, 0, 0) and 0.499 < account.spent <= 0.5
     entries = ledger.history("clinic")
-    assert entries[1].purpose == "schema discovery"
-    assert entries[3].certificate == found.certificate.digest()
+    assert entries[1].purpose == "schema discovery" and entries[3].certificate == found.certificate.digest()
     assert found.certificate.ledger == {"dataset": "clinic", "reservation": entries[1].reservation}
 
 
@@ -305,8 +280,7 @@ def test_the_reservation_stands_before_the_first_record_is_read(ledger, monkeypa
     monkeypatch.setattr(discovery, "read_counts", lambda *_: seen.append(ledger.show("clinic")[0].reserved) or 1 / 0)
     with pytest.raises(ZeroDivisionError):
         discover(ledger, people(100))
-    assert seen == [1]
-    assert (ledger.show("clinic")[0].voided, ledger.show("clinic")[0].spent) == (1, 0)
+    assert seen == [1] and (ledger.show("clinic")[0].voided, ledger.show("clinic")[0].spent) == (1, 0)
 
 
 def test_after_noise_was_drawn_the_cost_stays(ledger, monkeypatch):
@@ -337,8 +311,7 @@ def test_after_noise_was_drawn_the_cost_stays(ledger, monkeypatch):
 def test_a_request_that_cannot_be_met_spends_nothing(ledger, table, options, error, message):
     with pytest.raises(error, match=message):
         discover(ledger, table, **options)
-    assert ledger.show("clinic")[0].spent == 0
-    assert ledger.show("clinic")[0].reserved == 0
+    assert ledger.show("clinic")[0].spent == 0 and ledger.show("clinic")[0].reserved == 0
 
 
 def test_replace_one_checks_the_number_of_records(tmp_path):
@@ -383,5 +356,4 @@ def test_a_plan_that_could_show_little_is_refused_before_a_record_is_read(ledger
 
 def test_an_estimate_of_the_records_is_no_claim_under_add_remove(ledger):
     found = discover(ledger, people(300), records=5000)
-    assert found.certificate.public["records"] == 5000
-    assert ledger.show("clinic")[0].committed == 1
+    assert found.certificate.public["records"] == 5000 and ledger.show("clinic")[0].committed == 1

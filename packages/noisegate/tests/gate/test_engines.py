@@ -82,8 +82,7 @@ def test_one_thread_is_this_one_and_whoever_is_told_of_progress_may_stop_all(thr
 
     with pytest.raises(KeyboardInterrupt):
         LocalEngine(threads=threads).sum(Reading(iter(batches)), task, stop)
-    assert (readers == {threading.get_ident()}) == (threads == 1)
-    assert threading.active_count() == before
+    assert (readers == {threading.get_ident()}) == (threads == 1) and threading.active_count() == before
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])

@@ -99,11 +99,8 @@ def test_products_that_round_by_place_are_replaced_by_exact_ones(plain, kind, ro
         found, way = stepped(LOSSES[kind], data, rows)
         alone = [stepped(LOSSES[kind], data.iloc[[row]], rows)[0] for row in (0, 1, 39)]
         together, _ = stepped(LOSSES[kind], data.iloc[[0, 1, 39]], rows)
-    assert way.exact
-    assert way.rows > 1
-    assert np.array_equal(together, sum(alone))
-    assert np.abs(found - expected).max() < 1e-3 * np.abs(expected).max()
-    assert good.rows == (rows or 64)
+    assert way.exact and way.rows > 1 and np.array_equal(together, sum(alone))
+    assert np.abs(found - expected).max() < 1e-3 * np.abs(expected).max() and good.rows == (rows or 64)
 
 
 @pytest.mark.slow
@@ -146,11 +143,8 @@ def test_a_block_that_adds_something_else_than_its_records_is_refused(monkeypatc
 
 def test_ways_go_from_the_fastest_to_the_surest():
     ways = list(executions(64))
-    assert ways[0] == Execution(rows=64)
-    assert ways[-1] == Execution(rows=1)
-    assert all(way.exact for way in ways[1:-1])
-    assert [way.rows for way in ways[1:-1]] == [64, 32, 8]
-    assert all(way.rows <= 14 for way in executions(14))
+    assert ways[0] == Execution(rows=64) and ways[-1] == Execution(rows=1) and all(way.exact for way in ways[1:-1])
+    assert [way.rows for way in ways[1:-1]] == [64, 32, 8] and all(way.rows <= 14 for way in executions(14))
     assert list(executions(1)) == [Execution(rows=1)]
 
 

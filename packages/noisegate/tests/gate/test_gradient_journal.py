@@ -101,8 +101,7 @@ def test_an_error_before_any_noise_gives_the_cost_back_and_leaves_no_journal(led
         monkeypatch.setattr(samples, "poisson_sample", lambda records, rate, _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             session.step(AT)
-    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.VOID]
-    assert not journal.exists()
+    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.VOID] and not journal.exists()
 
 
 @pytest.mark.parametrize("where", ["sample", "begin"])
@@ -223,6 +222,5 @@ def test_a_run_with_questions_has_no_journal(journal):
 def test_steps_get_numbers_of_their_own(journal):
     first, second = Journal(journal, "run"), Journal(journal, "run")
     first.create("r")
-    assert second.resume()["reservation"] == "r"
-    assert [first.begin(), second.begin(), first.begin()] == [0, 1, 2]
+    assert second.resume()["reservation"] == "r" and [first.begin(), second.begin(), first.begin()] == [0, 1, 2]
     assert first.begun() == second.begun() == 3

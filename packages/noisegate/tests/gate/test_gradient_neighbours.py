@@ -115,8 +115,7 @@ def test_adding_removing_or_changing_a_record(make, place):
     added = [squared(found - without) for found in with_it.values()]
     assert max(added) <= units**2
     # The bound is met but for rounding, two factors being coarser.
-    assert max(added) > 0.97 * units**2
-    assert min(added) == 0
+    assert max(added) > 0.97 * units**2 and min(added) == 0
     some = list(with_it.values())[::5]
     assert max(squared(a - b) for a in some for b in some) <= 4 * units**2
 
@@ -134,8 +133,7 @@ def test_a_gradient_on_the_bound_is_kept_and_one_beyond_is_scaled_down():
     made = plain_source()
     on, above, far, single = (total(made, [(which, 0)]) for which in (5, 6, 9, 7))
     scale = made[1].scale
-    assert np.abs(on / scale - hostile()[5]).max() < NORM * 2.0**-20
-    assert np.abs(above - on).max() < UNITS * 0.002
+    assert np.abs(on / scale - hostile()[5]).max() < NORM * 2.0**-20 and np.abs(above - on).max() < UNITS * 0.002
     assert np.abs(far / scale - hostile()[5]).max() < NORM * 0.002
     assert single[0] / scale == pytest.approx(NORM, rel=0.002)
 
@@ -152,8 +150,7 @@ def test_what_a_record_adds_does_not_depend_on_neighbours_or_places(make):
 def test_the_weight_of_a_linear_layer_is_summed_as_products_of_whole_numbers():
     source, plan, parameters = linear_source()
     found = total((source, plan, parameters), [(5, 10)])
-    assert source._products == ("w",)
-    assert np.linalg.matrix_rank(found[2:].reshape(3, 20).astype(float)) == 1
+    assert source._products == ("w",) and np.linalg.matrix_rank(found[2:].reshape(3, 20).astype(float)) == 1
 
 
 def test_factored_sums_are_exact_integers_of_the_bound_of_each_factor():
@@ -192,8 +189,7 @@ def test_a_sample_larger_than_a_block_is_summed_in_blocks_of_one_shape(monkeypat
 
         monkeypatch.setattr(session._gradients, "vectors", seen)
         found = session.step({"w": torch.zeros(1)})["w"]
-    assert set(shapes) == {(8, 1)}
-    assert float(found) == pytest.approx(53 / 2, abs=8 * plan.noise_std_natural + 0.2)
+    assert set(shapes) == {(8, 1)} and float(found) == pytest.approx(53 / 2, abs=8 * plan.noise_std_natural + 0.2)
     assert samples.PoissonSamples(rate=1.0).places(53, 0).size == 53
 
 

@@ -94,8 +94,7 @@ def test_an_empty_sample_is_noised_like_any_other(monkeypatch):
     with opened(plan=plan_of(steps=2)) as session:
         first, second = session.step(START), session.step(START)
     values = torch.stack([first["w"], second["w"]])
-    assert torch.isfinite(values).all()
-    assert len(set(values.flatten().tolist())) == 6
+    assert torch.isfinite(values).all() and len(set(values.flatten().tolist())) == 6
     assert values.abs().max() < 10 * session.plan.noise_std_natural
 
 
@@ -145,8 +144,7 @@ def test_questions_and_steps_share_a_gate_and_a_certificate(ledger):
         with pytest.raises(OptionError, match="do not match"):
             session.ask({"counts": Counts()})
         release = session.release(START)
-    assert counts.sum() == pytest.approx(80, abs=20)
-    assert set(release.values) == {"counts", "gradients"}
+    assert counts.sum() == pytest.approx(80, abs=20) and set(release.values) == {"counts", "gradients"}
     assert release.certificate.check() <= 90.0
     assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT]
 
@@ -156,8 +154,7 @@ def test_a_release_holds_the_final_parameters_and_can_be_verified(tmp_path):
         session.step(START)
         final = {"w": torch.tensor([1.0, 2.0, 3.0]), "bias": torch.tensor(4.0)}
         release = session.release(final)
-    assert release.values["gradients"][:, 0].tolist() == [1, 2, 3, 4]
-    assert release.certificate.public["why"] == "a test"
+    assert release.values["gradients"][:, 0].tolist() == [1, 2, 3, 4] and release.certificate.public["why"] == "a test"
     # Fewer steps than planned cost the whole plan.
     assert release.certificate.events[0].steps == 4
     folder = write_model(tmp_path / "model", release=release, tensors={"w": np.ones(3)}, model={"kind": "test"})
@@ -283,15 +280,6 @@ def test_a_run_over_the_cap_reads_nothing(ledger, monkeypatch):
     with pytest.raises(BudgetRefusedError):
         second.step(START)
     # The first was left after one step: it stays reserved, which counts as spent.
-    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM]
-
-
-def test_an_error_after_the_first_noise_gives_nothing_back(ledger, monkeypatch):
-    with opened(options={"ledger": ledger, "dataset": "clinic"}) as session:
-        session.step(START)
-        monkeypatch.setattr(samples, "poisson_sample", lambda records, rate, _: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            session.step(START)
     assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM]
 
 

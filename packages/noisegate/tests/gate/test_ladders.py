@@ -35,8 +35,7 @@ def test_a_second_look_counts_what_is_inside_once_and_nothing_else(kind):
     middle = look.size // 2
     for first, last in ((middle, middle), (middle - 3, middle + 2), (0, look.size - 1)):
         fine = look.within(first, last)
-        assert fine.size <= FINE
-        assert (fine.edges[0], fine.edges[-1]) == (look.edges[first], look.edges[last + 1])
+        assert fine.size <= FINE and (fine.edges[0], fine.edges[-1]) == (look.edges[first], look.edges[last + 1])
         inside = np.array([fine.edges[0], fine.edges[-2]])
         assert fine.counts(inside).sum() == 2
         outside = np.array([fine.edges[0] - abs(fine.edges[0]) / 2 - 1, fine.edges[-1]])
@@ -100,25 +99,21 @@ def test_bounds_cover_nearly_all_values_and_are_not_far_off(noise, seed):
         (random.integers(-40, 45, 20_000), (-70, 70)),
     ):
         lower, upper = seen("integer", values, noise=noise, seed=seed)
-        assert np.mean((values < lower) | (values > upper)) < 0.03
-        assert narrow[0] <= lower < upper <= narrow[1]
+        assert np.mean((values < lower) | (values > upper)) < 0.03 and narrow[0] <= lower < upper <= narrow[1]
     lower, upper = seen("continuous", np.exp(random.normal(0, 1, 20_000)), noise=noise, seed=seed)
-    assert -0.1 <= lower < 0.2
-    assert 5 < upper < 1100
+    assert -0.1 <= lower < 0.2 and 5 < upper < 1100
 
 
 def test_a_long_thin_tail_is_kept_where_the_first_look_was_sure_of_it():
     values = np.concatenate([np.zeros(30_000), np.random.default_rng(1).uniform(3000, 16000, 2500)]).astype(np.int64)
     lower, upper = seen("integer", values, noise=100.0)
-    assert lower <= 0
-    assert upper >= 8191
+    assert lower <= 0 and upper >= 8191
 
 
 @pytest.mark.parametrize(("kind", "value"), [("integer", 7), ("continuous", 7.0), ("date", 7)])
 def test_a_constant_column_gets_two_different_bounds(kind, value):
     lower, upper = seen(kind, np.full(1000, value))
-    assert lower < upper
-    assert lower <= (date(1970, 1, 8) if kind == "date" else value) <= upper
+    assert lower < upper and lower <= (date(1970, 1, 8) if kind == "date" else value) <= upper
 
 
 def test_too_few_values_give_no_bounds():
@@ -207,9 +202,7 @@ def test_what_is_mostly_zero_gets_bounds_of_the_rest(kind, records, std):
     values = np.where(random.random(records) < 0.6, 0.0, rest if kind == "continuous" else np.rint(rest))
     for seed in range(10):
         lower, upper = seen(kind, values, noise=std, seed=seed)
-        assert lower == 0
-        assert 60 <= upper <= 130
-        assert np.mean(values > upper) < 0.05
+        assert lower == 0 and 60 <= upper <= 130 and np.mean(values > upper) < 0.05
 
 
 def test_where_zeros_alone_stand_out_wider_cells_beside_them_are_looked_at():
@@ -224,6 +217,4 @@ def test_where_zeros_alone_stand_out_wider_cells_beside_them_are_looked_at():
 @pytest.mark.parametrize(("low", "high"), [(-(2.0**-105), -(2.0**-106)), (2.0**-106, 2.0**-105)])
 def test_bins_next_to_zero_that_noise_alone_found_have_bounds(low, high):
     lower, upper = search.rounded("continuous", low, high)
-    assert lower <= low < high <= upper
-    assert upper <= 0 or high > 0
-    assert lower >= 0 or low < 0
+    assert lower <= low < high <= upper and (upper <= 0 or high > 0) and (lower >= 0 or low < 0)

@@ -31,9 +31,7 @@ def count(texts, limit, batch=97):
 def test_counts_are_exact_in_any_number_of_passes(limit):
     texts = [f"id {i}" for i in range(1500)] + ["often"] * 500 + ["", "é", "c", "a,b"] * 3
     found, passes, most = count(texts, limit)
-    assert found == Counter(texts)
-    assert most <= limit
-    assert (passes == 1) == (limit > 1504)
+    assert found == Counter(texts) and most <= limit and (passes == 1) == (limit > 1504)
 
 
 @pytest.mark.parametrize("columns", [1, 3])
@@ -43,8 +41,7 @@ def test_the_columns_of_one_pass_share_the_memory(columns, monkeypatch):
     partial = PartialSchema(columns={name: Gap(name=name, kind="categorical") for name in table.column_names})
     found = exact_counts.read_counts(RawTable(table), partial, {}, dict.fromkeys(table.column_names, HashPartition()))
     held = [len(counter.counts()[0]) for counter in found.levels.values()]
-    assert 0 < sum(held) <= 30
-    assert all(counter.deferred for counter in found.levels.values())
+    assert 0 < sum(held) <= 30 and all(counter.deferred for counter in found.levels.values())
 
 
 def test_long_text_is_no_level():
@@ -65,6 +62,5 @@ def test_halves_are_disjoint_and_whole():
     portions = [HashPartition()]
     for _ in range(3):
         portions = [half for portion in portions for half in portion.halves()]
-    assert len(portions) == 8
-    assert all(sum(portion.has(word) for portion in portions) == 1 for word in words)
+    assert len(portions) == 8 and all(sum(portion.has(word) for portion in portions) == 1 for word in words)
     assert all(any(portion.has(word) for word in words) for portion in portions)

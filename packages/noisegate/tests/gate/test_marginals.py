@@ -1,7 +1,6 @@
 """What OpenDP is handed, what it hands back, and what that is booked as. One run of MST serves most of the tests."""
 
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -9,7 +8,6 @@ import pytest
 
 pytest.importorskip("mbi", reason="needs the extra noisegate[marginals]")
 
-from noisegate.data.sources import open_source
 from noisegate.errors import BudgetRefusedError, CalibrationError, DataError, OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.gate.gate import Gate
@@ -96,8 +94,7 @@ def test_noisy_counts_are_those_of_the_public_cells(release):
 @pytest.mark.slow
 def test_pairs_make_a_spanning_tree(release):
     pairs = [marginal_columns(name) for name in release.values if len(marginal_columns(name)) == 2]
-    assert len(pairs) == 2
-    assert {column for pair in pairs for column in pair} == {0, 1, 2}
+    assert len(pairs) == 2 and {column for pair in pairs for column in pair} == {0, 1, 2}
 
 
 def test_the_noise_spends_what_measuring_may_spend(release):
@@ -108,8 +105,7 @@ def test_the_noise_spends_what_measuring_may_spend(release):
 
 
 def test_the_certificate_holds_and_the_ledger_was_charged(release, book, gate):
-    assert release.certificate.check() <= 900.0
-    assert release.certificate.events == planned(gate).events
+    assert release.certificate.check() <= 900.0 and release.certificate.events == planned(gate).events
     (account,) = book.show("clinic")
     assert account.spent == pytest.approx(900.0, rel=1e-6)
     assert [entry.kind.value for entry in book.history("clinic")] == ["register", "reserve", "confirm", "commit"]
@@ -174,8 +170,7 @@ def test_data_that_does_not_fit_costs_nothing(book):
     broken = people().assign(c="SECRET")
     with pytest.raises(DataError) as caught:
         ask(Gate(broken, schema=SCHEMA, epsilon=900.0, ledger=book, dataset="other"))
-    assert "SECRET" not in str(caught.value)
-    assert book.history("other")[-1].kind.value == "void"
+    assert "SECRET" not in str(caught.value) and book.history("other")[-1].kind.value == "void"
 
 
 def test_a_refusal_of_the_ledger_comes_before_the_records(book):
@@ -191,8 +186,9 @@ def test_when_opendp_stops_the_cost_stays_reserved(book, monkeypatch):
 
     book.register("stopped", epsilon=1.0, delta=1e-5)
     monkeypatch.setattr(marginals, "_measurement", lambda plan: stop)
-    with pytest.raises(DataError, match=r"OpenDP stopped with ValueError.*cost stays reserved"):
+    with pytest.raises(DataError, match=r"OpenDP stopped with ValueError.*cost stays reserved") as caught:
         ask(Gate(people(), schema=SCHEMA, epsilon=1.0, ledger=book, dataset="stopped"))
+    assert caught.value.__context__ is None
     assert [entry.kind.value for entry in book.history("stopped")] == ["register", "reserve", "confirm"]
     assert book.show("stopped")[0].spent == pytest.approx(1.0, rel=1e-6)
 
@@ -211,16 +207,6 @@ def test_no_more_records_are_read_than_the_proof_covers(tmp_path, monkeypatch):
     with pytest.raises(DataError, match="more than 105 records"):
         ask(gate)
     assert book.show("clinic")[0].spent == 0
-
-
-def test_records_are_counted_over_all_batches(monkeypatch):
-    (batch,) = open_source(people(), SCHEMA, show_values=False, units=None, on_error="refuse").batches()
-    source, seen = SimpleNamespace(name="a.csv", batches=lambda: iter([batch, batch])), []
-    assert marginals._read(source, BINS, seen.append).shape == (4, 212)
-    assert seen == [106, 212]
-    monkeypatch.setattr(marginals, "MOST_RECORDS", 211)
-    with pytest.raises(DataError, match="more than 211 records"):
-        marginals._read(source, BINS, None)
 
 
 def test_what_opendp_says_when_it_stops_is_not_passed_on():

@@ -75,13 +75,10 @@ def test_the_samplers_of_large_releases_give_the_same_noise(epsilon, sampler, as
     maps = {"large": chosen(np.random.default_rng(0).normal(size=(3, 5 * DIM)).astype(np.float32))}
     release, totals = ask(RECORDS, maps, epsilon=epsilon)
     (event,) = release.certificate.events
-    assert event.sampler is sampler
-    assert release.certificate.check() <= epsilon * (1 + 1e-9)
+    assert event.sampler is sampler and release.certificate.check() <= epsilon * (1 + 1e-9)
     noise = (release.values["large"].T - totals.sums["large"] / (UNITS * (1 - 2.0**-10))).ravel()
     planned = multiplier(epsilon, 1e-5) / (1 - 2.0**-10)
-    assert fits(noise, planned)
-    assert not fits(noise, planned * 2 / 3)
-    assert not fits(noise, planned * 3 / 2)
+    assert fits(noise, planned) and not fits(noise, planned * 2 / 3) and not fits(noise, planned * 3 / 2)
     # Rounding charges the samplers, and convolutions come in steps; both only ever add noise.
     assert planned * (1 - 1e-5) <= release.noise_std["large"] <= planned * (1 + 2e-3)
 
@@ -96,12 +93,9 @@ def test_the_counts_get_their_noise_in_every_column(ask, chosen):
     noise = np.array(rows)
     planned = multiplier(1.0, 1e-5)
     for column in noise.T:
-        assert fits(column, planned)
-        assert not fits(column, planned * 0.5)
-        assert not fits(column, planned * 2)
+        assert fits(column, planned) and not fits(column, planned * 0.5) and not fits(column, planned * 2)
     # The sum of both columns varies as two independent ones do: were they equal or opposite, this would fail.
-    assert fits(noise.sum(axis=1), planned * 2**0.5)
-    assert fits(noise[:, 0] - noise[:, 1], planned * 2**0.5)
+    assert fits(noise.sum(axis=1), planned * 2**0.5) and fits(noise[:, 0] - noise[:, 1], planned * 2**0.5)
 
 
 def test_what_is_planned_is_what_a_single_question_needs():

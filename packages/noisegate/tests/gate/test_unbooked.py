@@ -45,8 +45,7 @@ def test_a_second_run_says_what_both_cost():
     )
     both = accounting.epsilon((*first.events, *plan.events), 1e-5, plan.budget.adjacency)
     assert "2 runs of this process were on the same private records" in said
-    assert f"up to epsilon = {both:.4g} at delta = 1e-05" in said
-    assert "ledger=" in said
+    assert f"up to epsilon = {both:.4g} at delta = 1e-05" in said and "ledger=" in said
     assert not re.search(r"400|\b0\.\d{5,}", said), "neither the number of records nor a hash is told"
 
 
@@ -66,9 +65,7 @@ def test_what_is_booked_is_not_counted(tmp_path):
 
 
 def test_other_data_are_not_the_same():
-    assert run(table(seed=0))[0] == []
-    assert run(table(seed=1))[0] == []
-    assert run(table(seed=2, rows=17))[0] == []
+    assert run(table(seed=0))[0] == [] and run(table(seed=1))[0] == [] and run(table(seed=2, rows=17))[0] == []
 
 
 def test_few_levels_in_common_are_no_records_in_common():
@@ -96,15 +93,13 @@ def test_a_made_up_record_is_not_told_to_be_in_a_file(tmp_path):
     data = table()
     pyarrow.csv.write_csv(data, tmp_path / "people.csv")
     for guess in (data.slice(7, 1), data):
-        assert run(guess)[0] == []
-        assert run(tmp_path / "people.csv")[0] == []
+        assert run(guess)[0] == [] and run(tmp_path / "people.csv")[0] == []
         unbooked._RUNS.clear()
 
 
 def test_a_file_is_the_same_under_another_schema(tmp_path):
     pyarrow.csv.write_csv(table(), tmp_path / "people.csv")
-    assert run(tmp_path / "people.csv")[0] == []
-    assert len(run(str(tmp_path / "people.csv"), schema=COARSE)[0]) == 1
+    assert run(tmp_path / "people.csv")[0] == [] and len(run(str(tmp_path / "people.csv"), schema=COARSE)[0]) == 1
 
 
 def test_the_folds_of_a_cross_validation_are_on_the_same_records():
@@ -115,9 +110,7 @@ def test_the_folds_of_a_cross_validation_are_on_the_same_records():
 
 def test_large_data_are_told_apart_in_constant_memory():
     large = table(300_000, seed=5)
-    assert run(large)[0] == []
-    assert run(table(300_000, seed=6))[0] == []
-    assert len(run(large.slice(0, 250_000))[0]) == 1
+    assert run(large)[0] == [] and run(table(300_000, seed=6))[0] == [] and len(run(large.slice(0, 250_000))[0]) == 1
     few = Schema((Integer(name="age", lower=0, upper=99_999),))
     for seed in (7, 8):
         ages = np.random.default_rng(seed).integers(0, 30_000, 200_000)
@@ -127,8 +120,7 @@ def test_large_data_are_told_apart_in_constant_memory():
 def test_images_are_found_again():
     images = np.random.default_rng(0).integers(0, 256, (60, 3, 5), dtype=np.uint8)
     schema = pixel_schema(3, 5)
-    assert run(images, schema=schema)[0] == []
-    assert len(run(images.copy(), schema=schema)[0]) == 1
+    assert run(images, schema=schema)[0] == [] and len(run(images.copy(), schema=schema)[0]) == 1
     assert run(255 - images, schema=schema)[0] == []
 
 

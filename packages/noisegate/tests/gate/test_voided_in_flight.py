@@ -88,8 +88,7 @@ def test_a_run_whose_reservation_is_voided_meanwhile_stops_before_its_noise(ledg
         LedgerError, match=r"void already, by row 3 .*looks stale.*before it drew any noise\. Nothing was"
     ):
         asked({"ledger": ledger, "dataset": "clinic"}, meddle, *more)
-    assert not drawn
-    assert [entry.kind for entry in ledger.history("clinic")] == [Kind.REGISTER, Kind.RESERVE, Kind.VOID]
+    assert not drawn and [entry.kind for entry in ledger.history("clinic")] == [Kind.REGISTER, Kind.RESERVE, Kind.VOID]
     assert ledger.show("clinic")[0].spent == 0
 
 
@@ -130,5 +129,4 @@ def test_a_ledger_that_cannot_be_told_stops_the_run_before_its_noise(ledger, dra
     monkeypatch.setattr(Ledger, "confirm", gone)
     with pytest.raises(LedgerError, match="locked"):
         sums({"ledger": ledger, "dataset": "clinic"}, None)
-    assert not drawn
-    assert [entry.kind for entry in ledger.history("clinic")] == [Kind.REGISTER, Kind.RESERVE, Kind.VOID]
+    assert not drawn and [entry.kind for entry in ledger.history("clinic")] == [Kind.REGISTER, Kind.RESERVE, Kind.VOID]

@@ -79,8 +79,7 @@ def test_one_run_at_exactly_the_cap_fits_and_nothing_after_it(ledger, event, eps
     ledger.register("patients", epsilon=epsilon, delta=delta)
     _reserve(ledger, [event(epsilon, delta)])
     (account,) = ledger.show()
-    assert epsilon * (1 - 1e-6) < account.spent <= epsilon
-    assert account.remaining < 1e-3 * epsilon
+    assert epsilon * (1 - 1e-6) < account.spent <= epsilon and account.remaining < 1e-3 * epsilon
     with pytest.raises(BudgetRefusedError):
         _reserve(ledger, [event(epsilon, delta, share=1e-4)])
 
@@ -108,12 +107,9 @@ def test_a_refusal_states_the_figures_and_the_cure_and_spends_nothing(ledger, ev
     together = accounting.gaussian_epsilon(math.hypot(accounting.mu_for(1, 1e-6), accounting.mu_for(3, 1e-6)), 1e-6)
     message = str(refused.value)
     assert "'patients'" in message and ledger.location in message
-    assert "cap is ε = 3 at δ = 0.000001" in message.replace("1e-06", "0.000001")
-    assert "spent so far: ε = 1;" in message
-    assert "this run alone: ε = 3;" in message
-    assert f"together: ε = {math.ceil(together * 1e4) / 1e4}" in message
-    assert "remains for one more run is ε = 2.7708: ask for at most that" in message
-    assert refused.value.exit_code == 3
+    assert "cap is ε = 3 at δ = 0.000001" in message.replace("1e-06", "0.000001") and "spent so far: ε = 1;" in message
+    assert "this run alone: ε = 3;" in message and f"together: ε = {math.ceil(together * 1e4) / 1e4}" in message
+    assert "remains for one more run is ε = 2.7708: ask for at most that" in message and refused.value.exit_code == 3
     assert ledger.show() == before and ledger.check() == 2
 
 
@@ -151,8 +147,7 @@ def test_sampled_runs_are_composed_and_leave_no_single_remaining_figure(ledger, 
     )
     _reserve(ledger, [steps, event(0.1)])
     (account,) = ledger.show()
-    assert account.spent == accounting.epsilon([steps, event(0.1)], 1e-5)
-    assert account.remaining is None
+    assert account.spent == accounting.epsilon([steps, event(0.1)], 1e-5) and account.remaining is None
     with pytest.raises(BudgetRefusedError, match="Ask for less"):
         _reserve(ledger, [event(1)])
     assert ledger.check() == 2
@@ -164,8 +159,7 @@ def test_adjacency_and_unit_must_be_those_of_the_registration(ledger, event):
         _reserve(ledger, [event()], adjacency=Adjacency.REPLACE_ONE, unit="patient")
     with pytest.raises(OptionError, match="unit='record' differs from 'patient'"):
         _reserve(ledger, [event()])
-    assert ledger.check() == 1
-    assert _reserve(ledger, [event()], unit="patient")
+    assert ledger.check() == 1 and _reserve(ledger, [event()], unit="patient")
 
 
 # Closing
@@ -246,8 +240,7 @@ def test_history_tells_everything_in_order(ledger, event):
     assert [entry.kind for entry in told] == [Kind.REGISTER, Kind.RESERVE, Kind.RESERVE, Kind.VOID, Kind.COMMIT]
     assert [entry.reservation for entry in told] == [None, first, second, second, first]
     assert told[0].cap == Cap(**CAP, adjacency=Adjacency.ADD_REMOVE, unit="record")
-    assert (told[1].events, told[1].purpose) == (events, "dp-merf, version 1")
-    assert told[3].reason == "out of memory"
+    assert (told[1].events, told[1].purpose) == (events, "dp-merf, version 1") and told[3].reason == "out of memory"
     assert told[4].certificate == DIGEST
     times = [datetime.fromisoformat(entry.time) for entry in told]
     assert times == sorted(times) and abs((datetime.now(UTC) - times[0]).total_seconds()) < 600

@@ -65,8 +65,7 @@ def test_sixteen_processes_get_exactly_what_fits(place, event):
 @pytest.mark.slow
 def test_of_many_that_register_one_name_at_once_one_does(place, event):
     codes, answers = _run(PROCESSES, "register", place, [event()])
-    assert codes == [0] * PROCESSES and sum(answers) == 1
-    assert Ledger(place).check() == 1
+    assert codes == [0] * PROCESSES and sum(answers) == 1 and Ledger(place).check() == 1
 
 
 def test_of_a_run_that_confirms_and_somebody_who_voids_one_wins(place, event):
@@ -91,8 +90,7 @@ def test_a_process_killed_between_reserve_and_commit_has_spent(place, event):
     assert _run(1, "killed_after", place, [event(share=0.6)]) == ([-signal.SIGKILL], [])
 
     (account,) = ledger.show("race")
-    assert (account.reserved, account.committed, account.voided) == (1, 0, 0)
-    assert 0.7 < account.spent < 0.8
+    assert (account.reserved, account.committed, account.voided) == (1, 0, 0) and 0.7 < account.spent < 0.8
     assert ledger.history("race")[-1].purpose == "killed after"
     with pytest.raises(BudgetRefusedError, match=r"spent so far: ε = 0\.7"):
         ledger.reserve("race", [event(share=0.6)], adjacency="add-remove", purpose="again")
@@ -103,8 +101,7 @@ def test_a_process_killed_inside_the_transaction_leaves_the_ledger_whole(place, 
     ledger.register("race", epsilon=1, delta=1e-5)
     assert _run(1, "killed_inside", place, [event()]) == ([-signal.SIGKILL], [])
 
-    assert ledger.check() == 1
-    assert ledger.reserve("race", [event()], adjacency="add-remove", purpose="after")
+    assert ledger.check() == 1 and ledger.reserve("race", [event()], adjacency="add-remove", purpose="after")
 
 
 def test_a_ledger_that_stays_locked_is_reported(place, event, monkeypatch):

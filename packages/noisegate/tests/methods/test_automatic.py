@@ -18,22 +18,6 @@ def test_auto_is_the_pairwise_method_with_its_defaults():
     assert make_method(AUTO, {}) == Pairwise()
 
 
-def test_the_reason_names_the_pairs_the_label_and_the_cells():
-    schema = Schema((X, Boolean(name="a"), Boolean(name="b"), Boolean(name="ill")), label="ill")
-    said = Pairwise().why(schema, 1.0)
-    assert "the 3 pairs of 3 columns" in said
-    assert "in each class of 'ill'" in said
-    assert f"about {cells_for(4, 1.0)} cells at epsilon=1" in said
-    assert "drowns" not in Pairwise(pairs="all").why(schema, 1.0)
-
-
-def test_the_reason_says_that_pairs_of_wide_tables_are_chosen():
-    said = Pairwise().why(booleans(60), 1.0)
-    assert "60 columns have 1,770 pairs, so at most 1,000 are chosen" in said
-    assert "cells" not in said
-    assert "class" not in said
-
-
 @pytest.mark.parametrize(
     ("settings", "columns", "said"),
     [
@@ -56,10 +40,3 @@ def test_a_label_that_is_one_more_column_is_not_said_to_be_told_apart():
 def test_cells_are_fewer_where_there_is_more_noise(columns):
     assert 4 <= cells_for(columns, 1.0) <= cells_for(columns, 10.0)
     assert cells_for(4 * columns, 1.0) <= cells_for(columns, 1.0) <= 24
-
-
-def test_the_number_of_cells_by_hand():
-    """24 below ε = 3 and 36 from there on, in tables of up to fifteen columns; wider ones have fewer."""
-    assert [cells_for(15, epsilon) for epsilon in (0.1, 2.99, 3.0, 10.0)] == [24, 24, 36, 36]
-    assert [cells_for(60, epsilon) for epsilon in (1.0, 3.0)] == [12, 18]
-    assert cells_for(10_000, 10.0) == 4

@@ -36,11 +36,9 @@ def test_a_fit_makes_images_of_its_kind(kind):
     made = noisegate.fit(data, schema=schema, epsilon=10.0, method="joint", **FEW, fit_options={"steps": 3, "batch": 8})
     (batch,) = made.images(30, seed=0)
     assert batch.pixels.shape == (30, form.shape.height, form.shape.width, form.shape.channels)
-    assert batch.pixels.dtype == np.uint8
-    assert (batch.labels is None) == (not form.labels)
+    assert batch.pixels.dtype == np.uint8 and (batch.labels is None) == (not form.labels)
     assert set(np.asarray(batch.labels if form.labels else []).tolist()) <= set(form.labels or ())
-    assert str(made.verdict)
-    assert made.certificate.guarantee.startswith("(10, 1e-05)")
+    assert str(made.verdict) and made.certificate.guarantee.startswith("(10, 1e-05)")
 
 
 def test_a_rare_class_is_made_as_rarely_as_it_is():

@@ -102,8 +102,7 @@ def test_every_map_is_a_planned_question_and_fits_it(method, schema, kind):
         assert list(maps) == [release.query.name for release in plan.releases]
         for release in plan.releases:
             question, features = release.query, maps[release.query.name]
-            assert features.dim <= question.dim
-            assert question.adaptive or features.dim == question.dim
+            assert features.dim <= question.dim and (question.adaptive or features.dim == question.dim)
             assert features.norm <= question.norm * (1 + 1e-12)
             assert (question.columns, question.nonnegative) == (1, True)
             assert len(set(features.tables)) == len(features.tables)
@@ -126,8 +125,7 @@ def test_a_record_moves_one_cell_of_each_table_and_the_sum_by_the_bound_and_no_m
             more = EncodedTable.concatenate([people.rows(slice(3, None)), people.rows([place])])
             moved = sum_records(more, {"q": task}).sums["q"][0] - before
             for weight, start, end in zip(weights, features.starts, features.starts[1:], strict=False):
-                assert sorted(moved[start:end].tolist())[-1] == weight
-                assert np.count_nonzero(moved[start:end]) == 1
+                assert sorted(moved[start:end].tolist())[-1] == weight and np.count_nonzero(moved[start:end]) == 1
             squared = sum(int(change) ** 2 for change in moved)
             # Rounded to the grid, the weights of many tables lose a little.
             assert 0.98 * UNITS**2 < squared <= UNITS**2 <= release.event.sensitivity**2
@@ -138,8 +136,7 @@ def test_the_questions_of_a_table_with_everything():
     assert [release.query.name for release in plan.releases] == [HISTOGRAMS, COARSE, SCREEN, COUNTS, SINGLES, PAIRS]
     assert maps[HISTOGRAMS].tables == ((0,), (1,))
     assert [maps[HISTOGRAMS].sizes[column] for column in (0, 1)] == [122, 1026]
-    assert maps[SCREEN].tables == tuple(combinations(range(5), 2))
-    assert maps[COUNTS].tables == ((5,),)
+    assert maps[SCREEN].tables == tuple(combinations(range(5), 2)) and maps[COUNTS].tables == ((5,),)
     assert maps[SINGLES].tables == ((0, 5), (1, 5), (2, 5), (3, 5), (4, 5))
     assert all(len(table) == 3 and table[-1] == 5 for table in maps[PAIRS].tables)
     adaptive = {release.query.name: release.query.adaptive for release in plan.releases}
@@ -167,9 +164,7 @@ def test_what_is_certain_beforehand_is_not_bought():
 def test_a_label_of_many_classes_is_one_more_column():
     columns = (Categorical(name="k", levels=tuple("abcdefg")), Boolean(name="b"), Boolean(name="c"))
     design = Pairwise().design(Schema(columns, label="k"), 1.0)
-    assert design.label is None
-    assert design.columns == (0, 1, 2)
-    assert design.pairs == ((0, 1), (0, 2), (1, 2))
+    assert design.label is None and design.columns == (0, 1, 2) and design.pairs == ((0, 1), (0, 2), (1, 2))
     few = Pairwise().design(Schema((Categorical(name="k", levels=tuple("abcdef")), *columns[1:]), label="k"), 1.0)
     assert (few.label, few.columns, few.pairs) == (0, (1, 2), ((1, 2),))
 
@@ -185,9 +180,7 @@ def test_tables_of_one_column_have_no_pairs(pairs):
         Schema(columns, label="y"),
     ):
         _, maps = rounds(method, schema, "spikes")
-        assert PAIRS not in maps
-        assert SCREEN not in maps
-        assert len(maps[SINGLES].tables) == 1
+        assert PAIRS not in maps and SCREEN not in maps and len(maps[SINGLES].tables) == 1
 
 
 def test_pairs_are_chosen_only_in_wide_tables():
@@ -198,8 +191,7 @@ def test_pairs_are_chosen_only_in_wide_tables():
     wide = Pairwise(most_pairs=50)
     assert wide.design(booleans(41), 1.0).screened
     plan, maps = rounds(wide, booleans(41), "spikes")
-    assert len(maps[SCREEN].tables) == math.comb(41, 2)
-    assert len(maps[PAIRS].tables) <= 50
+    assert len(maps[SCREEN].tables) == math.comb(41, 2) and len(maps[PAIRS].tables) <= 50
     assert plan.release(PAIRS).query.dim == 50 * 4
 
 
@@ -294,8 +286,7 @@ def test_tables_are_read_with_the_noise_that_they_have(pairs):
 def test_the_certificate_states_every_question():
     release, maps = asked(Pairwise(pairs="chosen"), people(300))
     certificate = release.certificate
-    assert [event.name for event in certificate.events] == list(maps)
-    assert certificate.check() <= 1.0
+    assert [event.name for event in certificate.events] == list(maps) and certificate.check() <= 1.0
     assert certificate.public["adaptive"] == [SCREEN, SINGLES, PAIRS]
     for event in certificate.events:
         assert maps[event.name].dim <= event.coordinates

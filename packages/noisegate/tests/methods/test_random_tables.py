@@ -69,8 +69,7 @@ def check(seed):
     assert not [str(one.message) for one in said if one not in far]
     assert bool(far) == (2 < model.summary.discrepancy < np.inf)
     drawn = model.sample(200, seed=0)
-    assert drawn.num_rows == 200
-    assert drawn.schema.names == list(schema.names)
+    assert drawn.num_rows == 200 and drawn.schema.names == list(schema.names)
     encode({name: drawn[name].combine_chunks() for name in schema.names}, schema)
 
 

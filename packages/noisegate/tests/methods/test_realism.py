@@ -91,8 +91,7 @@ def test_a_saved_model_draws_the_same_decimals(private, tmp_path):
 
     model = synthesize(private, schema=SCHEMA, epsilon=3.0, method="pairwise")
     again = Synthesizer.load(model.save(tmp_path / "model"))
-    assert again.schema == SCHEMA
-    assert again.sample(300, seed=1).equals(model.sample(300, seed=1))
+    assert again.schema == SCHEMA and again.sample(300, seed=1).equals(model.sample(300, seed=1))
 
 
 # Real tables, drafted as if they were their own public sample: the draft, the fit and the samples together.

@@ -99,8 +99,7 @@ def test_records_of_a_stratum_agree_in_the_column_that_says_most():
     effects = (np.zeros((2, 4)), np.array([[0.0, 0.0], [-3.0, 3.0]]), np.zeros((2, 4)))
     model = LabelModel(column=LABEL, bias=np.zeros(2), effects=effects, mixture_weight=0.0)
     order = model.order(cells, torch.Generator().manual_seed(0))
-    assert sorted(order) == list(range(640))
-    assert (np.diff(cells[order, 1]) != 0).sum() == 1
+    assert sorted(order) == list(range(640)) and (np.diff(cells[order, 1]) != 0).sum() == 1
 
 
 @pytest.mark.parametrize(

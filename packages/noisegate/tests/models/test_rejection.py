@@ -33,8 +33,7 @@ def below(limit):
 @pytest.mark.parametrize("rows", [0, 1, 200])
 def test_exactly_as_many_records_as_asked_for_and_only_accepted_ones(limit, rows):
     parts = batches(Even(), rows, below(limit))
-    assert sum(map(len, parts)) == rows
-    assert all((part.numeric < limit).all() for part in parts)
+    assert sum(map(len, parts)) == rows and all((part.numeric < limit).all() for part in parts)
 
 
 def test_batches_are_of_one_size_and_the_last_is_the_rest():
@@ -50,8 +49,7 @@ def test_accepted_records_follow_the_model_given_that_they_are_accepted():
 def test_not_much_more_is_drawn_than_needed():
     model = Even()
     batches(model, 50_000, below(0.5))
-    assert sum(model.asked) < 1.5 * 100_000
-    assert max(model.asked) <= BATCH_ROWS
+    assert sum(model.asked) < 1.5 * 100_000 and max(model.asked) <= BATCH_ROWS
 
 
 def test_hardly_any_acceptance_is_refused_with_its_estimate():

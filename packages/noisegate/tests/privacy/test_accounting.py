@@ -199,8 +199,7 @@ def test_the_discrete_gaussian_is_charged_as_one_with_four_units_less_variance()
 
 def test_the_slack_of_the_discrete_gaussian_is_real_and_negligible():
     extra_epsilon, extra_delta = accounting.sampler_slack([gaussian_event(1.0, coordinates=10**9)], 1.0)
-    assert 0 < extra_epsilon < 1e-20
-    assert extra_delta == 0.0
+    assert 0 < extra_epsilon < 1e-20 and extra_delta == 0.0
 
 
 def test_the_rounded_gaussian_is_charged_its_distance_on_every_coordinate():
@@ -211,10 +210,8 @@ def test_the_rounded_gaussian_is_charged_its_distance_on_every_coordinate():
     slack = 10**5 * 2.0**-42 * (1 + math.exp(found))
     assert accounting.sampler_slack([rounded], found) == (0.0, pytest.approx(slack))
     left = delta - slack
-    assert left > 0
-    assert found >= dp_accounting.get_epsilon_gaussian(1.0, left)
-    assert found > accounting.epsilon([exact], delta)
-    assert accounting.epsilon([rounded], slack / 2) == math.inf
+    assert left > 0 and found >= dp_accounting.get_epsilon_gaussian(1.0, left)
+    assert found > accounting.epsilon([exact], delta) and accounting.epsilon([rounded], slack / 2) == math.inf
 
 
 def test_every_step_of_a_sampled_event_is_charged_its_slack():
@@ -309,8 +306,7 @@ print(seconds, peak)
 def test_the_extremes_calibrate_in_seconds_and_megabytes():
     done = subprocess.run([sys.executable, "-c", EXTREMES], capture_output=True, text=True, check=True)
     seconds, peak = map(float, done.stdout.split())
-    assert seconds < 5
-    assert peak < 500e6
+    assert seconds < 5 and peak < 500e6
 
 
 # Vectors of whole samples.
@@ -344,8 +340,7 @@ def test_shards_are_not_sampled_too():
 def test_noise_in_shares_costs_what_one_discrete_gaussian_does_and_a_larger_slack():
     alone, shared = (gaussian_event(4.7, sampler=one) for one in (Sampler.DISCRETE_GAUSSIAN, Sampler.SUMMED_GAUSSIAN))
     slack, larger = (accounting.sampler_slack([event], 1.0)[0] for event in (alone, shared))
-    assert larger == pytest.approx(accounting.MOST_SHARES * slack)
-    assert larger < 1e-20
+    assert larger == pytest.approx(accounting.MOST_SHARES * slack) and larger < 1e-20
     assert accounting.epsilon([alone], 1e-5) <= accounting.epsilon([shared], 1e-5) < 1.0000001
 
 
@@ -372,5 +367,4 @@ def test_the_sum_of_discrete_gaussians_is_as_near_a_normal_density_as_the_proof_
     near = np.abs(where) < 8
     density = np.exp(-(where**2) / (2 * so_far**2)) / (so_far * math.sqrt(2 * math.pi))
     ratio = (total / np.maximum(density, 1e-300))[near]
-    assert 1 + 1e-6 < ratio.max() <= above
-    assert ratio.min() >= 2 - above - (above - 1) ** 2 * 4
+    assert 1 + 1e-6 < ratio.max() <= above and ratio.min() >= 2 - above - (above - 1) ** 2 * 4

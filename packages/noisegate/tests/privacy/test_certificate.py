@@ -39,8 +39,7 @@ def certificate(**changes):
 
 def test_epsilon_follows_from_the_file_alone():
     read = Certificate.from_json(json.loads(json.dumps(certificate().to_json())))
-    assert read == certificate()
-    assert read.check() == COST
+    assert read == certificate() and read.check() == COST
     multiplier = (accounting.effective_multiplier(EVENTS[0]) ** -2 + (10 / (1e3 / 3)) ** 2) ** -0.5
     assert read.check() == pytest.approx(dp_accounting.get_epsilon_gaussian(multiplier, 1e-5), rel=1e-4)
 

@@ -121,9 +121,7 @@ def dominates(found, steps, pair):
 def test_a_step_on_the_lattice_is_never_below_the_exact_one(rate, shift, interval, pair):
     steps = Steps(rate=rate, shift=shift, count=1)
     found = lattice_losses(steps, pair, interval, 12.0)
-    assert 0 <= found.widened < 1e-11
-    assert dominates(found, steps, pair) > 10
-    assert float(np.sum(found.masses)) - 1 < 1e-9
+    assert 0 <= found.widened < 1e-11 and dominates(found, steps, pair) > 10 and float(np.sum(found.masses)) - 1 < 1e-9
 
 
 def test_points_that_are_found_badly_cost_tightness_and_nothing_else(monkeypatch):
@@ -136,8 +134,7 @@ def test_points_that_are_found_badly_cost_tightness_and_nothing_else(monkeypatch
     monkeypatch.setattr(lattice, "_place", badly)
     for pair in (PRESENT, REPLACED):
         found = lattice_losses(steps, pair, 0.05, 9.0)
-        assert 1e-3 < found.widened < 0.02
-        assert dominates(found, steps, pair) > 5
+        assert 1e-3 < found.widened < 0.02 and dominates(found, steps, pair) > 5
 
 
 def test_probabilities_are_rounded_up_by_their_error(monkeypatch):
@@ -145,8 +142,7 @@ def test_probabilities_are_rounded_up_by_their_error(monkeypatch):
     exact = lattice_losses(steps, PRESENT, 0.05, 9.0)
     monkeypatch.setattr(lattice, "_ERROR", 1e-6)
     found = lattice_losses(steps, PRESENT, 0.05, 9.0)
-    assert float(found.masses.sum()) > float(exact.masses.sum()) + 1e-6
-    assert found.infinite > exact.infinite
+    assert float(found.masses.sum()) > float(exact.masses.sum()) + 1e-6 and found.infinite > exact.infinite
 
 
 @pytest.mark.parametrize("adjacency", list(PAIRS))
@@ -181,8 +177,7 @@ def test_a_single_step_costs_its_closed_form_and_hardly_more_on_the_lattice(case
     if found > 1e-12:
         assert max(exact_delta(steps, pair, found * (1 - 1e-6)) for pair in PAIRS["add-remove"]) > delta
     lattice_epsilon = composed_epsilon([steps], PAIRS["add-remove"], delta)
-    assert found <= lattice_epsilon * (1 + 1e-8) + 1e-15
-    assert lattice_epsilon <= 1.01 * found + 0.003
+    assert found <= lattice_epsilon * (1 + 1e-8) + 1e-15 and lattice_epsilon <= 1.01 * found + 0.003
 
 
 @pytest.mark.parametrize("pair", [PRESENT, ABSENT, REPLACED])
@@ -295,9 +290,7 @@ def test_a_composition_is_above_the_exact_convolution_of_its_parts_everywhere():
             above = mpmath.mpf(tilted) * mpmath.exp(mpmath.mpf(composed.log_factor) - composed.theta * loss)
             assert above >= mpmath.mpf(true.numerator) / true.denominator
             checked += tilted > 1e-9
-    assert checked > 20
-    assert composed.infinite >= 5 * part.infinite
-    assert composed.raised >= 5 * part.widened
+    assert checked > 20 and composed.infinite >= 5 * part.infinite and composed.raised >= 5 * part.widened
 
 
 def test_the_bound_stays_far_below_delta_for_a_million_steps():
@@ -322,11 +315,8 @@ def test_more_of_anything_costs_more(delta, adjacency):
         return accounting.epsilon([event(multiplier, rate, steps)], delta, adjacency)
 
     base = cost()
-    assert cost(steps=510) > base
-    assert cost(rate=0.0205) > base
-    assert cost(multiplier=1.18) > base
-    assert cost(delta=delta * 0.9) > base
-    assert cost(steps=490) < base
+    assert cost(steps=510) > base and cost(rate=0.0205) > base and cost(multiplier=1.18) > base
+    assert cost(delta=delta * 0.9) > base and cost(steps=490) < base
 
 
 @pytest.mark.parametrize("delta", [1e-5, 1e-10, 1e-14])

@@ -48,8 +48,7 @@ def test_a_word_between_two_boundaries_decides_alone():
         raise AssertionError("no more bits are needed")
 
     inner = words[1:2]
-    assert table.numbers(inner, never).tolist() == [0]
-    assert table.numbers(words[3:], never).tolist() == [1, 0]
+    assert table.numbers(inner, never).tolist() == [0] and table.numbers(words[3:], never).tolist() == [1, 0]
 
 
 def test_boundaries_below_a_word_are_counted_as_by_a_binary_search():
@@ -69,8 +68,7 @@ def test_a_word_that_equals_a_boundary_is_continued():
     word = table.words[place : place + 1]
     assert (table.words == word).sum() == 1
     rest = table.boundaries[place] & ((1 << 320) - 1)
-    assert table.numbers(word, lambda: rest - 1).tolist() == [5]
-    assert table.numbers(word, lambda: rest).tolist() == [6]
+    assert table.numbers(word, lambda: rest - 1).tolist() == [5] and table.numbers(word, lambda: rest).tolist() == [6]
     assert table.numbers(word, lambda: (1 << 320) - 1).tolist() == [6]
     # Far out, many boundaries share a word; more bits tell them apart.
     far = table.numbers(np.zeros(1, dtype=np.uint64), lambda: 0).tolist()
@@ -80,16 +78,14 @@ def test_a_word_that_equals_a_boundary_is_continued():
 @pytest.mark.parametrize("std", [*STDS, 70_000.0, 123_456.7, 2.0**50])
 def test_multipliers_reach_the_width_and_stay_smooth(std):
     found = multipliers(std)
-    assert found[0] == 1
-    assert len(found) <= 6
+    assert found[0] == 1 and len(found) <= 6
     square = WIDTH**2
     for c in found[1:]:
         # v² = 1/(1/t² + c²/S²) ≥ 4, as the proof needs.
         assert 1 / (1 / WIDTH**2 + c * c / square) >= 4
         square += (c * WIDTH) ** 2
     assert square >= math.ceil(std) ** 2 or (std < 2**26 and square >= std**2)
-    assert std * (1 - 1e-12) <= reached(std) <= std * 1.07
-    assert reached(std) ** 2 <= square
+    assert std * (1 - 1e-12) <= reached(std) <= std * 1.07 and reached(std) ** 2 <= square
 
 
 def test_noise_that_is_too_narrow_is_refused():
@@ -111,9 +107,7 @@ def shape_fits(sample, std):
 @pytest.mark.parametrize("std", STDS)
 def test_the_right_scale_is_accepted_and_two_thirds_and_three_halves_rejected(std, fits):
     sample, std = draw(std), reached(std)
-    assert fits(sample, std)
-    assert not fits(sample, std * 2 / 3)
-    assert not fits(sample, std * 3 / 2)
+    assert fits(sample, std) and not fits(sample, std * 2 / 3) and not fits(sample, std * 3 / 2)
 
 
 @pytest.mark.parametrize("modulus", [2, 16, 1026, 1950])
@@ -132,5 +126,4 @@ def test_coordinates_and_calls_are_independent():
 def test_noise_is_added_to_the_sums_and_shapes_are_kept():
     sums = np.full((3, 5), 2**61, dtype=np.int64)
     noisy = add_noise(sums, noise_std=1e6, sampler=Sampler.CONVOLVED_GAUSSIAN)
-    assert noisy.shape == (3, 5)
-    assert 0 < np.abs(noisy - sums).max() < 1e7
+    assert noisy.shape == (3, 5) and 0 < np.abs(noisy - sums).max() < 1e7

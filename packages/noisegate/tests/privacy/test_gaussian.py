@@ -52,8 +52,7 @@ def test_both_roots_lie_on_the_safe_side_by_more_than_rounding(epsilon, delta):
 
 
 def test_no_noise_to_speak_of_and_no_query_at_all():
-    assert accounting.log_delta(0.0, 1.0) == -math.inf
-    assert accounting.gaussian_epsilon(1e-12, 1e-5) == 0.0
+    assert accounting.log_delta(0.0, 1.0) == -math.inf and accounting.gaussian_epsilon(1e-12, 1e-5) == 0.0
     assert accounting.gaussian_epsilon(1e200, 1e-5) == math.inf
 
 

@@ -62,8 +62,7 @@ def test_steps_by_the_thousand_with_parameters_by_the_hundred_thousand_leave_del
     )
     assert found.event.sampler is Sampler.CONVOLVED_GAUSSIAN
     extra_epsilon, extra_delta = sampler_slack(found.events, 10.0)
-    assert extra_epsilon < 1e-18
-    assert extra_delta < 1e-60
+    assert extra_epsilon < 1e-18 and extra_delta < 1e-60
     # Which the rounded Gaussian could not do.
     rounded = dataclasses.replace(found.event, sampler=Sampler.ROUNDED_GAUSSIAN)
     assert sampler_slack([rounded], 10.0)[1] > 1
@@ -75,8 +74,7 @@ def test_above_a_hundred_epsilon_noise_is_drawn_exactly():
 
 def test_noise_is_never_narrower_than_what_can_be_drawn():
     found = plan_of(steps=1, sampling_probability=1 / RATES).calibrate(Budget(epsilon=100.0))
-    assert found.event.noise_std == reached(NARROWEST)
-    assert found.epsilon < 100.0
+    assert found.event.noise_std == reached(NARROWEST) and found.epsilon < 100.0
 
 
 @pytest.mark.parametrize("root", [1.01, 3.0, 9.9])
@@ -90,24 +88,20 @@ def test_the_search_for_noise_stops_barely_beyond_the_root(root, ends):
         return math.copysign(ends, root - noise) if noise in (1.0, 10.0) and ends else math.log(root / noise)
 
     found = gradient_plan._root(excess, 1.0, 10.0)
-    assert root <= found <= root * (1 + 1.1e-3)
-    assert len(looks) <= (6 if not ends else 14)
+    assert root <= found <= root * (1 + 1.1e-3) and len(looks) <= (6 if not ends else 14)
 
 
 def test_questions_are_paid_from_the_same_budget():
     counts = Query(name="counts", dim=1, columns=10, norm=1.0, share=0.1, nonnegative=True)
     both, alone = plan_of(queries=(counts,)).calibrate(Budget(epsilon=1.0)), calibrated()
-    assert 0.998 <= both.epsilon <= 1.0
-    assert [event.name for event in both.events] == ["counts", "gradients"]
-    assert both.noise_multiplier > alone.noise_multiplier * 1.01
-    assert accounting.epsilon([both.event], 1e-5) < 1.0
+    assert 0.998 <= both.epsilon <= 1.0 and [event.name for event in both.events] == ["counts", "gradients"]
+    assert both.noise_multiplier > alone.noise_multiplier * 1.01 and accounting.epsilon([both.event], 1e-5) < 1.0
     assert both.release("counts").event.noise_multiplier > 3.0
 
 
 def test_rates_are_rounded_up_to_what_a_word_can_realise():
     rate = plan_of(sampling_probability=1 / 3).sampling_probability
-    assert rate * RATES == int(rate * RATES)
-    assert 1 / 3 <= rate < 1 / 3 + 2 / RATES
+    assert rate * RATES == int(rate * RATES) and 1 / 3 <= rate < 1 / 3 + 2 / RATES
     assert plan_of(sampling_probability=1).sampling_probability == 1
     assert plan_of(sampling_probability=1e-300).sampling_probability == 1 / RATES
     found = plan_of(sampling_probability=1 / 3).calibrate(Budget(epsilon=1.0))
@@ -167,11 +161,9 @@ def test_parameters_are_packed_in_the_order_of_the_plan_and_back():
     plan = plan_of()
     arrays = {"b": np.arange(5.0), "w": np.arange(150.0).reshape(30, 5)}
     values = plan.pack(arrays)
-    assert values.shape == (155, 1)
-    assert values[:3, 0].tolist() == [0, 1, 2]
+    assert values.shape == (155, 1) and values[:3, 0].tolist() == [0, 1, 2]
     back = plan.unpack(values)
-    assert list(back) == ["w", "b"]
-    assert all(np.array_equal(back[name], arrays[name]) for name in arrays)
+    assert list(back) == ["w", "b"] and all(np.array_equal(back[name], arrays[name]) for name in arrays)
     with pytest.raises(OptionError, match="shapes"):
         plan.pack({"w": arrays["w"].T, "b": arrays["b"]})
 

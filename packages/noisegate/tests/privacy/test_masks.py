@@ -27,8 +27,7 @@ def silos(count, tmp_path, **changes):
 @pytest.mark.parametrize("count", [2, 3, 7])
 def test_masks_cancel(count, tmp_path):
     total = sum(one.mask("pairs", 50) for one in silos(count, tmp_path))
-    assert total.dtype == np.uint64
-    assert not total.any()
+    assert total.dtype == np.uint64 and not total.any()
 
 
 def test_signed_values_of_any_size_come_out_of_the_masks(tmp_path):
@@ -87,8 +86,7 @@ def test_masks_are_used_once(tmp_path):
 def test_words_are_written_as_halves_and_read_again():
     words = np.array([[0, 2**64 - 1], [2**32, 2**32 - 1], [2**63, 12345678901234567890]], dtype=np.uint64)
     numbers = as_numbers(words)
-    assert numbers.shape == (6, 2)
-    assert np.array_equal(as_words(numbers), words)
+    assert numbers.shape == (6, 2) and np.array_equal(as_words(numbers), words)
 
 
 @pytest.mark.parametrize("numbers", [[[1.0]], [[0.5], [0.0]], [[-1.0], [0.0]], [[2.0**32], [0.0]], [[np.nan], [0.0]]])

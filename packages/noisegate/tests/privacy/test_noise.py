@@ -50,9 +50,7 @@ def shape_fits(sample, std):
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_the_right_scale_is_accepted_and_two_thirds_and_three_halves_rejected(sampler, std, fits):
     sample = draw(sampler, std)
-    assert fits(sample, std)
-    assert not fits(sample, std * 2 / 3)
-    assert not fits(sample, std * 3 / 2)
+    assert fits(sample, std) and not fits(sample, std * 2 / 3) and not fits(sample, std * 3 / 2)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
@@ -79,8 +77,7 @@ def test_coordinates_and_calls_are_independent(sampler):
         assert abs(correlation(left, right, std)) < 7.5
     # Rows and columns have no common part either: sums along them vary as sums of independent draws do.
     assert variance_fits(sample.sum(axis=0), std * math.sqrt(200))
-    assert variance_fits(sample.sum(axis=1), std * math.sqrt(100))
-    assert abs(correlation(sample, sample, std)) > 7.5
+    assert variance_fits(sample.sum(axis=1), std * math.sqrt(100)) and abs(correlation(sample, sample, std)) > 7.5
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
@@ -129,8 +126,7 @@ def test_a_large_sum_is_added_exactly(sampler, sign):
 def test_the_rounded_gaussian_lands_on_its_grid_and_reaches_all_of_it(std, step):
     sums = np.random.default_rng(0).integers(-(2**58), 2**58, 3000)
     noisy = add_noise(sums, noise_std=std, sampler=Sampler.ROUNDED_GAUSSIAN)
-    assert not (noisy % step).any()
-    assert 16 * step <= std < 32 * step
+    assert not (noisy % step).any() and 16 * step <= std < 32 * step
     places = np.sort(np.unique((noisy - sums // step * step) // step))
     assert {1} <= {int(b - a) for a, b in pairwise(places)}
 

@@ -57,8 +57,7 @@ def test_replace_one_is_refused():
 @pytest.mark.parametrize("nonnegative", [False, True])
 def test_the_sum_of_a_unit_has_so_many_times_the_norm(nonnegative):
     bound = GridBound(units=UNITS, nonnegative=nonnegative).of_unit(7)
-    assert bound.sensitivity(Adjacency.ADD_REMOVE) == 7 * UNITS
-    assert bound.nonnegative is nonnegative
+    assert bound.sensitivity(Adjacency.ADD_REMOVE) == 7 * UNITS and bound.nonnegative is nonnegative
 
 
 @pytest.mark.parametrize("contributions", [1, 3, 1000])
@@ -106,15 +105,13 @@ def test_certificate_and_page_state_the_unit_and_what_is_used_of_it():
     assert "One unit is all records of one patient, at most 3 used." in page
     assert "one of them has all records of one patient more" in page
     assert "tell whether all records of one patient took part" in page
-    assert Certificate.from_json(stated.to_json()) == stated
-    assert stated.check() <= 1.0
+    assert Certificate.from_json(stated.to_json()) == stated and stated.check() <= 1.0
 
 
 def test_certificates_of_records_stay_as_they_were():
     stated = certificate(None)
     assert "contributions" not in stated.to_json()["guarantee"]
-    assert "One record stands for one record." in render(stated)
-    assert Certificate.from_json(stated.to_json()) == stated
+    assert "One record stands for one record." in render(stated) and Certificate.from_json(stated.to_json()) == stated
 
 
 @pytest.mark.parametrize("limit", [0, -3, 2.5, True, "3"])
@@ -132,5 +129,4 @@ def test_rounding_up_pays_for_a_collision_of_hashes():
             mu = accounting.mu_for(epsilon, delta)
             # −dδ/dε = e^ε Φ(−ε/μ − μ/2), the second term of the curve.
             second = math.exp(epsilon + accounting._log_normal_cdf(-epsilon / mu - mu / 2))
-            assert epsilon * second >= 1e-12
-            assert rounding * epsilon * second > 1e5 * collision
+            assert epsilon * second >= 1e-12 and rounding * epsilon * second > 1e5 * collision

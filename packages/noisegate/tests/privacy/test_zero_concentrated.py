@@ -88,8 +88,7 @@ def test_more_rho_costs_more_and_more_delta_less():
     costs = [accounting.zcdp_epsilon(rho, 1e-5) for rho in np.geomspace(1e-4, 800, 40)]
     assert all(a < b for a, b in pairwise(costs))
     costs = [accounting.zcdp_epsilon(0.1, delta) for delta in np.geomspace(1e-12, 1e-2, 40)]
-    assert all(a > b for a, b in pairwise(costs))
-    assert accounting.zcdp_epsilon(0.0, 1e-5) == 0.0
+    assert all(a > b for a, b in pairwise(costs)) and accounting.zcdp_epsilon(0.0, 1e-5) == 0.0
 
 
 # Composition.

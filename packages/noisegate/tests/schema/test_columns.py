@@ -62,8 +62,7 @@ def test_numpy_bounds_become_plain_numbers():
 def test_aware_moments_are_kept_in_utc():
     zone = timezone(timedelta(hours=2))
     column = Datetime(name="t", lower=datetime(2020, 1, 1, 2, tzinfo=zone), upper=datetime(2021, 1, 1, tzinfo=zone))
-    assert column.aware
-    assert column.lower.isoformat() == "2020-01-01T00:00:00+00:00"
+    assert column.aware and column.lower.isoformat() == "2020-01-01T00:00:00+00:00"
 
 
 def test_steps_count_from_1970():

@@ -51,8 +51,7 @@ def stated(found, **values):
 
 def test_a_redcap_dictionary_describes_the_columns_of_a_raw_export(tmp_path):
     found = drafted(tmp_path, REDCAP, label="smoker")
-    assert found.kind == "REDCap data dictionary"
-    assert found.open == ("visit", "hba1c", "bmi")
+    assert found.kind == "REDCap data dictionary" and found.open == ("visit", "hba1c", "bmi")
     assert list(found.ignored) == ["record_id", "last_name", "notes", "mail", "scan"]
     assert "marked as an identifier" in found.ignored["last_name"]
     text = stated(found, visit=(None, "2024-12-31"), hba1c=(3, 20), bmi=(10, 80))
@@ -134,8 +133,7 @@ def test_a_code_book_in_excel_is_the_same(tmp_path):
 
 
 def check_codebook(found):
-    assert found.kind == "code book"
-    assert found.open == ("visits", "thing")
+    assert found.kind == "code book" and found.open == ("visits", "thing")
     assert list(found.ignored) == ["patient_id", "remarks"]
     columns = {entry.name: entry.column for entry in found.entries}
     assert columns["sex"] == Categorical(name="sex", levels=(1, 2), missing=True)
@@ -187,8 +185,7 @@ def test_frictionless_schemas_and_packages(tmp_path):
     assert (found.kind, found.open) == ("Frictionless Table Schema", ("age",))
     assert list(found.ignored) == ["visit", "born", "place", "note"]
     schema = Schema.loads(stated(found, age=(None, 120)))
-    assert schema.missing_values == ("", "-")
-    assert schema.column("sex") == Categorical(name="sex", levels=("f", "m"))
+    assert schema.missing_values == ("", "-") and schema.column("sex") == Categorical(name="sex", levels=("f", "m"))
     assert schema.column("grade") == Ordinal(name="grade", levels=(1, 2, 3), missing=True)
     assert schema.column("arm") == Categorical(name="arm", levels=("A", "B"), missing=True)
     assert schema.column("age") == Integer(name="age", lower=0, upper=120, missing=True)

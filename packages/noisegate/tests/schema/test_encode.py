@@ -150,8 +150,7 @@ def test_digits_finer_than_a_microsecond_are_dropped_alike():
 def test_types_that_do_not_fit_are_refused(column, array):
     with pytest.raises(Problem) as caught:
         encode({"x": array}, Schema((column,)))
-    assert caught.value.row is None
-    assert "found a column of " in caught.value.says
+    assert caught.value.row is None and "found a column of " in caught.value.says
 
 
 def test_levels_match_across_text_and_whole_numbers():
@@ -213,5 +212,4 @@ def test_tables_of_pixels_are_read_as_bytes():
     schema = pixel_schema(1, 2, labels=("a", "b"))
     arrays = {"pixel_0_0": pa.array(["7", "300"]), "pixel_0_1": pa.array([0.0, -1.0]), "label": pa.array(["b", "a"])}
     images = encode(arrays, schema)
-    assert images.pixels.tolist() == [[[[7], [0]]], [[[255], [0]]]]
-    assert images.labels.tolist() == [1, 0]
+    assert images.pixels.tolist() == [[[[7], [0]]], [[[255], [0]]]] and images.labels.tolist() == [1, 0]

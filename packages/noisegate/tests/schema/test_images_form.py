@@ -39,8 +39,7 @@ def test_a_schema_of_images_is_written_by_their_form_not_by_their_columns():
 
 def test_rules_change_the_digest_and_defaults_may_be_left_out():
     plain = Schema.loads("[images]\nheight = 2\nwidth = 2\nlabels = [0, 1]")
-    assert plain == pixel_schema(2, 2, labels=(0, 1))
-    assert plain.label == "label"
+    assert plain == pixel_schema(2, 2, labels=(0, 1)) and plain.label == "label"
     others = [pixel_schema(2, 2, labels=(0, 1), resize="pad"), pixel_schema(2, 2, labels=(0, 1), convert=True)]
     assert len({schema.digest() for schema in (plain, *others)}) == 3
 
@@ -48,8 +47,7 @@ def test_rules_change_the_digest_and_defaults_may_be_left_out():
 def test_images_without_labels_have_no_coded_column():
     schema = pixel_schema(2, 3)
     assert (schema.label, schema.layout.coded, len(schema.layout.numeric)) == (None, (), 6)
-    assert schema.images == ImageForm(shape=ImageShape(height=2, width=3))
-    assert Schema.loads(schema.dumps()) == schema
+    assert schema.images == ImageForm(shape=ImageShape(height=2, width=3)) and Schema.loads(schema.dumps()) == schema
     assert pixel_schema(2, 3, labels=(0, 1)).images.unlabelled() == schema.images
 
 
@@ -64,8 +62,7 @@ def test_the_long_form_of_older_models_is_still_read_and_keeps_its_digest():
     pixels = tuple(Integer(name=f"pixel_0_{column}", lower=0, upper=255) for column in range(2))
     old = Schema((*pixels, Categorical(name="label", levels=(0, 1))), label="label")
     read = Schema.from_json(old.to_json())
-    assert (read, read.images, read.digest()) == (old, None, old.digest())
-    assert "columns" in read.to_json()
+    assert (read, read.images, read.digest()) == (old, None, old.digest()) and "columns" in read.to_json()
 
 
 def test_columns_of_another_form_are_refused():
@@ -102,10 +99,8 @@ def test_a_wrong_form_is_refused_by_name(text, says):
 def test_images_as_large_as_memory_holds_have_a_schema_at_once():
     started = time.process_time()
     schema = pixel_schema(20_000, 30_000, 3, labels=range(10))
-    assert len(schema.layout.numeric) == 1_800_000_000
-    assert schema.columns[-2].name == "pixel_19999_29999_2"
-    assert schema.column("label").levels == tuple(range(10))
-    assert Schema.loads(schema.dumps()) == schema
+    assert len(schema.layout.numeric) == 1_800_000_000 and schema.columns[-2].name == "pixel_19999_29999_2"
+    assert schema.column("label").levels == tuple(range(10)) and Schema.loads(schema.dumps()) == schema
     # No column is made that nobody asks for: this is no test of speed.
     assert time.process_time() - started < 60
 

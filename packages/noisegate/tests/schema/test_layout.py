@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 
 from noisegate.schema import EncodedTable
 
@@ -14,10 +13,3 @@ def test_rows_and_concatenate_are_inverse():
     again = EncodedTable.concatenate(parts)
     assert len(again) == 7
     np.testing.assert_array_equal(again.numeric, whole.numeric)
-
-
-def test_unequal_lengths_and_types_are_refused():
-    with pytest.raises(ValueError, match="equal length"):
-        EncodedTable(np.zeros((2, 1)), np.zeros((3, 1), np.int32))
-    with pytest.raises(ValueError, match="float64 and int32"):
-        EncodedTable(np.zeros((2, 1)), np.zeros((2, 1), np.int64))

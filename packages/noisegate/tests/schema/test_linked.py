@@ -72,8 +72,7 @@ def test_what_is_left_out_follows_from_the_parents():
 
 def test_toml_and_json_give_the_schema_back(tmp_path):
     schema = clinic()
-    assert LinkedSchema.loads(schema.dumps()) == schema
-    assert LinkedSchema.from_json(schema.to_json()) == schema
+    assert LinkedSchema.loads(schema.dumps()) == schema and LinkedSchema.from_json(schema.to_json()) == schema
     assert LinkedSchema.from_json(schema.to_json()).digest() == schema.digest()
     schema.to_toml(tmp_path / "clinic.toml")
     assert read_schema(tmp_path / "clinic.toml") == schema
@@ -109,8 +108,7 @@ def test_the_table_of_transitions():
         "diagnoses.code",
     )
     # Numbers of children up to `most`, gaps up to the longest, and only what a row may lack is missing.
-    assert visits.schema.column(visits.number).upper == 30
-    assert visits.schema.column(visits.gap).upper == 365
+    assert visits.schema.column(visits.number).upper == 30 and visits.schema.column(visits.gap).upper == 365
     assert [column.name for column in visits.schema.columns if not column.missing] == [
         "patients.age",
         "patients.since",

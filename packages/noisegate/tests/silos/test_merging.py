@@ -31,8 +31,7 @@ def test_merged_silos_are_as_good_as_the_pooled_table_but_for_the_noise(answers)
     model = merge(answers(epsilon=1000.0, after=first), after=first)
     pooled = pa.concat_tables(TABLES.values())
     ages = np.array(model.sample(20_000, seed=0)["age"].to_pylist())
-    assert abs(ages.mean() - np.mean(pooled["age"].to_pylist())) < 2
-    assert model.certificate.silos is not None
+    assert abs(ages.mean() - np.mean(pooled["age"].to_pylist())) < 2 and model.certificate.silos is not None
 
 
 @pytest.mark.skipif(not installed("torch"), reason="fits a network")
@@ -63,8 +62,7 @@ def test_the_largest_delta_is_that_of_all(answers):
         for name, delta in (("north", 1e-6), ("south", 1e-5))
     ]
     certificate = add_up(released).certificate
-    assert (certificate.epsilon, certificate.delta) == (1.0, 1e-5)
-    assert certificate.check() <= 1.0
+    assert (certificate.epsilon, certificate.delta) == (1.0, 1e-5) and certificate.check() <= 1.0
 
 
 def test_a_model_folder_lists_the_silos_and_can_be_recomputed(answers, tmp_path):
@@ -89,8 +87,7 @@ def test_both_rounds_are_in_the_certificate(answers):
 
 def test_a_round_before_the_last_is_a_release(answers, tmp_path):
     made = merge(answers(), out=tmp_path / "first")
-    assert verify(tmp_path / "first").certificate == made.certificate
-    assert set(made.values) == {"fine", "coarse"}
+    assert verify(tmp_path / "first").certificate == made.certificate and set(made.values) == {"fine", "coarse"}
 
 
 def test_one_folder_and_one_silo_twice_are_refused(answers):

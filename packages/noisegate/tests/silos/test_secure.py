@@ -55,8 +55,7 @@ def test_the_sum_has_one_noise_and_more_for_those_who_collude(shares, colluding)
         assert std / pooled[name] == pytest.approx(wanted, rel=1e-6)
     noise = np.concatenate([(merged.values[name] - right[name]).ravel() / merged.noise_std[name] for name in right])
     # Of some 800 coordinates: five standard deviations, a false alarm in a million runs. Two of three shares give 0.82.
-    assert len(noise) > 700
-    assert abs(noise.std() - 1) < 5 / np.sqrt(2 * len(noise))
+    assert len(noise) > 700 and abs(noise.std() - 1) < 5 / np.sqrt(2 * len(noise))
 
 
 def test_a_share_tells_nothing(shares):
@@ -145,10 +144,8 @@ def test_rounds_go_on_as_they_began(shares, answers):
 
 def test_keys(keys, tmp_path):
     public = read_keys(keys)
-    assert list(public) == sorted(SIZES)
-    assert (keys / "north.key").stat().st_mode & 0o077 == 0
-    assert silo_key(keys, keys / "north.key", 1).silo == "north"
-    assert silo_key(None, None, 1) is None
+    assert list(public) == sorted(SIZES) and (keys / "north.key").stat().st_mode & 0o077 == 0
+    assert silo_key(keys, keys / "north.key", 1).silo == "north" and silo_key(None, None, 1) is None
     assert "private" not in (keys / "north.pub").read_text()
     with pytest.raises(OptionError, match="go together"):
         silo_key(keys, None, 1)

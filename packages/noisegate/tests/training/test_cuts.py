@@ -36,9 +36,7 @@ def test_never_too_many_cells_and_none_below_three_noise_standard_deviations(see
     std = random.choice([1e-9, 1.0, 100.0, 1e4])
     masses = random_masses(seed)
     bins = merged_bins(FINE, histogram(masses, std, np.flatnonzero(masses > 5 * std)), cells=cells)
-    assert 1 <= len(bins.cuts) + 1 <= most_cells(cells)
-    assert set(bins.cuts) <= set(FINE.cuts)
-    assert bins.nullable
+    assert 1 <= len(bins.cuts) + 1 <= most_cells(cells) and set(bins.cuts) <= set(FINE.cuts) and bins.nullable
     if bins.cuts:
         assert held(bins, masses).min() >= 3 * std
 
@@ -51,9 +49,7 @@ def test_flat_masses_make_equal_cells():
 def test_smooth_masses_make_cells_of_roughly_equal_mass():
     masses = 1e5 * np.exp(-0.5 * ((np.arange(CELLS) - 90) / 25) ** 2) / 62
     found = held(merged_bins(FINE, histogram(masses), cells=12), masses)
-    assert 10 <= len(found) <= 14
-    assert found.max() < 2.2 * masses.sum() / 12
-    assert found.min() > 0.3 * masses.sum() / 12
+    assert 10 <= len(found) <= 14 and found.max() < 2.2 * masses.sum() / 12 and found.min() > 0.3 * masses.sum() / 12
 
 
 def test_a_value_that_holds_more_than_an_equal_share_has_its_own_cell():
@@ -61,9 +57,7 @@ def test_a_value_that_holds_more_than_an_equal_share_has_its_own_cell():
     masses[[0, 77, CELLS - 1]] = (3000, 1000, 500)
     bins = merged_bins(FINE, histogram(masses, spikes=(0, 77, CELLS - 1)), cells=16)
     found = held(bins, masses)
-    assert found[0] == 3000
-    assert found[-1] == 500
-    assert 1000 in found
+    assert found[0] == 3000 and found[-1] == 500 and 1000 in found
 
 
 def test_what_is_left_beside_a_large_spike_is_still_cut():
@@ -86,8 +80,7 @@ def test_nothing_but_noise_makes_few_cells():
         raw = np.random.default_rng(seed).normal(scale=50.0, size=CELLS)
         counts.append(len(merged_bins(FINE, denoise(raw, 50.0), cells=24).cuts) + 1)
     # The noise of all 256 cells adds up to 16 standard deviations of one, and a cell needs 3.
-    assert np.mean(counts) < 4
-    assert max(counts) < 12
+    assert np.mean(counts) < 4 and max(counts) < 12
 
 
 @pytest.mark.parametrize("masses", [np.zeros(CELLS), np.eye(CELLS)[3]])

@@ -70,8 +70,7 @@ def test_more_records_and_a_larger_budget_leave_less_noise():
 def test_numeric_columns_count_with_the_cells_that_they_are_cut_into():
     schema = Schema((Continuous(name="x", lower=0.0, upper=1.0, missing=True), Boolean(name="b")))
     (single, pair) = expected_error(Pairwise(cells=10).plan(schema, Budget(epsilon=1.0)), 100).values()
-    assert (single.tables, single.cells) == (2, (11 + 2) / 2)
-    assert (pair.tables, pair.cells) == (1, 22)
+    assert (single.tables, single.cells) == (2, (11 + 2) / 2) and (pair.tables, pair.cells) == (1, 22)
 
 
 def test_without_pairs_nothing_is_said_of_them():

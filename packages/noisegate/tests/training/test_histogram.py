@@ -40,8 +40,7 @@ def test_it_is_nearer_to_the_truth_than_the_noisy_counts_and_than_a_flat_guess(n
     for seed in range(3):
         raw = noisy(truth, std, seed)
         found = distance(denoise(raw, std).masses, truth)
-        assert found < 0.7 * distance(np.maximum(raw, 0), truth)
-        assert found < 0.9 * distance(flat, truth)
+        assert found < 0.7 * distance(np.maximum(raw, 0), truth) and found < 0.9 * distance(flat, truth)
 
 
 def test_an_empty_tail_stays_nearly_empty():
@@ -53,9 +52,7 @@ def test_an_empty_tail_stays_nearly_empty():
         tails.append(denoise(raw, STD).masses[32:].sum())
         clipped.append(np.maximum(raw, 0)[32:].sum())
     # Noise clipped at zero makes up 480 cells of 0.4 standard deviations each; what is left is that of their sum.
-    assert np.mean(clipped) > 180 * STD
-    assert np.mean(tails) < 480**0.5 * STD
-    assert max(tails) < 4 * 480**0.5 * STD
+    assert np.mean(clipped) > 180 * STD and np.mean(tails) < 480**0.5 * STD and max(tails) < 4 * 480**0.5 * STD
 
 
 def test_spikes_are_kept_and_nothing_else_is_taken_for_one():
@@ -66,8 +63,7 @@ def test_spikes_are_kept_and_nothing_else_is_taken_for_one():
         assert np.flatnonzero(found.spikes).tolist() == [0, 200, 511]
         assert found.masses[[0, 200, 511]] == pytest.approx(truth[[0, 200, 511]], abs=5 * STD)
         # The neighbours of a spike get nothing of it.
-        assert found.masses[[1, 199, 201, 510]].max() < 40 + 5 * STD
-        assert found.noise_std == STD
+        assert found.masses[[1, 199, 201, 510]].max() < 40 + 5 * STD and found.noise_std == STD
 
 
 @pytest.mark.parametrize("cells", [1, 2, 3, 64, 100, 1026])
@@ -83,8 +79,7 @@ def test_masses_are_finite_and_never_negative(cells, std):
     random = np.random.default_rng(cells)
     for raw in (np.zeros(cells), np.full(cells, 7.0), np.full(cells, -7.0), random.normal(scale=std, size=cells)):
         found = denoise(raw, std)
-        assert found.masses.shape == found.spikes.shape == (cells,)
-        assert np.isfinite(found.masses).all()
+        assert found.masses.shape == found.spikes.shape == (cells,) and np.isfinite(found.masses).all()
         assert (found.masses >= 0).all()
 
 
@@ -96,8 +91,7 @@ def test_next_to_no_noise_leaves_the_counts_as_they_are():
 def test_zeros_and_a_constant_are_left_alone():
     assert not denoise(np.zeros(100), STD).masses.any()
     found = denoise(np.full(100, 30.0), STD)
-    assert found.masses == pytest.approx(np.full(100, 30.0))
-    assert not found.spikes.any()
+    assert found.masses == pytest.approx(np.full(100, 30.0)) and not found.spikes.any()
 
 
 def test_a_coarse_histogram_lowers_the_error_where_noise_is_high():
@@ -126,16 +120,14 @@ def test_both_estimates_of_a_group_are_weighted_by_their_noise():
 def test_what_coarse_counts_tell_apart_is_not_taken_for_the_noise_of_fine_ones():
     coarse = Coarse(noisy=np.array([100.0, 130.0]), group=4, noise_std=1.0)
     masses = denoise(np.full(8, 25.0), 100.0, coarse).masses
-    assert masses[:4].sum() == pytest.approx(100, abs=2)
-    assert masses[4:].sum() == pytest.approx(130, abs=2)
+    assert masses[:4].sum() == pytest.approx(100, abs=2) and masses[4:].sum() == pytest.approx(130, abs=2)
 
 
 def test_a_spike_is_not_counted_again_in_its_coarse_group():
     truth = np.full(64, 5.0)
     truth[20] = 1000.0
     found = denoise(truth, 0.1, coarse_of(truth, 0.1))
-    assert found.masses[20] == pytest.approx(1000, abs=2)
-    assert found.masses.sum() == pytest.approx(truth.sum(), abs=3)
+    assert found.masses[20] == pytest.approx(1000, abs=2) and found.masses.sum() == pytest.approx(truth.sum(), abs=3)
 
 
 @pytest.mark.parametrize(("height", "spike"), [(90.0, False), (90.1, True)])

@@ -128,8 +128,7 @@ def test_of_a_wide_table_the_columns_that_say_most_take_part(monkeypatch):
 
 def test_ordered_cells_are_alike_if_they_are_near():
     prior = prior_covariance(9, 8)
-    assert (np.linalg.eigvalsh(prior) > 0).all()
-    assert prior[0, 1] > prior[0, 4] > prior[0, 7] > 0 == prior[0, 8]
+    assert (np.linalg.eigvalsh(prior) > 0).all() and prior[0, 1] > prior[0, 4] > prior[0, 7] > 0 == prior[0, 8]
     np.testing.assert_array_equal(prior_covariance(5, 0), np.eye(5))
 
 
@@ -154,8 +153,7 @@ def test_a_fit_of_records_has_a_label_model(levels):
     assert isinstance(model, LabelledMixture)
     shares = model.marginal([0, 3])
     shares /= shares.sum(axis=1, keepdims=True)
-    assert shares[0, 0] > 0.8
-    assert shares[1, levels - 1] > 0.8
+    assert shares[0, 0] > 0.8 and shares[1, levels - 1] > 0.8
 
 
 def test_log_ratios_are_finite_where_the_mixture_rules_out():

@@ -34,24 +34,20 @@ def records():
 def test_counts_of_a_pair_stand_at_the_offsets_of_its_columns_in_each_class():
     counts = np.arange(12.0).reshape(2, 3, 2)  # columns 0, label, 2
     found = class_tables([table((0, 1, 2), counts, 0.5)], SIZES, LABEL)
-    assert found.sizes == (2, 2)
-    assert found.pairs.shape == (3, 4, 4)
+    assert found.sizes == (2, 2) and found.pairs.shape == (3, 4, 4)
     for row in range(3):
         assert found.pairs[row, :2, 2:].tolist() == counts[:, row, :].tolist()
-    assert found.precision.tolist() == [[0, 0, 2, 2], [0, 0, 2, 2], [0, 0, 0, 0], [0, 0, 0, 0]]
-    assert found.triples == ()
+    assert found.precision.tolist() == [[0, 0, 2, 2], [0, 0, 2, 2], [0, 0, 0, 0], [0, 0, 0, 0]] and found.triples == ()
 
 
 def test_without_a_label_all_records_are_one_class(records):
     tables = [table((), 400), table((0, 2), exact((0, 2), records)), table((0, 1, 2), exact((0, 1, 2), records), 2.0)]
     found = class_tables(tables, SIZES, None)
-    assert found.sizes == SIZES
-    assert found.pairs.shape == (1, 7, 7)
+    assert found.sizes == SIZES and found.pairs.shape == (1, 7, 7)
     assert found.pairs[0, :2, 5:].tolist() == exact((0, 2), records).tolist()
     assert np.count_nonzero(found.precision) == 4
     ((columns, counts, noise),) = found.triples
-    assert (columns, noise) == ((0, 1, 2), 2.0)
-    assert counts[0].tolist() == exact((0, 1, 2), records).tolist()
+    assert (columns, noise) == ((0, 1, 2), 2.0) and counts[0].tolist() == exact((0, 1, 2), records).tolist()
     assert found.counts == pytest.approx([400])
 
 
@@ -60,9 +56,7 @@ def test_three_columns_and_the_label_are_a_triple_of_each_class():
     counts = random.uniform(size=(2, 3, 4, 5))
     found = class_tables([table((0, 1, 2, 3), counts)], (2, 3, 4, 5), 2)
     ((columns, by_class, _),) = found.triples
-    assert columns == (0, 1, 2)
-    assert by_class.shape == (4, 2, 3, 5)
-    assert by_class[3, 1, 2, 4] == counts[1, 2, 3, 4]
+    assert columns == (0, 1, 2) and by_class.shape == (4, 2, 3, 5) and by_class[3, 1, 2, 4] == counts[1, 2, 3, 4]
     assert not found.precision.any()
 
 
@@ -70,8 +64,7 @@ def test_tables_without_the_label_are_not_used(records):
     tables = [table((1,), exact((1,), records)), table((0, 1), exact((0, 1), records))]
     found = class_tables(tables, SIZES, LABEL)
     more = class_tables([*tables, table((0,), [1e6, 1e6]), table((), 1e6)], SIZES, LABEL)
-    assert np.array_equal(found.singles, more.singles)
-    assert np.array_equal(found.counts, more.counts)
+    assert np.array_equal(found.singles, more.singles) and np.array_equal(found.counts, more.counts)
 
 
 # What all tables together say.
@@ -122,8 +115,7 @@ def test_the_stated_noise_of_single_columns_is_theirs(records):
 
 def test_the_numbers_of_records_of_classes_are_shrunk_as_far_as_they_drown():
     clear = class_tables([table((1,), [500, 0, 9], 4.0)], SIZES, LABEL).counts
-    assert clear == pytest.approx([500, 0, 9], abs=6)
-    assert clear.min() > 0
+    assert clear == pytest.approx([500, 0, 9], abs=6) and clear.min() > 0
     drowned = class_tables([table((1,), [-500, 300, 900], 4e6)], SIZES, LABEL).counts
     assert drowned == pytest.approx(np.full(3, drowned.mean()), rel=1e-3)
     # All together they are at least one standard deviation of the noise.
@@ -167,8 +159,7 @@ def test_shares_are_positive_and_sum_to_one(std, scale):
     random = np.random.default_rng(0)
     singles = scale * random.uniform(size=(3, 8)) + random.normal(scale=std, size=(3, 8))
     shares = shares_of(singles, singles.sum(axis=1), std)
-    assert (shares > 0).all() or std == 1e-9
-    assert (shares >= 0).all()
+    assert ((shares > 0).all() or std == 1e-9) and (shares >= 0).all()
     assert shares.sum(axis=1) == pytest.approx(np.ones(3))
 
 

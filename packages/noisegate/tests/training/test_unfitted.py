@@ -32,8 +32,7 @@ def rows(count=500):
 def test_tables_are_pairs_with_the_label_on_public_cells():
     found = unfitted_tables(SCHEMA.layout)
     # age is column 0, town 1, work 2, ill 3; a town has too many levels.
-    assert found.tables == ((0, 3), (2, 3))
-    assert found.bins[0].cuts == (0.25, 0.5, 0.75)
+    assert found.tables == ((0, 3), (2, 3)) and found.bins[0].cuts == (0.25, 0.5, 0.75)
     assert found.norm == pytest.approx(1.0)
 
 

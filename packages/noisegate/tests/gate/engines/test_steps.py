@@ -122,8 +122,7 @@ def test_sizes_of_samples_are_those_that_were_paid_for(joined, data, exact):
     with gate.gradients(plan, counted, method="test", public={}) as session:
         sizes = np.array([float(session.step(at)[0]) for _ in range(60)]) / plan.plan.scale
     spread = np.sqrt(ROWS * 0.25 * 0.75)
-    assert abs(sizes.mean() - ROWS / 4) < 6.2 * spread / np.sqrt(60)
-    assert 0.5 * spread < sizes.std() < 1.7 * spread
+    assert abs(sizes.mean() - ROWS / 4) < 6.2 * spread / np.sqrt(60) and 0.5 * spread < sizes.std() < 1.7 * spread
 
 
 def test_one_record_moves_a_step_of_workers_by_the_bound_at_most(joined, tmp_path, exact):
@@ -223,8 +222,7 @@ def test_a_worker_that_computes_in_another_way_is_refused_before_it_reads(joined
     monkeypatch.setattr("noisegate.engines.worker.Worker.begin", lambda *_: "another")
     with opened(data, TWO) as session, pytest.raises(OptionError, match="another processor"):
         session.step(AT)
-    assert not any(isinstance(one, int) for one in joined.answers)
-    assert not joined.alive
+    assert not any(isinstance(one, int) for one in joined.answers) and not joined.alive
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, DataError("x.csv, line 7")])
@@ -267,10 +265,8 @@ def test_questions_are_asked_before_between_and_after_steps(joined, data, exact)
         found += [session.step(AT).tolist(), session.step(AT).tolist()]
         assert joined.alive
         counts.append(session.ask({"three": Counts()})["three"])
-        assert not joined.alive
-        assert found == expected(session, parts_of(TWO, data, workers=2), 3)
-    assert joined.hired == 2
-    assert {one.sum() for one in counts} == {float(ROWS)}
+        assert not joined.alive and found == expected(session, parts_of(TWO, data, workers=2), 3)
+    assert joined.hired == 2 and {one.sum() for one in counts} == {float(ROWS)}
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

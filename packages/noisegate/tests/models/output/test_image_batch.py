@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 from noisegate.errors import OptionError
-from noisegate.models.output.image_batch import ImageBatch, image_batch, pixel_table
+from noisegate.models.output.image_batch import image_batch, pixel_table
 from noisegate.schema import EncodedTable, Integer, Schema, decode
-
-from .conftest import pictures
 
 
 def _records(schema, rows=6):
@@ -37,13 +35,3 @@ def test_a_table_has_no_images():
     schema = Schema((Integer(name="x", lower=0, upper=255),))
     with pytest.raises(OptionError, match="pixel_schema"):
         image_batch(EncodedTable(np.zeros((1, 1)), np.zeros((1, 0), np.int32)), schema)
-
-
-def test_a_batch_is_checked(schema):
-    batch = pictures(schema)
-    with pytest.raises(ValueError, match="uint8"):
-        ImageBatch(pixels=batch.pixels.astype(float), labels=None)
-    with pytest.raises(ValueError, match="four axes"):
-        ImageBatch(pixels=batch.pixels[0], labels=None)
-    with pytest.raises(ValueError, match="1 labels for 7 images"):
-        ImageBatch(pixels=batch.pixels, labels=(0,))

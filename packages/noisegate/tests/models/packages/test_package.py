@@ -72,8 +72,7 @@ def test_frictionless_finds_every_record_within_its_description(model, tmp_path)
     assert [float(row["dose"]) for row in found] == [row["dose"] for row in expected]
     assert any(row["ill"] is None for row in found)
     package = described(folder, "datapackage.json")
-    assert package["licenses"] == [{"name": "CC-BY-4.0"}]
-    assert package["sources"][0]["path"] == "certificate.json"
+    assert package["licenses"] == [{"name": "CC-BY-4.0"}] and package["sources"][0]["path"] == "certificate.json"
     assert "dose <= price" in package["description"]
 
 
@@ -104,8 +103,7 @@ def test_croissant_reads_the_same_records(model, tmp_path, name):
         return  # Croissant 1.0 cannot say how missing cells are spelled: Parquet is for these
     folder = model.package(tmp_path / "handout", 50, name=name, licence="https://example.org/licence", seed=1)
     content = described(folder, "croissant.json")
-    assert content["isLiveDataset"] is False
-    assert content["license"] == "https://example.org/licence"
+    assert content["isLiveDataset"] is False and content["license"] == "https://example.org/licence"
     for one in content["distribution"]:
         assert one["sha256"] == hashlib.sha256((folder / one["contentUrl"]).read_bytes()).hexdigest()
     found = mlcroissant.Dataset(jsonld=str(folder / "croissant.json"))
@@ -114,8 +112,7 @@ def test_croissant_reads_the_same_records(model, tmp_path, name):
     records = list(found.records("records"))
     assert len(records) == 50
     for row, record in zip(expected, records, strict=True):
-        assert record["records/dose"] == row["dose"]
-        assert record["records/pain"] == row["pain"]
+        assert record["records/dose"] == row["dose"] and record["records/pain"] == row["pain"]
         assert len(record) == len(COLUMNS)
 
 
