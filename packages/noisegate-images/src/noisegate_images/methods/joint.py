@@ -16,7 +16,7 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Annotated, Any, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, cast
 
 import numpy as np
 from pydantic import Field
@@ -97,6 +97,9 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         >>> {event.name: (event.coordinates, round(event.noise_multiplier, 2)) for event in plan.events}
         {'pixels': (200, 5.29), 'orientations': (200, 5.29), 'counts': (2, 52.89)}
     """
+
+    audit_on: ClassVar = "images"
+    audit_settings: ClassVar[Mapping[str, Any]] = {"pixels": 50, "orientations": 50, "wavelets": 50, "strokes": 50}
 
     pixels: Frequencies = 750
     orientations: Frequencies = 750

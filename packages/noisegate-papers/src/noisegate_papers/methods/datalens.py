@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from noisegate.errors import OptionError
 from noisegate.methods.registry import register
 from noisegate.schema import Schema
 from noisegate.settings import Count, Positive, Unit, derived, settings
-from noisegate_papers.methods.sharded import ShardedMethod
+from noisegate_papers.methods.sharded import AUDITED_TEACHERS, ShardedMethod
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -48,6 +48,8 @@ class DataLens(ShardedMethod):
         >>> event.shards, event.sensitivity / 2**22, method.clip_norm  # the norm of all signs of a step, √(k·batch)
         (1000, 2.0, 4.0)
     """
+
+    audit_settings: ClassVar[Mapping[str, Any]] = {**AUDITED_TEACHERS, "largest": 2}
 
     largest: Count = derived(_largest)
     """k: how many entries of a gradient count."""

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from noisegate.methods.method import AUDITED_STEPS
 from noisegate.methods.registry import register
 from noisegate.privacy.batch_plan import BatchPlan
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan
@@ -49,6 +50,14 @@ class DPSinkhorn(GuidedMethod):
         >>> [(event.name, event.steps, event.sensitivity / 2**22) for event in plan.events]  # twice the norm
         [('generator', 10, 2.0)]
     """
+
+    audit_settings: ClassVar[Mapping[str, Any]] = {
+        **AUDITED_STEPS,
+        "hidden": (8,),
+        "latent": 4,
+        "batch": 16,
+        "iterations": 10,
+    }
 
     steps: Count = by_records(table=600, images=2000)
     sampling_probability: Fraction = by_records(table=0.05, images=256 / 60_000)

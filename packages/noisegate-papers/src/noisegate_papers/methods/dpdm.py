@@ -14,12 +14,13 @@ the schedule for MNIST, 300 passes on Poisson samples of 4096, with a denoiser o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from noisegate.errors import OptionError
 from noisegate.gate.per_example.losses import RecordLoss, module_loss
+from noisegate.methods.method import AUDITED_STEPS
 from noisegate.methods.registry import register
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget
@@ -57,6 +58,12 @@ class DPDM(DiffusionConfig, GenerativeMethod):
         >>> [(event.name, event.steps) for event in plan.events], plan.epsilon <= 1.0
         ([('denoiser', 10)], True)
     """
+
+    audit_on: ClassVar = "images"
+    audit_settings: ClassVar[Mapping[str, Any]] = {
+        **AUDITED_STEPS,
+        **{"steps": 8, "clip_norm": 0.01, "channels": (4,), "sampling_steps": 2},
+    }
 
     image: ImageSize | None = None
     """Height, width and channels of the images."""

@@ -16,9 +16,10 @@ by what public ones are like, which costs nothing; the mean of the last weights 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from pydantic import Field
@@ -26,6 +27,7 @@ from pydantic import Field
 from noisegate.errors import OptionError, said
 from noisegate.features.feature_map import FeatureMap
 from noisegate.gate.per_example.losses import RecordLoss, real_loss
+from noisegate.methods.method import AUDITED_STEPS
 from noisegate.methods.registry import register
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget
@@ -91,6 +93,15 @@ class DPDRE(EncodedImages, GenerativeMethod):
         >>> [(event.name, event.steps, event.rate) for event in plan.events]
         [('discriminator', 100, 0.125)]
     """
+
+    audit_files: ClassVar = ("public",)
+    audit_settings: ClassVar[Mapping[str, Any]] = {
+        **AUDITED_STEPS,
+        "hidden": (4,),
+        "references": 200,
+        "dimensions": 8,
+        "batch": 32,
+    }
 
     public: Source = field(default=None, compare=False)
     """Path of the public records, of the same schema and in any form that private ones may have, or a table in memory.

@@ -11,8 +11,9 @@ the rarest digit of MNIST. What differs besides: one sum of all records for each
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -45,6 +46,8 @@ class DPFETA(DPDM):
         >>> {event.name: event.coordinates for event in plan.events}["means"]
         32
     """
+
+    audit_settings: ClassVar[Mapping[str, Any]] = {**DPDM.audit_settings, "means_steps": 3}
 
     means_share: Share = 0.05
     """Budget share of the mean images, where that of the steps is 1."""

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from noisegate.methods.registry import register
 from noisegate.schema import Schema
 from noisegate.settings import Count, Positive, TwoOrMore, derived, settings
-from noisegate_papers.methods.sharded import ShardedMethod
+from noisegate_papers.methods.sharded import AUDITED_TEACHERS, ShardedMethod
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -47,6 +47,8 @@ class GPATE(ShardedMethod):
         >>> event.coordinates, method.clip_norm, round(event.sensitivity / 2**22, 3)  # other bins: √2 times the norm
         (80, 4.0, 1.414)
     """
+
+    audit_settings: ClassVar[Mapping[str, Any]] = {**AUDITED_TEACHERS, "coordinates": 2, "bins": 4}
 
     nonnegative = True
 

@@ -12,7 +12,8 @@ added to the gradients at real records alone. These are baselines.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from noisegate.errors import SchemaError
 from noisegate.gate.per_example.losses import RowInputs
@@ -21,7 +22,7 @@ from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.settings import Count, Fraction, ImageSize, LabelShares, Positive, Widths, derived, settings
 from noisegate_images.models.image_network import ImageKind, ImageNetwork, check_image_schema
-from noisegate_papers.methods.adversarial import AdversarialMethod
+from noisegate_papers.methods.adversarial import AUDITED_GAN, AdversarialMethod
 from noisegate_papers.methods.generative import GenerativeMethod, public_shares
 from noisegate_papers.models.inputs import Inputs, inputs_of, scaled_inputs
 
@@ -44,6 +45,8 @@ class RecordGAN(AdversarialMethod):
     Defaults for tables were tried on the survey of `noisegate demo` at ε = 1, where learning rates of 1e-3 did worse;
     those for images on simulated digits, in one run of 800 steps (benchmarks/simulated_digits.py).
     """
+
+    audit_settings: ClassVar[Mapping[str, Any]] = {**AUDITED_GAN, "discriminator_steps": 2}
 
     network: ImageKind = "convolutional"
     """Of images: "convolutional" or "fully-connected"."""

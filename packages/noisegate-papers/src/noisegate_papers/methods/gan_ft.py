@@ -29,7 +29,7 @@ from noisegate.schema.pixels import read_shape
 from noisegate.settings import Count, Fraction, ImageSize, Positive, Widths, settings
 from noisegate_images.methods.encoders import EncodedImages
 from noisegate_images.models.image_network import check_image_schema
-from noisegate_papers.methods.adversarial import AdversarialMethod
+from noisegate_papers.methods.adversarial import AUDITED_GAN, AdversarialMethod
 from noisegate_papers.methods.public_reference import features_of, read_reference
 from noisegate_papers.models.public_features import PublicReference
 
@@ -49,6 +49,10 @@ if TYPE_CHECKING:
 @settings
 class FeatureGAN(EncodedImages, AdversarialMethod):
     """What DP-GAN-FT and DP-GAN-MI share."""
+
+    audit_on: ClassVar = "images"
+    audit_files: ClassVar = ("decoder",)
+    audit_settings: ClassVar[Mapping[str, Any]] = AUDITED_GAN
 
     image: ImageSize
     discriminator_hidden: Widths = (16,)
@@ -135,6 +139,9 @@ class DPGANFineTuned(FeatureGAN):
         >>> [event.name for event in plan.events]
         ['generator']
     """
+
+    audit_files: ClassVar = ("public", "decoder")
+    audit_settings: ClassVar[Mapping[str, Any]] = {**AUDITED_GAN, "pretraining_steps": 2, "public_records": 40}
 
     renamed: ClassVar[Mapping[str, str]] = {"pretraining_rate": "pretraining_learning_rate"}
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -126,6 +127,8 @@ class MST(Marginals):
         ['mst']
     """
 
+    audit_settings: ClassVar[Mapping[str, Any]] = {"bins": 16, "iterations": 20}
+
     def plan(self, schema: Schema, budget: Budget) -> MarginalPlan:
         """Returns what may be spent on which tables. Reads no data."""
         sizes, options = self.sizes(schema.layout), {"iterations": self.iterations}
@@ -147,6 +150,8 @@ class AIM(Marginals):
         >>> [event.name for event in AIM().plan(schema, Budget(epsilon=1.0)).events]
         ['aim']
     """
+
+    audit_settings: ClassVar[Mapping[str, Any]] = {"bins": 16, "iterations": 20, "degree": 2, "rounds": 6}
 
     degree: Annotated[Literal[2, 3, 4], NoBool] = 3
     """Most columns of a table."""

@@ -17,12 +17,13 @@ remember the draws.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from noisegate.methods.registry import register
 from noisegate.schema import Schema
 from noisegate.settings import Count, Positive, settings
-from noisegate_papers.methods.sharded import ShardedMethod
+from noisegate_papers.methods.sharded import AUDITED_TEACHERS, ShardedMethod
 
 if TYPE_CHECKING:
     from noisegate_papers.methods.generative import Shapes
@@ -42,6 +43,11 @@ class GSWGAN(ShardedMethod):
         >>> round(plan.noise_multiplier, 2), round(plan.noise_multiplier * 32**0.5, 2)  # of a step, of each record
         (0.56, 3.15)
     """
+
+    audit_settings: ClassVar[Mapping[str, Any]] = {
+        **AUDITED_TEACHERS,
+        **{"sampling_probability": 0.5, "teacher_learning_rate": 0.1, "learning": 2, "warm_up": 1},
+    }
 
     learning: Count | None = None
     """Critics that learn in a step, in turn; None for all."""

@@ -14,12 +14,13 @@ maps with one (benchmarks/dp_llm).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from noisegate.gate.per_example.losses import FactoredLoss, cross_entropy
 from noisegate.methods.gradient import Trainer
+from noisegate.methods.method import AUDITED_STEPS
 from noisegate.methods.registry import register
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget
@@ -45,6 +46,8 @@ class DPLLM(ClassifierMethod):
         >>> [event.name for event in DPLLM().plan(schema, Budget(epsilon=1.0)).events]
         ['weight']
     """
+
+    audit_settings: ClassVar[Mapping[str, Any]] = {**AUDITED_STEPS, "maps": 2}
 
     renamed: ClassVar[Mapping[str, str]] = {"spread": "init_std"}
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from noisegate.methods.embedding import COUNTS, Embedding
 from noisegate.methods.registry import register
@@ -80,6 +80,9 @@ class DPMEPF(NetworkMethod, MatchedMethod):
         >>> round(plan.epsilon, 6)
         1.0
     """
+
+    audit_on: ClassVar = "images"
+    audit_settings: ClassVar[Mapping[str, Any]] = {"latent": 4, "hidden": (8,), "channels": (4, 2)}
 
     stopping_network: str | None = None
     """What candidates are compared by for private stopping, "inception:v3" as in the paper; None for the means of the

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import astuple, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -50,6 +50,9 @@ class DPMGE(EncodedImages, MeanEmbeddingMethod):
         >>> DPMGE(image=(8, 8, 1), layer="middle").encoding().dim
         64
     """
+
+    audit_on: ClassVar = "images"
+    audit_files: ClassVar = ("decoder",)
 
     covariance: Literal["diagonal", "full"] = derived(lambda given: "diagonal" if given["public"] is None else "full")
     """"diagonal", as in the paper, or "full" along `axes`; by default full with public images, which say where the axes

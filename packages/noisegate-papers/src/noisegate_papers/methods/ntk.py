@@ -15,7 +15,7 @@ records.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from noisegate.features.contingency import check_groups
 from noisegate.features.feature_map import FeatureMap
@@ -44,6 +44,8 @@ class DPNTK(MatchedMethod):
         >>> {event.name: (event.coordinates, round(event.noise_multiplier, 2)) for event in plan.events}
         {'tangent': (30, 3.79), 'counts': (2, 21.86)}
     """
+
+    audit_settings: ClassVar[Mapping[str, Any]] = {"width": 4, "cells": 8}
 
     width: Count = by_generator(table=8, images=200)
     """Hidden units of a network; a gradient has width · (inputs + 2) coordinates. The paper has 800 for images."""

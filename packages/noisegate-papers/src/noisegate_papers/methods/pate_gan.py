@@ -13,13 +13,14 @@ them; and shards are disjoint.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from noisegate.methods.registry import register
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan
 from noisegate.schema import Schema
 from noisegate.settings import Count, Positive, derived, settings
-from noisegate_papers.methods.sharded import ShardedMethod
+from noisegate_papers.methods.sharded import AUDITED_TEACHERS, ShardedMethod
 
 if TYPE_CHECKING:
     from noisegate_papers.methods.generative import Shapes
@@ -40,6 +41,8 @@ class PATEGAN(ShardedMethod):
         >>> event.coordinates, method.clip_norm  # 64 votes of one half
         (64, 4.0)
     """
+
+    audit_settings: ClassVar[Mapping[str, Any]] = {**AUDITED_TEACHERS, "teacher_learning_rate": 5.0}
 
     batch: Count = 64
     student_learning_rate: Positive = 3e-3

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -57,6 +57,9 @@ class PrivateEvolution(EncodedImages):
         >>> {event.name: (event.coordinates, round(event.noise_multiplier, 2)) for event in plan.events}
         {'counts': (1, 26.38), 'votes-1': (4000, 5.33), 'votes-2': (4000, 5.33)}
     """
+
+    audit_on: ClassVar = "images"
+    audit_settings: ClassVar[Mapping[str, Any]] = {"rounds": 2, "candidates": 50, "images": 100}
 
     public: Source = field(default=None, compare=False)
     """Public images of the same size, a path in any form that private ones may have, or a table in memory; None where

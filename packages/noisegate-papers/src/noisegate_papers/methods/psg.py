@@ -23,6 +23,7 @@ import numpy.typing as npt
 from noisegate.errors import OptionError
 from noisegate.gate.per_example.losses import RecordLoss, label_loss
 from noisegate.methods.gradient import Trainer
+from noisegate.methods.method import AUDITED_STEPS
 from noisegate.methods.registry import register
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget, Query
@@ -85,6 +86,11 @@ class PrivateSetGeneration(SetSchedule, GenerativeMethod):
         >>> PrivateSetGeneration(samples_per_class=5).plan(schema, Budget(epsilon=1.0)).plan.released
         {'set': (10, 1)}
     """
+
+    audit_settings: ClassVar[Mapping[str, Any]] = {
+        **AUDITED_STEPS,
+        **{"hidden": (16,), "samples_per_class": 2, "batches": 1, "outer": 1, "epochs": 1},
+    }
 
     init_std: Positive = 0.6
     """Standard deviation of the set at its start, in units of half a column's range."""
