@@ -2,11 +2,8 @@
 
 Wang, Wu, Long, Rimanic, Zhang and Li (CCS 2021), https://arxiv.org/abs/2103.11109. Each teacher's gradient at a
 generated record is compressed to the signs of its k largest entries, of norm √k; the teachers' signs are added up with
-noise, and an entry of the sum counts as far as it is beyond a part β of the number of teachers.
-
-What differs from the published program: ε is that of the worst case (theirs has a bound that depends on the data beside
-it, which never bites); shards follow from the operating system's randomness, and not from the order of the file; and
-teachers are perceptrons that begin alike.
+noise, and an entry of the sum counts as far as it is beyond a part β of the number of teachers. See docs/differences.md
+for what differs from the published program.
 """
 
 from __future__ import annotations

@@ -6,10 +6,8 @@ gradient, clipped as a whole and noised at the gate (`Gate.batch`, G-24), is all
 
 The loss is the semi-debiased one, 2·W(X₁, Y) − W(X₁, X₂), where W is entropic transport, Cuturi (NeurIPS 2013),
 https://arxiv.org/abs/1306.0895, and X₂ shares all but a part of its records with X₁. A record's cost is the sum over
-inputs of |x − y|² + |x − y|, and more where labels differ.
-
-What differs from the published program: samples are true Poisson samples, an empty one too; nothing is stopped or
-chosen on test data; and the sensitivity is the diameter 2C of a vector that a record may turn round, not C.
+inputs of |x − y|² + |x − y|, and more where labels differ. See docs/differences.md for what differs from the published
+program.
 """
 
 from __future__ import annotations

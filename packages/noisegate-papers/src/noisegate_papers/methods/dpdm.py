@@ -4,17 +4,13 @@ Dockhorn, Cao, Vahdat and Kreis (TMLR 2023), https://arxiv.org/abs/2210.09929. T
 of EDM over several draws of noise, clipped after the mean, so that more draws cost time and no privacy
 (`noisegate_papers.training.denoising`); what is released is a running mean of the weights, from which images are drawn
 by a deterministic sampler (`noisegate_papers.models.diffusion`). Labels are public knowledge, in equal shares or in
-those that are given.
-
-What differs from the published program: noise of a record follows from the record and the number of the step, and the
-denoiser has no attention (`noisegate_papers.networks.denoiser`). The defaults are for a laptop; ``preset="paper"`` is
-the schedule for MNIST, 300 passes on Poisson samples of 4096, with a denoiser of 1.4 million weights.
+those that are given. See docs/differences.md for what differs from the published program.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -59,7 +55,7 @@ class DPDM(DiffusionConfig, GenerativeMethod):
         ([('denoiser', 10)], True)
     """
 
-    audit_on: ClassVar = "images"
+    audit_on: ClassVar[Literal["table", "images", "linked"]] = "images"
     audit_settings: ClassVar[Mapping[str, Any]] = {
         **AUDITED_STEPS,
         **{"steps": 8, "clip_norm": 0.01, "channels": (4,), "sampling_steps": 2},

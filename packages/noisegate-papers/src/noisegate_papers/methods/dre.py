@@ -8,10 +8,8 @@ record is like the private ones, no weight helps.
 
 Public records with labels are weighed with the label that they have, by the ratio of joint densities. Those without are
 weighed once with every label, against labels that are drawn uniformly: w(label, reference) then holds the shares of the
-labels too, and nothing else need be asked for them.
-
-What differs from the paper: each step is a true Poisson sample and accounted as one; features are centred and stretched
-by what public ones are like, which costs nothing; the mean of the last weights is kept. `preset="paper"` undoes both.
+labels too, and nothing else need be asked for them. See docs/differences.md for what differs from the published
+program.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.settings import Count, Fraction, Positive, Seed, Unit, Widths, by_preset, derived, settings
-from noisegate_images.methods.encoders import EncodedImages
+from noisegate_images.methods.matched import EncodedImages
 from noisegate_images.models.image_network import check_image_schema
 from noisegate_papers.features.transforms import whitened
 from noisegate_papers.methods.generative import GenerativeMethod, released_arrays, weight_shapes

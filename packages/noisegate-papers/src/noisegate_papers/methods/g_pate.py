@@ -2,12 +2,8 @@
 
 Long, Wang, Yang, Kailkhura, Zhang, Gunter and Li (NeurIPS 2021), https://arxiv.org/abs/1906.09338. Each teacher's
 gradient at a generated record is projected at random to a few coordinates; in each of them it votes for one of some
-bins, and the bin with the most votes, counted with noise, stands for the gradient there.
-
-What differs from the published program: ε is that of the worst case, where theirs follows from how far the teachers
-agree, is printed as it is and stops the training; all histograms of a step are one query of norm √(records ·
-coordinates); and every bin's count is released with noise, where the program compares the largest with a threshold
-first (Confident-GNMax), which saves only where ε depends on the data.
+bins, and the bin with the most votes, counted with noise, stands for the gradient there. See docs/differences.md for
+what differs from the published program.
 """
 
 from __future__ import annotations

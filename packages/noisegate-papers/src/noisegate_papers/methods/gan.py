@@ -4,10 +4,7 @@ DP-GAN, Xie et al. (2018), https://arxiv.org/abs/1802.06739, makes whole records
 first, from shares that are learned, and the rest is made for it. DP-CGAN, Torkzadehmahani, Kairouz and Paten (CVPR
 workshops 2019), https://arxiv.org/abs/2001.09700, is given the labels, whose shares are public knowledge. Both take
 several steps of the discriminator to one of the generator, without which noise decides the game: Bie, Kamath and Zhang
-(TMLR 2023), https://arxiv.org/abs/2302.02936.
-
-What differs from the published programs: each step draws a true Poisson sample and is accounted as one, and noise is
-added to the gradients at real records alone. These are baselines.
+(TMLR 2023), https://arxiv.org/abs/2302.02936. See docs/differences.md for what differs from the published program.
 """
 
 from __future__ import annotations

@@ -66,11 +66,7 @@ class Marginals(Method):
         return (*(bins.size for bins in self.cells(layout)), *(column.size for column in layout.coded))
 
     def tables(self, sizes: tuple[int, ...], degree: int, most_cells: float = math.inf) -> Tables:
-        """Returns the tables to choose from; see `tables_up_to`.
-
-        Raises:
-            OptionError: if the columns have too many.
-        """
+        """Returns the tables to choose from; see `tables_up_to`."""
         informative = sum(size > 1 for size in sizes)
         check_groups(informative, self.name, "another method, such as pairwise with pairs='none'", size=degree)
         return tables_up_to(sizes, degree=degree, most_cells=most_cells)

@@ -26,7 +26,7 @@ from noisegate.privacy.plan import Budget, Query
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.settings import Count, Share, derived, settings
-from noisegate_images.methods.encoders import EncodedImages
+from noisegate_images.methods.matched import EncodedImages
 from noisegate_images.models.image_network import check_image_schema
 from noisegate_papers.methods.public_reference import Axes, public_axes
 

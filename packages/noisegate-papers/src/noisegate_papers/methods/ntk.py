@@ -2,14 +2,7 @@
 
 Yang, Adamczewski, Sutherland and Park (TMLR 2024), https://arxiv.org/abs/2303.01687. One pass over the records releases
 the class-wise sum of normalised gradients of a random network in its weights, and counts. A generator is then fitted so
-that its expected embedding matches.
-
-Images have one network with one hidden layer, as in the paper. Tables have a small network for each pair of columns,
-since the expected gradient of a generator's records is known in closed form for these
-(`noisegate_papers.features.tangent_pairs`); the paper has a convolutional one over all columns, and feeds it numbers
-that no record can have. What is released is the sum and nothing else: the published program writes the embedding
-without noise to a file as well, divides by the true number of records, and chooses its settings on the real test
-records.
+that its expected embedding matches. See docs/differences.md for what differs from the published program.
 """
 
 from __future__ import annotations

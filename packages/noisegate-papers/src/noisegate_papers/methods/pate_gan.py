@@ -2,12 +2,8 @@
 
 Jordon, Yoon and van der Schaar (ICLR 2019), https://openreview.net/forum?id=S1zk9iRqF7. Each teacher tells its shard
 from generated records and votes on those of a step, real or not; votes are counted with noise, and the student takes
-the majority for the truth. It never sees a real record.
-
-What differs from the published programs, in six of which an audit found nineteen errors (Ganev, Annamalai and De
-Cristofaro, 2024, https://arxiv.org/abs/2406.13985): ε is that of the worst case and follows from the plan, where theirs
-is a data-dependent bound that is itself private; noise is Gaussian, on the counts and not on the label that comes of
-them; and shards are disjoint.
+the majority for the truth. It never sees a real record. See docs/differences.md for what differs from the published
+program.
 """
 
 from __future__ import annotations

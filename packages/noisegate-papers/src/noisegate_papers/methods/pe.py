@@ -5,12 +5,9 @@ begins with what a diffusion model draws, and varies it by that model. Here one 
 simulated shapes where there are none, and varies them by operations on pixels or by a public decoder. A vote goes to
 the nearest candidate of the image's label by what a public map sees in them.
 
-The published program counts the classes of the private images and makes as many candidates of each, free of charge;
-and callbacks may look at private images in every round. Here shares of the labels are bought, and nothing but the gate
-sees an image.
-
 In each round a record adds 1 to one candidate, bit for bit (G-25): 1 under add/remove-one, √2 under replace-one,
 however candidates follow from earlier answers, since norm, share and noise of each round are those of the plan (G-13).
+See docs/differences.md for what differs from the published program.
 """
 
 from __future__ import annotations
@@ -29,7 +26,7 @@ from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.settings import Count, Relative, Seed, TwoOrMore, Unit, derived, settings
-from noisegate_images.methods.encoders import EncodedImages
+from noisegate_images.methods.matched import EncodedImages
 from noisegate_images.models.image_network import check_image_schema
 from noisegate_papers.features.pixels import BlurredPixels
 from noisegate_papers.methods.public_reference import Source, read_reference

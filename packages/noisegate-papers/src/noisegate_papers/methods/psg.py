@@ -2,12 +2,8 @@
 
 Chen, Kerkouche and Fritz (NeurIPS 2022), https://arxiv.org/abs/2211.04446. A small set of records is moved until the
 gradient of a classifier's loss on it points where the noisy gradient on the private records does. What is released is
-the set itself, with as many records of each label as was asked for.
-
-What differs from the authors' program: a step draws a true Poisson sample, as many steps run as are accounted (theirs
-runs one round more), every network has a seed of its own, nothing is standardised with moments of private images, and
-numbers stay within their bounds while they are moved. A table has a perceptron in place of the ConvNet; levels of its
-columns are trained as probabilities, and the most probable one is handed out.
+the set itself, with as many records of each label as was asked for. See docs/differences.md for what differs from the
+published program.
 """
 
 from __future__ import annotations
