@@ -15,10 +15,11 @@ from PIL import Image
 
 from noisegate.gate.queries import marginals
 from noisegate.linked.schema import LinkedSchema, LinkedTable
+from noisegate.methods.registry import METHODS
 from noisegate.privacy import noise
 from noisegate.privacy.marginal_plan import marginal_name
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
-from noisegate_evaluate.auditing.examples import IMAGES, OF_IMAGES, SMALL, example
+from noisegate_evaluate.auditing.examples import IMAGES, example
 
 COLUMNS = (
     Continuous(name="dose", lower=-1.0, upper=3.0, missing=True),
@@ -60,7 +61,7 @@ TINY = {
     **dict.fromkeys(("datalens", "pate-gan", "g-pate", "gs-wgan", "dp-gan-mi", "dpdm", "dp-feta"), STEPS),
     "dp-gan-ft": STEPS | {"discriminator_steps": 2},
 }
-"""Settings beside those of `SMALL`; every method has an entry."""
+"""Settings beside its `audit_settings`; every method has an entry."""
 MANY = 10_001
 """Records of the second data set of some methods, for numbers that are told in tens of thousands."""
 OF_MANY = ("pairwise", "dp-llm", "pate-gan")
@@ -154,15 +155,16 @@ def of_method(name, folder, images):
     assert settings is not None, f"{name!r} has no entry in TINY: give it settings with which it fits in no time"
     if name == "linked":
         return [families(0), families(1)], FAMILIES, settings, {}
-    schema = IMAGES if name in OF_IMAGES else TABLE
+    of_images = METHODS[name].audit_on == "images"
+    schema = IMAGES if of_images else TABLE
     made, *_ = example(name, schema=None, settings={}, folder=folder)
     paths = {key: getattr(made, key) for key in ("public", "decoder") if isinstance(getattr(made, key, None), str)}
     if name == "dp-dre":
         pa.csv.write_csv(table(0, 30), folder / "public.csv")
         paths["public"] = str(folder / "public.csv")
-    settings = {**SMALL.get(name, {}), **paths, **settings}
+    settings = {**METHODS[name].audit_settings, **paths, **settings}
     options = {"records": 1000} if {"steps", "encoder_steps"} & set(settings) else {}
-    if name in OF_IMAGES:
+    if of_images:
         return images, schema, settings, {"on_error": "skip", **options}
     if name in ("aim", "mst"):  # of few columns: each is compiled
         schema = FEW

@@ -32,7 +32,7 @@ from noisegate.cli.main import run as command_line
 from noisegate.methods.registry import METHODS
 from noisegate.models import checkpoint
 from noisegate.silos.keys import write_key
-from noisegate_evaluate.auditing.examples import IMAGES, SMALL
+from noisegate_evaluate.auditing.examples import IMAGES
 
 
 def fitted(name, data, schema, settings, **options):
@@ -97,7 +97,7 @@ def test_nothing_is_known_of_units(name, tmp_path, monkeypatch):
 def test_nothing_is_known_to_a_run_that_stopped_or_to_what_goes_on(name, stop, tmp_path, monkeypatch):
     """A method of sums stops when it is fitted, and one of steps between steps."""
     monkeypatch.setattr(checkpoint, "_SECONDS", 0.0)
-    settings, options = {**SMALL.get(name, {}), **TINY[name]}, {"records": 1000}
+    settings, options = {**METHODS[name].audit_settings, **TINY[name]}, {"records": 1000}
     both = [table(0, 30), table(1, 70)]
 
     def stopped(data):

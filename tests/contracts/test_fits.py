@@ -10,7 +10,6 @@ from noisegate.methods.gradient import STATE_FILE, GradientMethod
 from noisegate.methods.registry import METHODS, make_for, method_of
 from noisegate.models.folder import verify_model
 from noisegate.testing import made_up
-from noisegate_images.methods.matched import MatchedMethod
 
 OF_STEPS = [name for name in METHODS if issubclass(METHODS[name], GradientMethod)]
 
@@ -42,11 +41,7 @@ def test_what_is_fitted_is_kept_whole_and_comes_back_from_its_release(name, tmp_
     method = method_of(release.certificate)
     assert method.plan(schema, Budget(epsilon=3.0)).events == release.certificate.events
     made = method.fit_release(release, device="cpu") if method.makes == "records" else method.classifier(release)
-    assert said(model, schema) == said(again, schema)
-    if issubclass(METHODS[name], MatchedMethod):  # torch may add on other numbers of threads in another fit
-        assert made.sample(20, seed=1).schema == model.sample(20, seed=1).schema
-    else:
-        assert said(model, schema) == said(made, schema)
+    assert said(model, schema) == said(again, schema) == said(made, schema)
 
 
 @pytest.mark.parametrize("name", OF_STEPS)

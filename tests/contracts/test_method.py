@@ -11,7 +11,7 @@ from noisegate.privacy.plan import Budget
 from noisegate.schema import Boolean, Schema
 from noisegate.settings import settings
 from noisegate.testing import FakeGate, check_method
-from noisegate_evaluate.auditing.examples import SMALL, example
+from noisegate_evaluate.auditing.examples import example
 
 BRIEF = {"dp-merf": {"fit_options": {"steps": 5}}, "dp-hp": {"fit_options": {"steps": 5}}}
 SAMPLED = {"dp-merf", "dp-hp", "pairwise", "dp-gan", "psg", "privbayes", "tab-pe", "pe"}
@@ -29,10 +29,6 @@ def test_a_method_keeps_its_contract(name, tmp_path):
         pytest.importorskip("mbi", reason="needs the extra marginals")
     method, schema, _ = example(name, schema=None, settings={}, folder=tmp_path)
     check_method(replace(method, **BRIEF.get(name, {})), schema, sample=name in SAMPLED)
-
-
-def test_small_settings_are_of_methods_that_there_are():
-    assert set(SMALL) <= set(METHODS)
 
 
 SCHEMA = Schema((Boolean(name="ill"),))

@@ -17,7 +17,7 @@ from noisegate.privacy.batch_plan import BatchPlan
 from noisegate.privacy.events import Adjacency
 from noisegate.schema import Comparison, Integer, Schema
 from noisegate_evaluate.auditing.attacks import Auditor, projected
-from noisegate_evaluate.auditing.examples import LINKED, SMALL, TABLE, made_up_families
+from noisegate_evaluate.auditing.examples import LINKED, TABLE, made_up_families
 from noisegate_evaluate.auditing.measure import measured
 from noisegate_evaluate.auditing.watched import Watch, WatchedGate
 from noisegate_papers.methods.dp_sinkhorn import DPSinkhorn
@@ -25,8 +25,8 @@ from noisegate_papers.methods.llm import DPLLM
 from noisegate_papers.methods.merf import DPMERF
 
 MERF = DPMERF(frequencies=5)
-SINKHORN = DPSinkhorn(**{**SMALL["dp-sinkhorn"], "steps": 12})
-LLM = DPLLM(**{**SMALL["dp-llm"], "steps": 12})
+SINKHORN = DPSinkhorn(**{**DPSinkhorn.audit_settings, "steps": 12})
+LLM = DPLLM(**{**DPLLM.audit_settings, "steps": 12})
 RARE = 1e-7
 
 
@@ -34,7 +34,7 @@ RARE = 1e-7
 def test_right_sums_stay_below_their_claim_and_are_seen(epsilon, adjacency):
     budget = Budget(epsilon=epsilon, adjacency=Adjacency.parse(adjacency))
     # With so many numbers that the limit on the noise is a few hundredths, whatever its draws.
-    method = DPMERF(**SMALL["dp-merf"])
+    method = DPMERF(**DPMERF.audit_settings)
     found = projected(Auditor(method=method, schema=TABLE, budget=budget), runs=60, chance=RARE)
     assert found.holds, found
     # Under replace-one, few made-up records are as far apart as the bound allows for.

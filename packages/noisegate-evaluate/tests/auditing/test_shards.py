@@ -6,16 +6,16 @@ import pytest
 import planted
 from noisegate import Budget
 from noisegate.gate.queries import shards
-from noisegate.methods.registry import make_for
+from noisegate.methods.registry import METHODS, make_for
 from noisegate.privacy.events import Adjacency
 from noisegate_evaluate.auditing.attacks import Auditor, projected
-from noisegate_evaluate.auditing.examples import SMALL, TABLE
+from noisegate_evaluate.auditing.examples import TABLE
 
 RARE = 1e-7
 
 
 def audited(name, runs=4, adjacency="add-remove", epsilon=1.0, **settings):
-    method = make_for(name, TABLE, {**SMALL[name], **settings})
+    method = make_for(name, TABLE, {**METHODS[name].audit_settings, **settings})
     budget = Budget(epsilon=epsilon, adjacency=Adjacency.parse(adjacency))
     return projected(Auditor(method=method, schema=TABLE, budget=budget), runs=runs, chance=RARE)
 

@@ -3,7 +3,7 @@ import random
 import pytest
 
 from noisegate.schema import Categorical, Integer, Schema, pixel_schema
-from noisegate_evaluate import CAVEAT, three, twelve
+from noisegate_evaluate import CAVEAT, three
 
 
 @pytest.fixture
@@ -12,17 +12,6 @@ def evaluate(desk, cli):
         return cli("evaluate", "--synthetic", desk.data, "--test", desk.data, "--schema", desk.schema, *more)
 
     return run
-
-
-def test_the_twelve_of_the_papers(evaluate):
-    ended = evaluate("--classifiers", "twelve", "--jobs", 1, "--json")
-    assert (ended.code, ended.err) == (0, "")
-    scored = ended.json["downstream"]
-    assert scored["classifiers"] == twelve("tables").to_json()
-    assert len(scored["models"]) == 12
-    assert 0 <= scored["mean"]["accuracy"] <= 1
-    assert set(scored["standard_deviation"]) == set(scored["mean"])
-    assert set(scored["as_printed"]["mean"]) == {"roc_auc", "average_precision", "weighted_f1"}
 
 
 def test_three_by_default(evaluate):

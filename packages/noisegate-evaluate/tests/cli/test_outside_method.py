@@ -57,15 +57,3 @@ def test_its_map_and_the_method_keep_their_contracts(installed):
 
     check_feature_map(Cosines(columns=2, orders=5), TABLE.layout)
     check_method(CosineSeries(hidden=(8,), fit_options={"steps": 5}), TABLE)
-
-
-def test_its_settings_are_checked_like_ours(installed, desk, cli):
-    ended = cli("plan", "--schema", desk.schema, "--epsilon", "1", "--method", "cosines", "--set", "share=2")
-    assert ended.code == 2
-    assert "share=2: cosines has no such setting; it has" in ended.err.replace("\n", " ")
-
-
-def test_a_method_that_is_not_installed_is_not_known(desk, cli):
-    ended = cli("plan", "--schema", desk.schema, "--epsilon", "1", "--method", "cosines")
-    assert ended.code == 2
-    assert "is not known; choose one of auto, aim" in ended.err.replace("\n", " ")

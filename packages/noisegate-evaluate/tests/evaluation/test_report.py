@@ -6,7 +6,7 @@ import pyarrow as pa
 from rich.console import Console
 
 from noisegate.schema import Categorical, Continuous, Schema, pixel_schema
-from noisegate_evaluate import CAVEAT, NetworkOptions, Training, downstream_scores, evaluate_tables, marginal_distances
+from noisegate_evaluate import CAVEAT, NetworkOptions, Training, evaluate_tables
 
 COLUMNS = (Continuous(name="x [red]", lower=-4.0, upper=4.0), Categorical(name="y", levels=("no", "yes")))
 SCHEMA = Schema(columns=COLUMNS, label="y")
@@ -39,15 +39,6 @@ def test_with_the_training_table_there_is_a_ceiling_and_a_floor():
     assert "train vs test" in page(report)
 
 
-def test_floor_and_ceiling_are_of_the_real_tables_only():
-    train, test = rows(2), rows(1)
-    report = evaluate_tables(rows(0, centre=2.0), test, SCHEMA, train)
-    assert report.floor == marginal_distances(train, test, SCHEMA)
-    assert report.ceiling == downstream_scores(train, test, SCHEMA)
-    assert report.marginals.order(1).mean > report.floor.order(1).mean
-    assert report.downstream != report.ceiling
-
-
 def test_the_json_form_and_the_page_both_carry_the_caveat_and_the_figures():
     report = evaluate_tables(rows(0, centre=0.5), rows(1), SCHEMA, rows(2))
     form = json.loads(json.dumps(report.to_json(), allow_nan=False))
@@ -69,15 +60,6 @@ def test_notes_say_which_table_they_are_about():
         "every row gets the same score for each class",
     )
     assert "only the class 'no'" in flat(page(report, width=200))
-
-
-def test_progress_counts_on_over_the_ceiling():
-    told = []
-    evaluate_tables(rows(0), rows(1), SCHEMA, rows(2), progress=lambda *said: told.append(said[1:]))
-    assert told == [(done, 6) for done in range(1, 7)]
-    told.clear()
-    evaluate_tables(rows(0), rows(1), SCHEMA, progress=lambda *said: told.append(said[1:]))
-    assert told == [(1, 3), (2, 3), (3, 3)]
 
 
 def test_networks_have_a_row_for_each_and_one_for_its_starts():

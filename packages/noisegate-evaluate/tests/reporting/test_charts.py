@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from noisegate_evaluate.reporting.charts import Bar, Curve, bars, cut, heat_map, lines, tag
+from noisegate_evaluate.reporting.charts import Bar, bars, cut, heat_map, tag
 from noisegate_evaluate.reporting.marginals import card
 
 
@@ -53,11 +53,6 @@ def test_a_heat_map_shades_by_value_and_leaves_out_what_is_not_measured():
     squares = {shade: path.count("M") for path, shade in re.findall(r'd="(M[^"]*)" class="shade-(\d)"', drawn)}
     assert squares == {"0": 2, "5": 2, "9": 2}
     assert all(drawn.count(f">{name}<") == 2 for name in "abc")
-
-
-def test_a_curve_goes_through_its_points():
-    drawn = lines("k", "t", "", [Curve(points=[(0.0, 0.0), (1.0, 1.0)], style="curve")], ("x", "y"))
-    assert re.search(r'd="M52\.0 248\.0L292\.0 8\.0" class="curve"', drawn)
 
 
 def test_long_names_are_cut_and_blank_ones_say_so():

@@ -120,15 +120,6 @@ def test_sizes_follow_the_declared_rule(channels):
     assert not padded[:2].any() and not padded[6:].any()
 
 
-@pytest.mark.parametrize("resize", ["stretch", "crop", "pad"])
-@pytest.mark.parametrize("size", [(1, 1), (1, 300), (400, 1), (256, 256)])
-def test_any_size_can_be_resized(resize, size):
-    image = encoded(Image.new("L", size[::-1], 200))
-    found = decode(image, 7, 9, resize=resize)
-    assert found.shape == (7, 9, 1) and found.max() == 200
-    assert (found == 200).all() or resize == "pad"
-
-
 @pytest.mark.parametrize(
     ("content", "says"),
     [

@@ -3,10 +3,8 @@ import pytest
 
 from noisegate.schema import EncodedTable
 from noisegate.schema.pixels import ImageShape
-from noisegate_images.features.encoded import EncodedFourier
 from noisegate_images.features.fourier import draw_points
-from noisegate_images.features.perceptual import Perceptual
-from noisegate_images.models.activations import chosen_activations
+from noisegate_images.features.perceptual import EncodedFourier, Perceptual, chosen_activations
 from noisegate_images.networks.named import load_network
 
 SHAPE = ImageShape(height=16, width=12)

@@ -38,13 +38,6 @@ def test_every_method_of_images_can_plan_without_more_being_said(name, schema):
     assert method.plan(schema, BUDGET).epsilon <= 1
 
 
-@pytest.mark.parametrize("name", ["dp-merf", "dp-hp"])
-def test_mean_embeddings_get_a_generator_that_can_make_such_images(name):
-    assert make_for(name, SQUARE, {}).generator == "convolutional"
-    assert make_for(name, ODD, {}).generator == "convolutional"
-    assert make_for(name, TABLE, {}).image is None
-
-
 def test_what_is_asked_for_stays():
     assert make_for("dp-merf", SQUARE, {"generator": "fully-connected"}).generator == "fully-connected"
     assert make_for("joint", SQUARE, {"cell": 2}).cell == 2

@@ -133,13 +133,6 @@ def test_length_scales_grow_with_the_image():
     assert np.allclose(np.divide(spread[28], spread[56]), 2, rtol=0.02)
 
 
-@pytest.mark.parametrize(
-    ("shape", "batch"), [((28, 28, 1), 200), ((32, 32, 3), 200), ((64, 64, 3), 50), ((256, 256, 1), 40)]
-)
-def test_a_step_takes_fewer_images_where_they_are_large(shape, batch):
-    assert JointEmbedding(image=shape).fit_defaults["batch"] == batch
-
-
 @pytest.mark.slow
 def test_images_that_fit_another_class_better_are_made_again_and_the_verdict_says_how_many():
     gate = Gate(strokes(3000), schema=SCHEMA, epsilon=10.0)
@@ -263,13 +256,6 @@ def test_the_certificate_names_the_encoder_of_strokes_and_another_is_refused():
 def test_a_generator_that_was_left_open_is_read_from_an_earlier_certificate():
     stored = JointEmbedding(image=(28, 28, 1)).to_json()
     assert JointEmbedding.from_json({**stored, "generator": "auto"}) == JointEmbedding.from_json(stored)
-
-
-def test_images_are_smooth_unless_they_shall_not_be():
-    usual = JointEmbedding(image=(28, 28, 1))
-    assert (usual.hidden, usual.fit_settings().total_variation, usual.strokes) == ((256,), 0.2, 750)
-    rough = JointEmbedding(image=(28, 28, 1), fit_options={"total_variation": 0})
-    assert rough.fit_settings().total_variation == 0
 
 
 @pytest.mark.parametrize(

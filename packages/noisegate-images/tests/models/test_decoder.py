@@ -8,9 +8,8 @@ import torch
 
 from noisegate.errors import ModelError, OptionError
 from noisegate.schema.pixels import ImageShape
-from noisegate_images.models.decoder import OWN, PACKAGED, LoadedDecoder, load_decoder
+from noisegate_images.models.decoder import OWN, LoadedDecoder, load_decoder
 from noisegate_images.networks.decoder import DecoderDesign, build_decoder, decoder_bytes
-from noisegate_images.networks.encoder import SHIPPED_SHA256
 
 SHAPE = ImageShape(height=8, width=4, channels=3)
 DESIGN = DecoderDesign(shape=SHAPE, features=5, latent=3, channels=(6, 4), encoder="e" * 64, layer="last")
@@ -64,10 +63,3 @@ def test_what_is_no_decoder_is_refused(file):
         load_decoder("absent")
     with pytest.raises(ModelError, match="is not 00"):
         load_decoder(file, "00")
-
-
-def test_the_one_in_the_package_has_a_name():
-    found = load_decoder(PACKAGED)
-    assert (found.shape, found.encoder) == (ImageShape(height=32, width=32, channels=3), SHIPPED_SHA256)
-    with pytest.raises(ModelError, match="is not 00"):
-        load_decoder(PACKAGED, "00")

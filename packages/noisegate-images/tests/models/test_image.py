@@ -37,13 +37,6 @@ def test_the_convolutional_network_has_the_papers_layers():
     assert shapes == [*dense, (8, 16, 5, 5), (8,), (1, 8, 5, 5), (1,)]
 
 
-def test_the_fully_connected_network_has_the_papers_layers():
-    """DP-HP's, for MNIST: code 5 and 10 labels, 500, 500, 784."""
-    paper = network("fully-connected", 28, 28, latent=5, hidden=(500, 500))
-    shapes = [tuple(w.shape) for w in build_image_generator(paper, 10, seed=0).parameters() if w.ndim == 2]
-    assert shapes == [(500, 15), (500, 500), (784, 500)]
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_label_changes_the_image_and_every_weight_learns(kind):
     generator = build_image_generator(network(kind), 4, seed=0)

@@ -56,13 +56,6 @@ def test_an_image_fits_best_what_the_definition_says():
     assert np.allclose(found, expected, rtol=1e-3, atol=1e-3 * np.abs(expected).max())
 
 
-def test_images_of_a_class_fit_its_means_and_not_the_other_ones():
-    upper, left = bars(20)
-    judge = nearest(*bars(40))
-    assert (judge.margins(upper, torch.zeros(20, dtype=torch.long)) > 0).all()
-    assert (judge.margins(left, torch.zeros(20, dtype=torch.long)) < 0).all()
-
-
 def test_the_second_rival_is_the_next_best_of_the_others():
     random = np.random.default_rng(3)
     means = {name: random.normal(size=(5, one.feature_map().dim)) for name, one in MAPS.items()}

@@ -76,18 +76,6 @@ def test_torchvision_weights_in_torchs_cache_are_taken_and_checked(tmp_path):
     assert load_network("torchvision:squeezenet1_1", sha256=digest).sha256 == digest
 
 
-def test_vgg_has_the_layers_of_the_paper():
-    models = pytest.importorskip("torchvision.models")
-    with torch.device("meta"):
-        features = models.vgg19().features
-    convolutions = [int(name) for name, part in features.named_children() if isinstance(part, torch.nn.Conv2d)]
-    assert convolutions == [0, 2, 5, 7, 10, 12, 14, 16, 19, 21, 23, 25, 28, 30, 32, 34]
-    layers = ChosenLayers(
-        features.to_empty(device="cpu"), list(map(str, convolutions)), ImageShape(height=32, width=32, channels=3)
-    )
-    assert layers.dim == 303_104
-
-
 @pytest.mark.parametrize(("name", "numbers"), [("resnet18", 47_104), ("resnet50", 196_096), ("vgg11", 151_552)])
 def test_the_layers_taken_have_as_many_numbers_as_in_the_paper(name, numbers):
     models = pytest.importorskip("torchvision.models")

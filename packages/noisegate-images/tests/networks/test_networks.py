@@ -154,10 +154,3 @@ def test_gradients_are_per_example_under_torch_func(build):
     nn.functional.cross_entropy(network(images), labels, reduction="sum").backward()
     for name, parameter in parameters.items():
         assert torch.allclose(each[name].sum(dim=0), parameter.grad, rtol=1e-9, atol=1e-12), name
-
-
-def test_the_padding_of_28_pixels_is_that_of_the_paper():
-    # 28 + 2 · 3 pixels of zeros, less 2 for the convolution: 32, which three poolings bring to 4.
-    first = build_convnet(GREY, 10, seed=0)[0]
-    assert first.padding == (3, 3)
-    assert build_convnet(COLOUR, 10, seed=0)[0].padding == (1, 1)

@@ -11,7 +11,6 @@ from noisegate.errors import ModelError, OptionError
 from noisegate.gate.queries.gradients import GradientSession
 from noisegate.ledger.ledger import Ledger
 from noisegate.methods.gradient import JOURNAL_FILE, STATE_FILE
-from noisegate.methods.registry import METHODS
 from noisegate.privacy.plan import Budget
 from noisegate.runs.folder import RUN_FILE, Run
 from noisegate.runs.work import _Spent
@@ -238,8 +237,3 @@ def test_what_was_spent_so_far_is_that_of_the_steps_so_far(desk):
     assert notes[39] == f"epsilon so far at most {plan.epsilon:.3g}"
     # Known to a twentieth of the steps, never of fewer than were taken.
     assert notes[20] == notes[19] == f"epsilon so far at most {spent.cost(22):.3g}"
-
-
-def test_the_help_names_every_method(cli):
-    shown = cli("fit", "--help").out
-    assert [name for name in METHODS if name not in shown] == []

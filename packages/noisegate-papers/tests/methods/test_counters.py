@@ -9,11 +9,7 @@ from noisegate.schema import Boolean, Continuous
 from noisegate.testing import FakeGate
 
 SCHEMA = Schema(
-    (
-        Continuous(name="x", lower=0.0, upper=1.0),
-        *(Boolean(name=f"b{place}") for place in range(4)),
-        Boolean(name="y"),
-    ),
+    (Continuous(name="x", lower=0.0, upper=1.0), *(Boolean(name=f"b{place}") for place in range(4)), Boolean(name="y")),
     label="y",
 )
 QUICK = {"fit_options": {"steps": 1}}

@@ -5,25 +5,18 @@ import pyarrow as pa
 import pytest
 import torch
 
-from noisegate import Budget, Gate, Release
-from noisegate.data.tables.tables import TableSource
+from noisegate import Budget, Gate
 from noisegate.errors import ModelError, OptionError
 from noisegate.schema import pixel_schema
 from noisegate_images.training.adam import NoisyMomentum
 from noisegate_papers.methods.dp_sgd import DPSGD
-from noisegate_papers.models.locally_linear import LocallyLinear
-from noisegate_papers.models.network_classifier import NetworkClassifier
 from noisegate_papers.models.released_classifier import load_classifier
 
-from .test_llm import SCHEMA, accuracy, gate, table
+from .test_llm import SCHEMA, accuracy, gate
 
 TINY = DPSGD(hidden=(6,), steps=5, sampling_probability=0.25)
 IMAGES = DPSGD(image=(8, 8, 1), width=4, depth=1, steps=2, sampling_probability=0.1)
 BUDGET = Budget(epsilon=20.0)
-
-
-def encoded(rows=600, seed=1):
-    return next(iter(TableSource(table(rows, seed).drop_columns("y"), SCHEMA.unlabelled()).batches()))
 
 
 @pytest.mark.slow
@@ -77,27 +70,6 @@ def test_steps_are_those_of_sgd_with_momentum_and_the_average_is_kept():
     assert torch.allclose(training.parameters()["w"], weight, atol=1e-6)
     assert torch.allclose(training.result()["w"], average, atol=1e-6)
     assert torch.equal(resumed.result()["w"], training.result()["w"])
-
-
-def test_what_is_loaded_answers_as_what_was_saved(tmp_path):
-    release = TINY.query(gate())
-    made, unseen = TINY.classifier(release), encoded(10)
-    again = load_classifier(made.save(tmp_path / "model"))
-    assert isinstance(again, NetworkClassifier)
-    assert np.array_equal(again.scores(unseen), made.scores(unseen))
-    assert np.allclose(again.probabilities(unseen).sum(axis=1), 1.0)
-    assert again.classes == ("no", "yes", "other")
-    assert again.certificate == release.certificate
-    assert len(again.predictions(unseen.rows([]))) == 0
-    with pytest.raises(ModelError, match="holds a network, which has no linear maps"):
-        LocallyLinear.load(tmp_path / "model")
-    release.save((tmp_path / "release").mkdir() or tmp_path / "release")
-    loaded = Release.load(tmp_path / "release")
-    assert np.array_equal(
-        DPSGD.from_json(loaded.certificate.public["settings"]).classifier(loaded).scores(unseen), made.scores(unseen)
-    )
-    with pytest.raises(ModelError, match=r"no weights of a perceptron with hidden layers \[7\]"):
-        replace(TINY, hidden=(7,)).classifier(release)
 
 
 def test_a_training_goes_on_from_a_classifier_that_was_released(tmp_path):

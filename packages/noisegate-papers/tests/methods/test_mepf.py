@@ -9,7 +9,6 @@ from tests.shared.feature_space import SCHEMA, UNLABELLED, ShowingEngine, stripe
 
 from noisegate import Adjacency, Budget, Gate, Synthesizer
 from noisegate.errors import ModelError, OptionError
-from noisegate.methods.registry import make_method, method_named
 from noisegate.privacy.grid import UNITS
 from noisegate.schema.pixels import ImageShape
 from noisegate_images.models.image_network import residual_channels
@@ -128,11 +127,6 @@ def test_the_paper_has_its_settings():
     assert DPMEPF(preset="paper", image=(32, 32, 3), moments=1).moments == 1
     assert residual_channels(ImageShape(height=64, width=64)) == (1024, 512, 256, 128, 64)
     assert residual_channels(ImageShape(height=28, width=28)) == (256, 128, 64)
-
-
-def test_it_is_known_by_both_names():
-    assert method_named("dp-mepf") is method_named("mepf") is DPMEPF
-    assert make_method("mepf", {"image": [8, 8, 1]}).name == "dp-mepf"
 
 
 @pytest.mark.slow

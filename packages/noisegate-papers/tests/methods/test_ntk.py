@@ -12,11 +12,7 @@ from noisegate.schema import Boolean, Categorical, Continuous, Schema, pixel_sch
 from noisegate_papers.methods.ntk import TANGENT
 
 SCHEMA = Schema(
-    (
-        Continuous(name="u", lower=0.0, upper=1.0),
-        Categorical(name="w", levels=("low", "high")),
-        Boolean(name="ill"),
-    ),
+    (Continuous(name="u", lower=0.0, upper=1.0), Categorical(name="w", levels=("low", "high")), Boolean(name="ill")),
     label="ill",
 )
 BRIEF = {"steps": 100, "learning_rate": 0.02, "ema_decay": 0.9, "batch": 32, "check_batches": 3}

@@ -11,7 +11,6 @@ from sklearn.neighbors import NearestCentroid
 from noisegate import GPATE, GSWGAN, PATEGAN, DataLens, Gate
 from noisegate.privacy.plan import Budget
 from noisegate.schema import Boolean, Continuous, Schema, pixel_schema
-from noisegate_evaluate.auditing.examples import SMALL
 from noisegate_images.demo import drawn_digits
 from noisegate_papers.training.transport import StudentTraining
 
@@ -21,7 +20,7 @@ METHODS = {"datalens": DataLens, "pate-gan": PATEGAN, "g-pate": GPATE, "gs-wgan"
 
 def small(name, **settings):
     largest = {"largest": 1} if name == "datalens" else {}
-    return METHODS[name](**{**SMALL[name], "steps": 2, **largest, **settings})
+    return METHODS[name](**{**METHODS[name].audit_settings, "steps": 2, **largest, **settings})
 
 
 def gate_of(data, schema=SCHEMA, epsilon=5.0):
@@ -38,7 +37,7 @@ def test_images_and_tables_without_a_label_are_made_too(name):
     plain = Schema((Continuous(name="a", lower=0.0, upper=1.0),))
     assert small(name).fit(gate_of(people()[["a"]], plain), device="cpu").sample(5, seed=0).num_rows == 5
     schema = pixel_schema(4, 4, labels=("x", "y"))
-    method = type(small(name)).for_schema(schema, {**SMALL[name], "steps": 2, "channels": (2, 2)})
+    method = type(small(name)).for_schema(schema, {**METHODS[name].audit_settings, "steps": 2, "channels": (2, 2)})
     data = pd.DataFrame(np.random.default_rng(0).integers(0, 256, (20, 16)), columns=list(schema.names[:-1]))
     data[schema.label] = ["x", "y"] * 10
     assert method.fit(gate_of(data, schema), device="cpu").sample(3, seed=0).num_rows == 3
@@ -121,7 +120,7 @@ def test_a_vote_is_for_the_bin_of_its_gradient_and_comes_back_as_its_middle():
 
 
 def test_records_follow_gradients_into_every_direction_and_not_into_the_few_of_one_projection():
-    method = GPATE(image=(4, 4, 1), channels=(2, 2), **{**SMALL["g-pate"], "batch": 4, "steps": 20})
+    method = GPATE(image=(4, 4, 1), channels=(2, 2), **{**GPATE.audit_settings, "batch": 4, "steps": 20})
     schema = pixel_schema(4, 4, labels=("x", "y"))
     training = method.training(schema, method.plan(schema, Budget(epsilon=1.0)), 1.0, "cpu")
     asked, taken = [], []

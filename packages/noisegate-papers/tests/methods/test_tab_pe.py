@@ -6,12 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisegate import Gate, Synthesizer, TabPE
+from noisegate import Gate, TabPE
 from noisegate.data.tables.tables import TableSource
 from noisegate.errors import ModelError
 from noisegate.gate.queries.sums import SumSession
 from noisegate.gate.sums import SumTask, sum_records
-from noisegate.models.folder import verify_model
 from noisegate.privacy.events import Adjacency
 from noisegate.records import Rows
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
@@ -153,19 +152,6 @@ def test_one_way_tables_are_those_that_were_bought(schema):
     assert made.x.isna().mean() == pytest.approx(real.x.isna().mean(), abs=0.02)
     assert made.x.mean() == pytest.approx(real.x.mean(), abs=0.02)
     assert made.n.std() == pytest.approx(real.n.std(), rel=0.05)
-
-
-@BOTH
-@pytest.mark.parametrize("rounds", [1, 3])
-def test_a_model_is_saved_verified_and_loaded(schema, rounds, tmp_path):
-    model = TabPE(rounds=rounds, candidates=400).fit(gate_of(schema), device="cpu")
-    model.save(tmp_path / "model")
-    assert verify_model(tmp_path / "model").recomputed_epsilon <= 2.0
-    again = Synthesizer.load(tmp_path / "model")
-    assert again.sample(200, seed=1).equals(model.sample(200, seed=1))
-    drawn = again.sample(50, seed=2, where={"a": "p", "x": (0.1, 0.6)}).to_pydict()
-    assert set(drawn["a"]) == {"p"}
-    assert all(0.1 <= value <= 0.6 for value in drawn["x"])
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0])

@@ -33,12 +33,7 @@ from noisegate.schema import Boolean, Categorical, Continuous, Schema
 
 FILES = (*HASHED, MODEL_FILE)
 SCHEMA = Schema(
-    (
-        Continuous(name="x", lower=0.0, upper=1.0),
-        Categorical(name="k", levels=("a", "b")),
-        Boolean(name="y"),
-    ),
-    label="y",
+    (Continuous(name="x", lower=0.0, upper=1.0), Categorical(name="k", levels=("a", "b")), Boolean(name="y")), label="y"
 )
 
 
@@ -157,14 +152,7 @@ def test_a_model_of_before_the_digest_of_the_description_is_read(model):
 
 @pytest.mark.parametrize(
     "change",
-    [
-        {"format": 99},
-        {"files": {}},
-        {"model": None},
-        {"model": {}},
-        {"model": {"kind": "other"}},
-        {"files": None},
-    ],
+    [{"format": 99}, {"files": {}}, {"model": None}, {"model": {}}, {"model": {"kind": "other"}}, {"files": None}],
 )
 def test_a_broken_description_is_refused(model, change):
     described(model, **change)

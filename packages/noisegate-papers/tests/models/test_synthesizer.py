@@ -232,10 +232,7 @@ def test_a_wrong_condition_is_refused_before_the_first_batch(fitted):
 
 PAIR = (Integer(name="low", lower=0, upper=9, missing=True), Continuous(name="high", lower=0, upper=12))
 PAIR += (Categorical(name="sex", levels=("m", "f")), Boolean(name="pregnant"))
-RULES = (
-    Comparison(left="low", relation="<=", right="high"),
-    Impossible(values={"sex": "m", "pregnant": True}),
-)
+RULES = (Comparison(left="low", relation="<=", right="high"), Impossible(values={"sex": "m", "pregnant": True}))
 
 
 def test_synthetic_records_keep_to_the_constraints_though_private_ones_do_not():

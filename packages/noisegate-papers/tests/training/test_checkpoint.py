@@ -5,7 +5,7 @@ import torch
 
 from noisegate.errors import ModelError
 from noisegate.models import checkpoint as module
-from noisegate.models.checkpoint import Checkpoint, joined, under
+from noisegate.models.checkpoint import Checkpoint
 from noisegate_images.training.adam import Adam, NoisyDescent
 
 
@@ -97,10 +97,3 @@ def test_a_disk_that_cannot_be_written_loses_the_state_only(tmp_path):
     kept(tmp_path / "absent" / "state", descent()).save()
     kept(None, descent()).save()
     kept(None, descent()).resume()
-
-
-def test_parts_are_joined_under_their_names():
-    parts = {"a": {"x": torch.ones(1)}, "b": {"x": torch.zeros(1)}}
-    whole = joined(**parts)
-    assert list(whole) == ["a/x", "b/x"]
-    assert under(whole, "b/") == parts["b"]

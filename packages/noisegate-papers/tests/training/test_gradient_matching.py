@@ -11,10 +11,7 @@ from noisegate_papers.training.synthetic_set import matching_gradient, row_dista
 
 def test_the_distance_is_the_sum_over_rows_of_one_minus_cosine():
     """By hand: rows at 0, 90 and 180 degrees give 0, 1 and 2; a filter at 45 degrees gives 1 − 1/√2."""
-    found = {
-        "w": torch.tensor([[3.0, 0.0], [1.0, 0.0], [0.0, 2.0]]),
-        "f": torch.tensor([[[[1.0, 0.0], [0.0, 0.0]]]]),
-    }
+    found = {"w": torch.tensor([[3.0, 0.0], [1.0, 0.0], [0.0, 2.0]]), "f": torch.tensor([[[[1.0, 0.0], [0.0, 0.0]]]])}
     wanted = {
         "w": torch.tensor([[0.5, 0.0], [0.0, 7.0], [0.0, -1.0]]),
         "f": torch.tensor([[[[4.0, 4.0], [0.0, 0.0]]]]),

@@ -10,7 +10,8 @@ from noisegate.features.feature_map import RowForm
 from noisegate.schema import Boolean, Categorical, Continuous
 from noisegate_images.models.generator import Generator
 from noisegate_images.training.fit import FitSettings
-from noisegate_images.training.moment_matching import SumProductMatching, Target
+from noisegate_images.training.moment_matching import Target
+from noisegate_papers.training.perceptual_matching import SumProductMatching
 
 SUM, FIRST, SECOND = np.array([[1.0]]), np.array([[4.0]]), np.array([[-2.0]])
 

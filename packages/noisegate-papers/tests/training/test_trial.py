@@ -10,7 +10,7 @@ from noisegate.tables.expected_counts import Distance
 from noisegate.tables.mixture_fit import FAR, MixtureFit
 from noisegate.tables.mixture_settings import MixtureSettings
 from noisegate.tables.released import Table
-from noisegate.tables.trial import Path, Trial
+from noisegate.tables.trial import Trial
 
 SMALL = MixtureSettings(components=60, steps=300)
 
@@ -75,18 +75,6 @@ def test_the_kept_mixture_is_the_nearest_that_the_trial_saw(monkeypatch):
     steps = one.trial._attempts[0].steps
     # Each rate but the last is given up after as many steps in vain, unless the steps ran out.
     assert len(steps) == 3 and one.trial._attempts[0].taken == sum(steps) + 3 * module._PATIENCE
-
-
-def test_a_path_says_the_rate_of_each_step_and_where_it_turns():
-    path = Path(init_std=0.3, steps=(3, 0, 2), distance=1.0)
-    rates = [path.rate(step) for step in range(path.length)]
-    assert rates == pytest.approx([1, 1, 1, 1 / 9, 1 / 9])
-    assert [step for step in range(path.length + 1) if path.turns(step)] == [3, 5]
-    end = path.length + 2 * module._SETTLING
-    assert path.rate(path.length) == pytest.approx(1 / 3) and path.rate(end - 1) == pytest.approx(1 / 9)
-    assert path.rate(end) is None
-    assert path.over(5, 1.0) and path.over(end, 9.0)
-    assert not path.over(4, 0.5) and not path.over(5, 1.2)
 
 
 def test_a_fit_settles_until_it_is_as_near_as_the_trial_was():

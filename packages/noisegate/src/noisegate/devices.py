@@ -52,18 +52,17 @@ def usable_cores() -> int:
 class _OneThread:
     """One thread while anybody is inside, from whichever thread; what was there before is put back by the last one.
 
-    `limit` sets one thread and returns what sets back what there was.
+    `limit` is called by each that enters, and told whether it is the first; `restore` by the last one that leaves.
     """
 
-    def __init__(self, limit: Callable[[], Callable[[], None]]) -> None:
-        self._limit, self._turn, self._inside = limit, threading.Lock(), 0
+    def __init__(self, limit: Callable[[bool], None], restore: Callable[[], None]) -> None:
+        self._limit, self._restore, self._turn, self._inside = limit, restore, threading.Lock(), 0
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """Keeps to one thread within the block."""
         with self._turn:
-            if not self._inside:
-                self._restore = self._limit()
+            self._limit(not self._inside)
             self._inside += 1
         try:
             yield
@@ -74,22 +73,44 @@ class _OneThread:
                     self._restore()
 
 
-def _limit_torch() -> Callable[[], None]:
-    import torch
+class _Torch:
+    """The threads of torch: their number is one of each thread, and one of the process for those that begin.
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    return lambda: torch.set_num_threads(before)
+    Whoever leaves before the last one stays on one thread, as to put back its own number would change the others'; so
+    what it had is kept beside it.
+    """
+
+    def __init__(self) -> None:
+        self._own, self._before = threading.local(), 1
+
+    def limit(self, first: bool) -> None:
+        import torch
+
+        number = torch.get_num_threads()
+        if first:
+            self._before = getattr(self._own, "before", number) if number == 1 else number
+        self._own.before = self._before
+        torch.set_num_threads(1)
+
+    def restore(self) -> None:
+        import torch
+
+        torch.set_num_threads(self._before)
+        self._own.__dict__.clear()
 
 
-def _limit_blas() -> Callable[[], None]:
-    from threadpoolctl import threadpool_limits
+class _Blas:
+    """The threads of NumPy, whose number is one of the process."""
 
-    restore: Callable[[], None] = threadpool_limits(1, user_api="blas").restore_original_limits
-    return restore
+    def limit(self, first: bool) -> None:
+        from threadpoolctl import threadpool_limits
+
+        if first:
+            self.restore: Callable[[], None] = threadpool_limits(1, user_api="blas").restore_original_limits
 
 
-_torch, _blas = _OneThread(_limit_torch), _OneThread(_limit_blas)
+_of_torch, _of_blas = _Torch(), _Blas()
+_torch, _blas = _OneThread(_of_torch.limit, _of_torch.restore), _OneThread(_of_blas.limit, lambda: _of_blas.restore())
 
 
 @contextmanager

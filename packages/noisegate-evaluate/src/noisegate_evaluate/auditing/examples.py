@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
@@ -64,52 +64,7 @@ LINKED = LinkedSchema(
     )
 )
 IMAGES = pixel_schema(8, 8, labels=("across", "down"))
-OF_IMAGES = ("joint", "mepf", "dp-mepf", "dp-mepf-trained", "dp-mge", "dp-gan-ft", "dp-gan-mi", "dpdm", "dp-feta", "pe")
-_DECODED = ("dp-mge", "dp-gan-ft", "dp-gan-mi")
-_STEPS: dict[str, Any] = {"steps": 20, "sampling_probability": 0.2}
-_SMALL_GAN: dict[str, Any] = {**_STEPS, "hidden": (8,), "discriminator_hidden": (8,), "latent": 4, "batch": 16}
-_DIFFUSION: dict[str, Any] = {**_STEPS, "steps": 8, "clip_norm": 0.01, "channels": (4,), "sampling_steps": 2}
-_SMALL_TEACHERS: dict[str, Any] = {
-    **{"steps": 10, "teachers": 6, "teacher_hidden": (8,), "teacher_records": 4},
-    **{"hidden": (8,), "latent": 4, "batch": 8, "teacher_learning_rate": 1.0},
-}
-_PICTURES: dict[str, Any] = {"latent": 4, "hidden": (8,), "channels": (4, 2)}
-SMALL: dict[str, dict[str, Any]] = {
-    "aim": {"bins": 16, "iterations": 20, "degree": 2, "rounds": 6},
-    "mst": {"bins": 16, "iterations": 20},
-    "tab-pe": {"rounds": 2, "candidates": 50},
-    "pe": {"rounds": 2, "candidates": 50, "images": 100},
-    "dp-merf": {"frequencies": 50},
-    "dp-ntk": {"width": 4, "cells": 8},
-    "dp-llm": {**_STEPS, "maps": 2},
-    "dp-sgd": {**_STEPS, "hidden": (8,), "clip_norm": 0.01},
-    "psg": {**_STEPS, "hidden": (16,), "samples_per_class": 2, "batches": 1, "outer": 1, "epochs": 1},
-    "dp-dre": {**_STEPS, "hidden": (4,), "references": 200, "dimensions": 8, "batch": 32},
-    "dp-gan": {**_SMALL_GAN, "discriminator_steps": 2},
-    "dp-cgan": {**_SMALL_GAN, "discriminator_steps": 2},
-    "dp-sinkhorn": {**_STEPS, "hidden": (8,), "latent": 4, "batch": 16, "iterations": 10},
-    "datalens": {**_SMALL_TEACHERS, "largest": 2},
-    "pate-gan": {**_SMALL_TEACHERS, "teacher_learning_rate": 5.0},
-    "g-pate": {**_SMALL_TEACHERS, "coordinates": 2, "bins": 4},
-    "gs-wgan": {
-        **_SMALL_TEACHERS,
-        "sampling_probability": 0.5,
-        "teacher_learning_rate": 0.1,
-        "learning": 2,
-        "warm_up": 1,
-    },
-    "joint": {"pixels": 50, "orientations": 50, "wavelets": 50, "strokes": 50},
-    "mepf": _PICTURES,
-    "dp-mepf": _PICTURES,
-    "dp-mepf-trained": {
-        **_PICTURES,
-        **{"encoder_width": 4, "encoder_depth": 2, "encoder_steps": 20, "encoder_sampling_probability": 0.2},
-    },
-    "dp-gan-ft": {**_SMALL_GAN, "pretraining_steps": 2, "public_records": 40},
-    "dp-gan-mi": _SMALL_GAN,
-    "dpdm": _DIFFUSION,
-    "dp-feta": {**_DIFFUSION, "means_steps": 3},
-}
+_SCHEMAS: Mapping[str, AnySchema] = {"table": TABLE, "images": IMAGES, "linked": LINKED}
 
 
 def example(target: Any, *, schema: Any, settings: dict[str, Any], folder: Path) -> tuple[Method, AnySchema, Budget]:
@@ -125,8 +80,9 @@ def example(target: Any, *, schema: Any, settings: dict[str, Any], folder: Path)
     if isinstance(schema, str | Path):
         schema = read_schema(schema)
     if schema is None:
-        schema = LINKED if target == "linked" else IMAGES if target in OF_IMAGES else TABLE
-        settings = {**SMALL.get(target, {}), **_made_up(target, schema, folder), **settings}
+        method = METHODS[target]
+        schema = _SCHEMAS[method.audit_on]
+        settings = {**method.audit_settings, **_made_up(method.audit_files, schema, folder), **settings}
     return make_for(target, schema, settings), schema, Budget(epsilon=1.0)
 
 
@@ -148,16 +104,16 @@ def _of_model(folder: Path, schema: object, settings: dict[str, Any]) -> tuple[M
     return method_of(certificate), kind.from_json(stated), budget
 
 
-def _made_up(name: str, schema: AnySchema, folder: Path) -> dict[str, Any]:
+def _made_up(files: Collection[str], schema: AnySchema, folder: Path) -> dict[str, Any]:
     """Returns settings that point to public records and a decoder, made up and written into `folder`."""
     found: dict[str, Any] = {}
-    if name in ("dp-dre", "dp-gan-ft") and isinstance(schema, Schema):
+    if "public" in files and isinstance(schema, Schema):
         import pyarrow.parquet as pq
 
         path = folder / "public.parquet"
         pq.write_table(decode(candidates(schema, 200, seed=1), schema), path)
         found["public"] = str(path)
-    if name in _DECODED:
+    if "decoder" in files:
         found["decoder"] = str(_write_decoder(folder / "decoder.safetensors"))
     return found
 

@@ -3,8 +3,6 @@
 No well-kept implementation of the whole is on PyPI; the authors' program is `ndb.py` of `eitanrich/gans-n-gmms`.
 """
 
-import math
-
 import numpy as np
 import pytest
 from scipy.spatial.distance import jensenshannon
@@ -30,19 +28,6 @@ def test_equal_distributions_differ_in_a_twentieth_of_the_bins():
     found = [different_bins(rows(seed), rows(100 + seed)) for seed in range(5)]
     assert {one.bins for one in found} == {100}
     assert 0.03 < np.mean([one.share for one in found]) < 0.09
-
-
-def test_disjoint_sets_differ_everywhere():
-    """All synthetic rows are in outermost bins; the others lack their real ones, of which three are too few to tell."""
-    found = different_bins(rows(0, shift=50.0), rows(1))
-    assert found.different >= 97
-    assert found.divergence > 0.9 * math.log(2)
-
-
-def test_one_of_two_modes_differs_in_the_bins_of_both():
-    real = np.concatenate([rows(0), rows(1, shift=50.0)])
-    found = different_bins(rows(2, 8000), real, bins=20)
-    assert found.different == 20
 
 
 @pytest.mark.parametrize(("lacking", "different"), [(30, 0), (31, 2)])

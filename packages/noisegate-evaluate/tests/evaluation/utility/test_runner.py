@@ -38,11 +38,6 @@ def test_all_twelve_learn_and_are_in_order(report):
     assert not [note for note in report.notes if "constant" in note]
 
 
-def test_progress_is_told_of_each_classifier(report, told):
-    assert {name for name, _, _ in told} == set(report.models)
-    assert [(done, total) for _, done, total in told] == [(done, 12) for done in range(1, 13)]
-
-
 @pytest.mark.slow  # two processes load scikit-learn and XGBoost
 def test_the_scores_do_not_depend_on_the_number_of_processes(report):
     assert utility_scores(twelve("images"), rows(0), rows(1), classes=3, jobs=2) == report

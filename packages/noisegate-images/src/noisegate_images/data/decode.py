@@ -114,12 +114,7 @@ class Pictures:
 
 
 def decode_picture(picture: Picture, form: ImageForm) -> Pixels:
-    """Returns the pixels of a picture, (height, width, channels), as ``form`` declares them.
-
-    Raises:
-        PictureProblem: if the picture is broken, too large, animated, or of a mode or size that is not declared.
-        OSError: if its file cannot be read.
-    """
+    """Returns the pixels of a picture, (height, width, channels), as ``form`` declares them."""
     shape = form.shape
     if isinstance(picture, np.ndarray):
         if picture.size == shape.size and picture.shape[:2] == (shape.height, shape.width):

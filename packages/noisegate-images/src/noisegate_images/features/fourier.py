@@ -244,9 +244,6 @@ def draw(
 
     Length scales are drawn log-uniformly from an interval for each numeric column, in units of its range. The label is
     excluded where the embedding is class-wise.
-
-    Raises:
-        OptionError: if there is no column to look at, or a length scale is not in (0, 1000].
     """
     for column, (low, high) in zip(layout.numeric, length_scales, strict=True):
         if not 0 < low <= high <= 1000:
@@ -278,11 +275,7 @@ def draw(
 
 
 def draw_points(columns: int, *, count: int, length_scale: float, seed: int) -> RandomFourier:
-    """Returns random features of numbers without names: a Gaussian kernel on all `columns`, in their units.
-
-    Raises:
-        OptionError: if the length scale is not in (0, 1000].
-    """
+    """Returns random features of numbers without names: a Gaussian kernel on all `columns`, in their units."""
     if not 0 < length_scale <= 1000:
         raise OptionError(f"length scale {length_scale} must lie in (0, 1000].")
     random = np.random.Generator(np.random.Philox(seed))

@@ -27,11 +27,15 @@ from noisegate.errors import OptionError
 from noisegate.features.feature_map import Constants, Made, RowForm
 from noisegate.privacy.grid import squared_norms
 from noisegate.schema import EncodedTable
+from noisegate.schema.pixels import ImageShape
+from noisegate_images.features.fourier import FourierOfValues, RandomFourier
 
 if TYPE_CHECKING:
     import torch
     from jaxtyping import Float
     from torch import Tensor
+
+    from noisegate_images.networks.named import FrozenNetwork
 
 Moment = Literal[1, 2]
 Rows = npt.NDArray[np.float32]
@@ -229,3 +233,42 @@ class _PerceptualForm(RowForm):
         weights = scales * (places == torch.arange(sets, device=values.device)[:, None])
         means: Tensor = (weights @ values).T
         return means
+
+
+def chosen_activations(network: FrozenNetwork, layers: Sequence[str], shape: ImageShape, *, pool: bool) -> Activations:
+    """Returns the map from images to activations; an `OptionError` if there is no such layer, or none for such images.
+
+    Empty, `layers` are the encoder's four, or all convolutions of another network but 1 x 1 shortcuts; `pool` takes the
+    mean over height and width of each channel.
+    """
+    from noisegate_images.networks.layers import ChosenLayers
+
+    names = tuple(layers) or network.layers
+    chosen = ChosenLayers(network.module, names, shape, mean=network.mean, std=network.std, pool=pool)
+    return Activations(layers=chosen, nonnegative=set(names) <= network.nonnegative)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EncodedFourier(FourierOfValues):
+    """Random Fourier features of an encoder's vectors of length 1.
+
+    Attributes:
+        encoding: From images to these vectors.
+        fourier: On as many numeric columns as they have coordinates.
+    """
+
+    encoding: Perceptual
+    fourier: RandomFourier
+
+    def values(self, records: EncodedTable) -> npt.NDArray[np.float64]:
+        """Returns what the encoder gives, (rows, coordinates)."""
+        return self.encoding(records).astype(np.float64)
+
+    def of_points(self) -> RowForm:
+        """Returns the features of intensities in [0, 1], (rows, pixels), up to rounding."""
+
+        def features(constants: Constants, points: Made) -> Float[Tensor, "dim rows"]:
+            result: Tensor = constants["fourier"](constants["encoding"](points).T)
+            return result
+
+        return RowForm(features, {"encoding": self.encoding.of_points(), "fourier": self.fourier.of_points()})

@@ -1,21 +1,15 @@
 """The joint embedding of images: what pixels say and what edges say, in one release; the default method for images.
 
-One pass releases, in one plan, class-wise sums of random Fourier features: of pixels, gradient orientations
-(`noisegate_images.features.orientation`), wavelet energies (`noisegate_images.features.wavelets`) and, of grey images,
-of what an encoder of drawn signs gives (`noisegate_images.networks.strokes`); and counts. A generator is fitted so that
-its mean embedding matches. Pixels alone leave strokes blurred, orientations alone leave the background and the polarity
-open, and neither knows a pattern that begins anywhere. Where a public network knows such images, its activations may
-stand beside them (`noisegate_images.features.perceptual`).
-
-Nothing here looks at private records: length scales are public numbers, in proportion to the side of an image.
+One plan has counts and class-wise sums of random Fourier features: of pixels, gradient orientations, wavelet energies
+and, of grey images, of what an encoder of drawn signs gives. Length scales are public and follow an image's side.
 """
 
 from __future__ import annotations
 
 import math
-import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 
 import numpy as np
@@ -31,19 +25,18 @@ from noisegate.schema.pixels import ImageShape
 from noisegate.settings import Count, Share, Unit, Widths, derived, settings
 from noisegate.verdict import Verdict
 from noisegate_images.features.orientation import Orientations
-from noisegate_images.methods.encoders import NetworkMethod
-from noisegate_images.methods.matched import IMAGE_FIT, MatchedMethod
+from noisegate_images.features.perceptual import Perceptual
+from noisegate_images.methods.matched import IMAGE_FIT, MatchedMethod, NetworkMethod
 from noisegate_images.models.image_maps import ImageMap, Seen
 from noisegate_images.models.image_network import ImageKind, ImageNetwork, check_image_schema, sub_pixel_channels
-from noisegate_images.training.image_verdict import image_verdict
+from noisegate_images.training.image_verdict import even_noise, image_verdict
 
 if TYPE_CHECKING:
     from noisegate.models.synthesizer import Synthesizer
     from noisegate_images.models.image import ImageGenerator, NeuralImage
     from noisegate_images.networks.named import FrozenNetwork
 
-PIXELS, ORIENTATIONS, WAVELETS, STROKES = "pixels", "orientations", "wavelets", "strokes"
-PERCEPTUAL = "perceptual"
+PIXELS, ORIENTATIONS, WAVELETS, STROKES, PERCEPTUAL = "pixels", "orientations", "wavelets", "strokes", "perceptual"
 _STREAMS: Mapping[Seen, int] = {"pixels": 0, "orientations": 1, "wavelets": 3, "strokes": 2}
 Frequencies = Annotated[int, Field(ge=0, lt=2**62), "a whole number, 0 or more"]
 Pose = Annotated[float, Field(ge=0, le=4), "a number from 0 to 4"]
@@ -73,11 +66,6 @@ _MISSED = 0.1
 """Part of the released means' energy from which on a fit is far from them; of digits it misses 0.02 to 0.03."""
 
 
-def _even(stds: Iterable[float]) -> float:
-    """Returns the noise that each block would have if shares were equal; precisions are in proportion to them."""
-    return 1 / math.sqrt(statistics.fmean(1 / std**2 for std in stds))
-
-
 def _is_grey(image: Any) -> bool:
     """Returns whether a shape that is not checked yet has one channel."""
     return isinstance(image, tuple | list) and tuple(image[2:]) == (1,)
@@ -98,6 +86,8 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         {'pixels': (200, 5.29), 'orientations': (200, 5.29), 'counts': (2, 52.89)}
     """
 
+    audit_on = "images"
+    audit_settings = MappingProxyType({"pixels": 50, "orientations": 50, "wavelets": 50, "strokes": 50})
     pixels: Frequencies = 750
     orientations: Frequencies = 750
     wavelets: Frequencies = 750
@@ -124,8 +114,7 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
     channels: Widths = ()
     """Of the generator's convolutions; empty for (32, 16), and one more for every doubling of the side beyond 56."""
     pose: Pose = 2.0
-    """How far each image is turned, slanted, stretched and moved at random: 1 for up to 0.15 radians and a slant of
-    0.15; 0 for not at all."""
+    """How far images are turned, slanted, stretched and moved at random: 1 for up to 0.15 radians; 0 for not at all."""
     tone: Unit | None = None
     """How much contrast and sharpness of each image vary at random: 1 for contrasts from 0.6 to 1.6 times its own and
     up to 0.7 of the mean of neighbouring pixels; 0 for not at all; None for as far as noise hides them."""
@@ -160,8 +149,8 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
 
     def why(self, schema: Schema, epsilon: float) -> str:
         """Returns in one sentence what "auto" does with images."""
-        labels = f"with {schema.layout.classes} labels" if schema.layout.classes else "without labels"
-        return f"{self.name}: the records are images of {self.shape} pixels {labels}."
+        labels = f"with {schema.layout.classes}" if schema.layout.classes else "without"
+        return f"{self.name}: the records are images of {self.shape} pixels {labels} labels."
 
     @property
     def fit_defaults(self) -> Mapping[str, Any]:
@@ -178,8 +167,6 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         shares = {WAVELETS: self.wavelets_share}
         embeddings = {n: Embedding(m.feature_map(), shares.get(n, 1.0)) for n, m in self.image_maps().items()}
         if self.perceptual_share:
-            from noisegate_images.features.perceptual import Perceptual
-
             activations = self.activations(pool=True)
             embeddings[PERCEPTUAL] = Embedding(Perceptual(activations=activations), self.perceptual_share)
         return embeddings
@@ -189,7 +176,7 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         return super().public_network() if self.perceptual_share else None
 
     def image_maps(self) -> dict[str, ImageMap]:
-        """Returns the maps of pixels, orientations, wavelets and strokes, as far as they are asked for."""
+        """Returns the maps of what is seen, as far as they are asked for."""
         scale = PIXEL_SCALE * math.sqrt(self.shape.size / REFERENCE.size)
         more: dict[str, dict[str, Any]] = {PIXELS: {"length_scale": scale}, WAVELETS: {"length_scale": WAVELETS_SCALE}}
         if self.orientations:
@@ -213,7 +200,7 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         from noisegate_images.training.moment_matching import read_target
 
         made = cast("ImageGenerator", super().initial_generator(release, classes))
-        noise = _even(float(np.median(stds)) for stds in read_target(release, counts=COUNTS).noise_std.values())
+        noise = even_noise(float(np.median(stds)) for stds in read_target(release, counts=COUNTS).noise_std.values())
         tone = min(noise / _HIDES, 1.0) if self.tone is None else self.tone
         made.network = replace(made.network, tone=tone)
         return made
@@ -223,8 +210,7 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         maps = self.image_maps()
         if not maps or not schema.layout.classes:
             return None
-        releases = map(self.plan(schema, budget).release, maps)
-        noise = _even(release.noise_std_natural for release in releases)
+        noise = even_noise(one.noise_std_natural for one in map(self.plan(schema, budget).release, maps))
         return image_verdict(noise, schema.layout.classes, records, "plan")
 
     def is_far(self, fitting: Any) -> bool:
@@ -246,14 +232,13 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         model = replace(cast("NeuralImage", made.model), nearest=nearest, rivals=rivals, tries=self.tries)
         agreement = model.agreement(_JUDGED, public_random(self.seed))
         kept = agreement >= _LEAST_AGREEMENT
-        noise, classes = _even(release.noise_std[name] for name in maps), release.schema.layout.classes
+        noise, classes = even_noise(release.noise_std[name] for name in maps), release.schema.layout.classes
         summary = made.summary.with_verdict(image_verdict(noise, classes, target.records, "fit"))
         summary = summary.with_agreement(agreement, len(target.present), kept=kept)
         return replace(made, model=model if kept else made.model, summary=summary)
 
     def _orientations(self) -> dict[str, Any]:
-        # The root of how many cells there are to those of the images that scales were chosen for.
-        sides = ((self.shape, self.cell), (REFERENCE, 4))
+        sides = ((self.shape, self.cell), (REFERENCE, 4))  # scales were chosen for the second
         grid, most = (math.prod(Orientations(image=image, cell=cell).grid) for image, cell in sides)
         wider = math.sqrt(grid / most)
         unit = {"length_scale": UNIT_SCALE, "damping": DAMPING * wider}

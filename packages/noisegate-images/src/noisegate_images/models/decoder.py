@@ -99,10 +99,6 @@ def load_decoder(name: str | Path, sha256: str | None = None) -> LoadedDecoder:
     Args:
         name: "cifar10" for the one in the package, or a file of `noisegate pretrain decoder`.
         sha256: What it must hash to; None for whatever it is.
-
-    Raises:
-        OptionError: if there is no such decoder.
-        ModelError: if it cannot be read, or is another one.
     """
     path = Path(name)
     if str(name) != PACKAGED and not path.is_file():

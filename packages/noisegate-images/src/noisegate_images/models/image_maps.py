@@ -12,7 +12,7 @@ from noisegate_images.features.orientation import Orientations, OrientedFourier
 from noisegate_images.features.wavelets import WaveletFourier, Wavelets
 
 if TYPE_CHECKING:
-    from noisegate_images.features.encoded import EncodedFourier
+    from noisegate_images.features.perceptual import EncodedFourier
 
 Seen: TypeAlias = Literal["pixels", "orientations", "wavelets", "strokes"]
 
@@ -54,9 +54,7 @@ class ImageMap:
         if self.seen == "wavelets":
             energies = Wavelets(image=self.image)
             return WaveletFourier(wavelets=energies, fourier=draw(energies.size))
-        from noisegate_images.features.encoded import EncodedFourier
-        from noisegate_images.features.perceptual import Perceptual
-        from noisegate_images.models.activations import chosen_activations
+        from noisegate_images.features.perceptual import EncodedFourier, Perceptual, chosen_activations
         from noisegate_images.networks.named import STROKES, load_network
 
         activations = chosen_activations(load_network(STROKES, None, self.sha256), (), self.image, pool=False)

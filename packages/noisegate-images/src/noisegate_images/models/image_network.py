@@ -91,11 +91,7 @@ def is_drawable(shape: ImageShape) -> bool:
 
 
 def check_image_schema(schema: Schema, shape: ImageShape, *, labelled: bool = True) -> None:
-    """Checks that records are images of `shape`, with a label if they must have one.
-
-    Raises:
-        OptionError: if they are not.
-    """
+    """Checks that records are images of `shape`, with a label if they must have one."""
     layout, cure = schema.layout, "describe the images with noisegate.schema.pixel_schema(...)"
     if labelled and layout.label is None:
         raise OptionError(f"image={shape} needs a label with levels, the schema has none; {cure}.")

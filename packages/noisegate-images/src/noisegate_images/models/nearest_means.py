@@ -53,10 +53,7 @@ class NearestMeans:
 
     @classmethod
     def of_release(
-        cls,
-        maps: Mapping[str, ImageMap],
-        means: Mapping[str, Floats],
-        noise_std: Mapping[str, Floats],
+        cls, maps: Mapping[str, ImageMap], means: Mapping[str, Floats], noise_std: Mapping[str, Floats]
     ) -> Self:
         """Returns the classifier of released means, (classes, dim) a block, with noise of `noise_std`, (classes,)."""
         precisions = {name: float(1 / np.square(noise_std[name]).mean()) for name in maps}

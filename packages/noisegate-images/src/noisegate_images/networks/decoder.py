@@ -84,22 +84,14 @@ class DecoderDesign:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Returns the design that `to_json` gave.
-
-        Raises:
-            KeyError, TypeError, ValueError, UserError: if it is none.
-        """
+        """Returns the design that `to_json` gave."""
         height, width, channels = values["shape"]
         shape = ImageShape(height=height, width=width, channels=channels)
         return cls(**{**values, "shape": shape, "channels": tuple(values["channels"])})
 
 
 def default_channels(shape: ImageShape) -> tuple[int, ...]:
-    """Returns the channels at every size of a decoder of such images, so that it starts with 4 to 7 pixels.
-
-    Raises:
-        OptionError: if no number of doublings leads to such images.
-    """
+    """Returns the channels at every size of a decoder of such images, so that it starts with 4 to 7 pixels."""
     for sizes in range(1, len(_WIDTHS) + 1):
         scale = 1 << (sizes - 1)
         sides = (shape.height / scale, shape.width / scale)
@@ -211,11 +203,7 @@ def _is_weight(name: str) -> bool:
 
 
 def decoder_from(design: DecoderDesign, tensors: Mapping[str, Tensor]) -> DecoderNetwork:
-    """Returns a frozen decoder in evaluation mode, in float32 on the CPU.
-
-    Raises:
-        RuntimeError: if the tensors are not those of such a decoder.
-    """
+    """Returns a frozen decoder in evaluation mode, in float32 on the CPU."""
     network = build_decoder(design, seed=0)
     counters = {name: value for name, value in network.state_dict().items() if not _is_weight(name)}
     network.load_state_dict({name: value.to(torch.float32) for name, value in tensors.items()} | counters)
@@ -223,11 +211,7 @@ def decoder_from(design: DecoderDesign, tensors: Mapping[str, Tensor]) -> Decode
 
 
 def read_decoder(path: Path | None = None, *, sha256: str | None = None) -> tuple[DecoderNetwork, str]:
-    """Returns a frozen decoder, as `decoder_from` does, and the SHA-256 of its file, the one in the package by default.
-
-    Raises:
-        ModelError: if there is no such file, or it is another one than `sha256` says, or no decoder.
-    """
+    """Returns a frozen decoder, see `decoder_from`, and the SHA-256 of its file, the one in the package by default."""
     if path is None and sha256 is None:
         sha256 = SHIPPED_SHA256
     content, digest = read_weights(path, SHIPPED, "decoder", sha256)

@@ -136,11 +136,7 @@ def save_encoder(encoder: Encoder, head: nn.Linear, path: Path) -> str:
 
 
 def load_encoder(path: Path | None = None, *, sha256: str | None = None) -> Encoder:
-    """Returns a frozen encoder in evaluation mode, in float32 on the CPU; the one in the package by default.
-
-    Raises:
-        ModelError: if there is no such file, or it is another one than `sha256` says, or no encoder.
-    """
+    """Returns a frozen encoder in evaluation mode, in float32 on the CPU; the one in the package by default."""
     encoder = Encoder()
     weights = _tensors(path, sha256)
     try:
@@ -151,11 +147,7 @@ def load_encoder(path: Path | None = None, *, sha256: str | None = None) -> Enco
 
 
 def load_head(path: Path | None = None, *, sha256: str | None = None) -> nn.Linear:
-    """Returns the classifier that an encoder was trained with, on the mean of its last activations; see `classify`.
-
-    Raises:
-        ModelError: if there is no such file, or it is another one or has no classifier.
-    """
+    """Returns the classifier that an encoder was trained with, on the mean of its last activations; see `classify`."""
     weights = {name.removeprefix(_HEAD): value for name, value in _tensors(path, sha256).items() if _HEAD in name}
     if set(weights) != {"weight", "bias"} or weights["weight"].shape[1] != WIDTH:
         raise ModelError(f"{path}: there is no classifier in this encoder.")

@@ -62,11 +62,6 @@ def load_network(name: str, weights: str | None = None, sha256: str | None = Non
         weights: File of its weights, for torchvision and timm a state dict as .pth or .safetensors. Without one: the
             encoder's from the package; torchvision's default weights, if they lie where torch keeps downloads.
         sha256: What the file must hash to. Required with `weights`.
-
-    Raises:
-        OptionError: if there is no such network, or something is missing; it says what, and where to put it.
-        ModelError: if the file is another one, or does not fit the network.
-        MissingExtraError: if torchvision or timm is not installed.
     """
     source, _, model = name.partition(":")
     if name in _PACKAGED:

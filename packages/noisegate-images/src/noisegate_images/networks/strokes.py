@@ -98,11 +98,7 @@ def stroke_bytes(encoder: StrokeEncoder) -> bytes:
 
 
 def load_strokes(path: Path | None = None, *, sha256: str | None = None) -> StrokeEncoder:
-    """Returns a frozen encoder in evaluation mode, in float32 on the CPU; the one in the package by default.
-
-    Raises:
-        ModelError: if there is no such file, or it is another one than `sha256` says, or no such encoder.
-    """
+    """Returns a frozen encoder in evaluation mode, in float32 on the CPU; the one in the package by default."""
     content, _ = read_weights(path, SHIPPED, "encoder", SHIPPED_SHA256 if path is None else sha256)
     encoder = StrokeEncoder()
     try:

@@ -26,12 +26,7 @@ def file_digest(path: Path, what: str) -> str:
 
 
 def check_digest(found: str, sha256: str | None, what: str, *, required: bool = True) -> str:
-    """Returns the digest that was found of `what`, which must be the one that was given, if any or where required.
-
-    Raises:
-        OptionError: if none was given.
-        ModelError: if it is another one.
-    """
+    """Returns the digest that was found of `what`, which must be the one that was given, if any or where required."""
     if sha256 is None and required:
         raise OptionError(
             f"{what} need sha256=DIGEST, so that a certificate says which ones they were; that of this file is {found}."
@@ -45,11 +40,7 @@ def check_digest(found: str, sha256: str | None, what: str, *, required: bool = 
 
 
 def read_weights(path: Path | None, shipped: str, kind: str, sha256: str | None) -> tuple[bytes, str]:
-    """Returns the content of a file, `shipped` in the package by default, and its digest.
-
-    Raises:
-        ModelError: if there is no such file, or it is another one than `sha256` says.
-    """
+    """Returns the content of a file, `shipped` in the package by default, and its digest."""
     what = f"{kind} {path or shipped}"
     try:
         content = (path or resources.files(__package__).joinpath(shipped)).read_bytes()

@@ -98,11 +98,7 @@ class Adam:
         return {**moments, "taken": torch.tensor(self.steps)}
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Resumes where `state_dict` was called.
-
-        Raises:
-            KeyError, ValueError: if the state is that of other parameters.
-        """
+        """Resumes where `state_dict` was called."""
         restore({name: value for name, value in self.state_dict().items() if name != "taken"}, tensors)
         self.steps = int(tensors["taken"])
         for taken in self._taken:
@@ -211,11 +207,7 @@ class NoisyMomentum:
         return {**joined(**parts), "taken": torch.tensor(self.steps)}
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Resumes where `state_dict` was called.
-
-        Raises:
-            KeyError, ValueError: if the state is that of other parameters.
-        """
+        """Resumes where `state_dict` was called."""
         restore(self._parameters, under(tensors, "parameter/"))
         restore(self._average, under(tensors, "average/"))
         restore(self._velocity, under(tensors, "velocity/"))

@@ -8,7 +8,8 @@ between and beside them, so no word is better than "usable": look at the picture
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import statistics
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -25,6 +26,11 @@ _RIGHT = {
     "classes with six signs each": (0.719, 0.715, 0.699, 0.646, 0.516, 0.310, 0.175, 0.119),
 }
 _WORDS: tuple[Word, ...] = ("usable", "rough")
+
+
+def even_noise(stds: Iterable[float]) -> float:
+    """Returns the noise that each block would have if shares were equal; precisions are in proportion to them."""
+    return 1 / math.sqrt(statistics.fmean(1 / std**2 for std in stds))
 
 
 def image_verdict(noise: float, classes: int, records: float | None, source: Source) -> Verdict:

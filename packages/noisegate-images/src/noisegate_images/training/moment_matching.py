@@ -1,9 +1,7 @@
 """Match a generator's mean features to released ones, and stop at the noise (DP-MERF, section 4).
 
-A release is read as a `Target`: class-wise mean embeddings, their noise, and label shares. `MomentMatching` is the loop
-that all such fits share: Adam, an exponential average of the weights, which is what is kept, and a look now and then at
-the distance on fresh noise vectors. `HalvesMatching` gives it a loss without bias;
-`noisegate_papers.training.perceptual_matching` has those of DP-MEPF.
+A release is read as a `Target`. `MomentMatching` is the loop that all such fits share: Adam, an exponential average of
+the weights, which is what is kept, and a look now and then at the distance; `HalvesMatching` has a loss without bias.
 """
 
 from __future__ import annotations
@@ -12,14 +10,17 @@ import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from noisegate.devices import one_thread
 from noisegate.features.feature_map import Made, TorchForm
@@ -29,7 +30,6 @@ from noisegate_images.models.generator import Generator
 from noisegate_images.models.image import settle
 from noisegate_images.training.adam import Adam, one_cycle
 from noisegate_images.training.fit import FitSettings, MomentSettings
-from noisegate_images.training.split_batch import SplitBatchLoss
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int64, Shaped
@@ -102,17 +102,13 @@ def missed_part(target: Target, discrepancy: float) -> float:
 def class_weights(target: Target, power: float | None) -> Floats:
     """Returns the weight of each present class's squared residual in noise standard deviations, 1 for the largest.
 
-    A residual of a class's released mean has two sources: noise, and what the generator never comes to match. In noise
-    standard deviations the first has variance 1, and the second grows with the class's signal: its variance is a part
-    of the signal-to-noise ratio. Weights are the inverse of their sum, so
+    A residual has two sources: noise, of variance 1, and what the generator never comes to match, whose variance is a
+    part of the class's signal-to-noise ratio. Weights are the inverse of their sum: classes that stand out of the noise
+    weigh alike in their means, whatever their share (DP-MERF, section 4.2), and one that the noise drowns weighs by its
+    noise. The ratio comes from released values alone: what all classes' means hold above their expected noise, squared.
 
-    - classes that stand out of the noise weigh alike in their means, whatever their share (DP-MERF, section 4.2; noise
-      standard deviations alone would weigh them by their squared share, and forget the small ones), and
-    - a class that the noise drowns weighs by its noise alone, and cannot drag the others along.
-
-    The ratio comes from released values alone: what all classes' means hold above their expected noise, squared. With
-    a `power` weights are the class's share to it instead. As a residual in noise standard deviations grows with the
-    share, 0 then weighs classes by the squares of their shares, and -2 weighs them alike.
+    With a `power` weights are the class's share to it instead. As a residual in noise standard deviations grows with
+    the share, 0 then weighs classes by the squares of their shares, and -2 weighs them alike.
     """
     if power is not None:
         shares = target.weights[target.present]
@@ -133,8 +129,8 @@ def class_weights(target: Target, power: float | None) -> Floats:
 class Discrepancy:
     """The squared distance to the release over what its noise alone would leave, estimated on fresh noise vectors.
 
-    Both in noise standard deviations, all coordinates of all present classes alike: how the loss weighs classes does
-    not change what the noise explains. The value is unbiased, so it may be below zero; the error is its standard error.
+    All coordinates of all present classes count alike, whatever the loss. The value is unbiased, so it may be below
+    zero; the error is its standard error.
     """
 
     value: float
@@ -142,10 +138,7 @@ class Discrepancy:
 
 
 class MomentMatching(ABC):
-    """One fit of one generator, which is changed in place; a `noisegate.models.checkpoint.Resumable`.
-
-    `embeddings` are, for each block of the target, the mean features of what the generator gives.
-    """
+    """One fit of one generator, which is changed in place by the mean features of what it gives; a `Resumable`."""
 
     settings: MomentSettings
     beta1: ClassVar[float] = 0.9
@@ -221,8 +214,7 @@ class MomentMatching(ABC):
     def measure(self) -> Discrepancy:
         """Returns the averaged generator's discrepancy, on fresh noise vectors, with its standard error.
 
-        With residuals a₁ … a_k of independent batches, (‖Σ aᵢ‖² − Σ ‖aᵢ‖²)/k(k − 1) is unbiased; the error is a
-        jackknife's.
+        With residuals a₁ … a_k of batches, (‖Σ aᵢ‖² − Σ ‖aᵢ‖²)/k(k − 1) is unbiased; the error is a jackknife's.
         """
         count = self.settings.check_batches
         settle(self.average, (self._batch(self.average) for _ in range(count)))
@@ -274,11 +266,67 @@ class MomentMatching(ABC):
         return torch.as_tensor(values, dtype=torch.float32, device=self._device)
 
 
+class SplitBatchLoss:
+    """Gradients of the unbiased distance, with the halves of a batch side by side on two cores.
+
+    The residuals a and b of the halves must be independent, which they are if normalised apart. What comes out does not
+    depend on the number of cores: they meet only in Σ w·a·b, and gradients are added in one order.
+
+    The generator's batch statistics are not touched. `residuals`, (dim, classes), are those of what it makes of one
+    half; half of the `penalty` on each, a number, is added to the loss.
+    """
+
+    def __init__(
+        self,
+        generator: Generator,
+        residuals: Callable[[Tensor], Tensor],
+        penalty: Callable[[Tensor], Tensor] | None = None,
+    ) -> None:
+        self._weights: dict[str, Tensor] = dict(generator.named_parameters())
+        # Running statistics of its own for each half, or both would write to the same ones at once.
+        self._replicas = [copy.deepcopy(generator).train() for _ in range(2)]
+        self._residuals, self._penalty = residuals, penalty
+
+    def gradients(
+        self,
+        noise: Shaped[Tensor, "twice_rows latent"],
+        labels: Int64[Tensor, " rows"],
+        weights: Float[Tensor, " classes"],
+    ) -> tuple[Tensor, ...]:
+        """Returns the gradients of Σ weights · ⟨a, b⟩ and of the penalty, in the order of the generator's weights.
+
+        Of the noise, (2 · rows, latent), the first half is a's; labels, (rows,), are those of either half.
+        """
+        pool = ThreadPoolExecutor(2, initializer=_prepare)
+        with pool if noise.device.type == "cpu" else nullcontext() as side_by_side:
+            run = side_by_side.map if side_by_side else map
+            halves = list(run(self._half, self._replicas, noise.chunk(2), (labels, labels)))
+            others = [residual.detach() * weights for residual, *_ in reversed(halves)]
+            first, second = run(self._backward, halves, others)
+        return tuple(a + b for a, b in zip(first, second, strict=True))
+
+    def _half(
+        self, replica: Generator, noise: Shaped[Tensor, "rows latent"], labels: Int64[Tensor, " rows"]
+    ) -> list[Tensor]:
+        """Returns residuals, (dim, classes), and the penalty, if there is one."""
+        made = functional_call(replica, self._weights, (noise, labels))
+        return [self._residuals(made), *([self._penalty(made)] if self._penalty else [])]
+
+    def _backward(self, half: list[Tensor], other: Float[Tensor, "dim classes"]) -> tuple[Tensor, ...]:
+        slopes = [other, *(torch.full_like(penalty, 0.5) for penalty in half[1:])]
+        return torch.autograd.grad(half, list(self._weights.values()), grad_outputs=slopes)
+
+
+def _prepare() -> None:
+    """Prepares a new thread: its work runs on it alone, and numbers below 1e-38 are 0."""
+    torch.set_num_threads(1)  # bits depend on how many there are
+    torch.set_flush_denormal(True)  # a black pixel is a sigmoid of that kind, and takes a third more time a step
+
+
 class HalvesMatching(MomentMatching):
     """With the squared distance in noise standard deviations, without bias, as loss.
 
-    The squared norm of a mean over random noise vectors is biased upward by their variance; the inner product of the
-    residuals of two independent halves of a batch is not.
+    The inner product of the residuals of two independent halves of a batch is not biased by their variance.
     """
 
     settings: FitSettings
@@ -348,40 +396,3 @@ class HalvesMatching(MomentMatching):
             scale = self._precisions[name] if factor == 1 else self._precisions[name] * math.sqrt(factor)
             parts.append((means - self._means[name][:, :, None]) * scale[:, None])
         return torch.cat(parts)
-
-
-class SumProductMatching(HalvesMatching):
-    """`HalvesMatching` with a weight on all blocks but one (DP-HP, equation 16), and these one after another.
-
-        min over the generator of  ‖μ_sum − μ̂_sum‖² + γ · ‖μ_product − μ̂_product‖²
-
-    for class-wise mean embeddings of maps of norm 1. The paper's code draws the columns of the product once an epoch,
-    and releases its embedding then; releases of one plan can all be made at once, and only the matching goes in turn.
-
-    Args:
-        sum_block: The block that is always matched, with weight 1.
-        gamma: γ, the weight of the others' squared distance beside it; None weighs every block by its noise, as maximum
-            likelihood does.
-        in_turn: Whether the other blocks are matched one after another, each for an equal part of the steps, and each
-            with all of γ; else all at once, with γ shared among them.
-        arguments: Those of `HalvesMatching`.
-    """
-
-    def __init__(self, *arguments: Any, sum_block: str, gamma: float | None, in_turn: bool, **named: Any) -> None:
-        self._sum, self._gamma, self._in_turn = sum_block, gamma, in_turn
-        super().__init__(*arguments, **named)
-
-    def _set_up(self, target: Target) -> None:
-        # Residuals are in noise standard deviations; the distance in embeddings weighs them by their variances.
-        variances = {name: float(stds[0]) ** 2 for name, stds in target.noise_std.items()}
-        self._variance = {name: variance / variances[self._sum] for name, variance in variances.items()}
-        super()._set_up(target)
-
-    def _factors(self) -> Mapping[str, float]:
-        others = [name for name in self._embeddings if name != self._sum]
-        if self._in_turn and others:
-            others = [others[min(self.step * len(others) // self.steps, len(others) - 1)]]
-        if self._gamma is None:
-            return dict.fromkeys((self._sum, *others), 1.0)
-        each = self._gamma / max(len(others), 1)
-        return {self._sum: 1.0} | {name: each * self._variance[name] for name in others}

@@ -30,11 +30,7 @@ class PublicFacts:
     schema: Schema | None
 
     def described(self, X: Any, y: Any) -> tuple[Schema, pa.Table]:  # noqa: N803
-        """Returns the schema of X and y, and both as one table; y may be None where X needs no label, or has it.
-
-        Raises:
-            UserError: if what is known does not fit X and y.
-        """
+        """Returns the schema of X and y, and both as one table; y may be None where X needs no label, or has it."""
         return self._bounded(X, y) if self.schema is None else (self.schema, _labelled(self.schema, X, y))
 
     def declared(self) -> list[Any]:

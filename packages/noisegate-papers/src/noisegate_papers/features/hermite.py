@@ -32,11 +32,7 @@ MOST_ORDER = 2000
 
 
 def rho_of(length_scale: float) -> float:
-    """Returns the ρ in (0, 1) with ρ/(1 − ρ²) = 1/(2ℓ²), for a length scale ℓ in units of x.
-
-    Raises:
-        OptionError: if the length scale is not in [0.0001, 1000]: beyond, ρ is 0 or 1 in float64, or nearly so.
-    """
+    """Returns the ρ in (0, 1) with ρ/(1 − ρ²) = 1/(2ℓ²), for a length scale ℓ in units of x."""
     if isinstance(length_scale, bool) or not isinstance(length_scale, int | float) or not 1e-4 <= length_scale <= 1e3:
         raise OptionError(
             f"length_scale={length_scale!r} must be a number from 0.0001 to 1000, in units of a column's range; "
@@ -111,9 +107,6 @@ def shortest_series(length_scale: float, kept: float = 0.9) -> Series:
 
     The paper takes x as it is; at ℓ² = 0.005 its order 100 keeps 0.69. Here order 11 keeps 0.9 of the same kernel.
     A rule from public knowledge alone: the length scale, in units of the column's range.
-
-    Raises:
-        OptionError: if `length_scale` is too small for any series of use, or `kept` not in (0, 1).
     """
     rho_of(length_scale)
     if not 0 < kept < 1:

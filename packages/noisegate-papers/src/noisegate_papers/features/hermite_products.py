@@ -113,11 +113,7 @@ def random_groups(layout: Layout, *, columns: int, draws: int, seed: int) -> lis
 
 
 def named_groups(layout: Layout, subsets: Sequence[Sequence[str]]) -> list[Group]:
-    """Returns the groups of columns that `subsets` names.
-
-    Raises:
-        OptionError: if a name is unknown, named twice in a subset or the label's.
-    """
+    """Returns the groups of columns that `subsets` names."""
     names = [column.name for column in (*layout.numeric, *layout.coded)]
     allowed = [names[column] for column in _usable(layout)]
     for subset in subsets:
@@ -140,11 +136,7 @@ def tables_of(
 
 
 def small_shape(image: ImageShape, pool: int) -> ImageShape:
-    """Returns the shape of an image's averages over squares of `pool` pixels a side.
-
-    Raises:
-        OptionError: if the squares do not fill the image.
-    """
+    """Returns the shape of an image's averages over squares of `pool` pixels a side."""
     if image.height % pool or image.width % pool:
         raise OptionError(f"pool={pool} does not divide images of {image}; choose a number that does, or 1.")
     return ImageShape(height=image.height // pool, width=image.width // pool, channels=image.channels)
@@ -166,11 +158,7 @@ def least_noise_shares(maps: Mapping[str, FeatureMap], bounds: Mapping[str, floa
 
 
 def check_memory(name: str, feature_map: FeatureMap, *, columns: int, memory: int) -> None:
-    """Checks that products can be summed in `memory` megabytes, with an answer of `columns`, before anything is spent.
-
-    Raises:
-        OptionError: if it takes more memory; says how much, and what would fit.
-    """
+    """Checks before anything is spent that products can be summed in `memory` megabytes, by `columns`."""
     products, dim = getattr(feature_map, "products", feature_map), feature_map.dim
     if not isinstance(products, Products) or products.single:
         return

@@ -147,9 +147,6 @@ def draw_pairs(layout: Layout, *, width: int, cells: int, memory: int, seed: int
         cells: Of a numeric column, about.
         memory: Megabytes that the vectors of all cells may take.
         seed: Of the networks' weights; public.
-
-    Raises:
-        OptionError: if there is no column to look at, or more memory would be needed.
     """
     bins = tuple(fine_bins(column, most=cells) for column in layout.numeric)
     sizes = (*(one.size for one in bins), *(column.size for column in layout.coded))

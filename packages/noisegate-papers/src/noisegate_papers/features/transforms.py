@@ -178,9 +178,6 @@ def principal_axes(vectors: npt.NDArray[np.floating], leaving: int) -> Matrix:
 
     They are eigenvectors of the second moment E zzᵀ, without the mean taken off: what is compressed is the vector
     itself, and its mean direction is the first thing to keep.
-
-    Raises:
-        OptionError: if there are fewer vectors than axes, which would leave some to chance.
     """
     if len(vectors) < leaving:
         raise OptionError(f"{len(vectors)} public record(s) give no {leaving} principal axes; give more, or ask fewer.")
@@ -261,9 +258,6 @@ def whitened(of: FeatureMap, public: Vectors, *, dim: int, exponent: float, leng
         dim: How many directions are kept, those first in which public vectors vary most; at most the map's.
         exponent: w, from 0 for none to 1, where public vectors vary as much in each direction.
         length: Root of the mean square of the lengths that public vectors get.
-
-    Raises:
-        OptionError: if all public vectors are the same.
     """
     exact = public.astype(np.float64)
     centre = exact.mean(axis=0)

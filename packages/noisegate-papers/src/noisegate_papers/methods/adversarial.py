@@ -10,6 +10,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from functools import partial
 from math import prod
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy.typing as npt
 
 from noisegate.errors import OptionError
 from noisegate.gate.per_example.losses import RecordLoss, RowInputs, real_loss
+from noisegate.methods.method import AUDITED_STEPS
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
@@ -35,6 +37,12 @@ if TYPE_CHECKING:
 
 GENERATOR, LABELS = "generator", "labels"
 """The event and the release; and what the learned logits of the labels are called in it."""
+
+
+AUDITED_GAN: Mapping[str, Any] = MappingProxyType(
+    {**AUDITED_STEPS, "hidden": (8,), "discriminator_hidden": (8,), "latent": 4, "batch": 16}
+)
+"""Of `Method.audit_settings`."""
 
 
 @settings

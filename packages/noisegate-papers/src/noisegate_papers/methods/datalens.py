@@ -2,24 +2,21 @@
 
 Wang, Wu, Long, Rimanic, Zhang and Li (CCS 2021), https://arxiv.org/abs/2103.11109. Each teacher's gradient at a
 generated record is compressed to the signs of its k largest entries, of norm √k; the teachers' signs are added up with
-noise, and an entry of the sum counts as far as it is beyond a part β of the number of teachers.
-
-What differs from the published program: ε is that of the worst case (theirs has a bound that depends on the data beside
-it, which never bites); shards follow from the operating system's randomness, and not from the order of the file; and
-teachers are perceptrons that begin alike.
+noise, and an entry of the sum counts as far as it is beyond a part β of the number of teachers. See docs/differences.md
+for what differs from the published program.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from noisegate.errors import OptionError
 from noisegate.methods.registry import register
 from noisegate.schema import Schema
 from noisegate.settings import Count, Positive, Unit, derived, settings
-from noisegate_papers.methods.sharded import ShardedMethod
+from noisegate_papers.methods.sharded import AUDITED_TEACHERS, ShardedMethod
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -48,6 +45,8 @@ class DataLens(ShardedMethod):
         >>> event.shards, event.sensitivity / 2**22, method.clip_norm  # the norm of all signs of a step, √(k·batch)
         (1000, 2.0, 4.0)
     """
+
+    audit_settings: ClassVar[Mapping[str, Any]] = {**AUDITED_TEACHERS, "largest": 2}
 
     largest: Count = derived(_largest)
     """k: how many entries of a gradient count."""

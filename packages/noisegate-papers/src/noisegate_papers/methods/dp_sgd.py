@@ -8,11 +8,13 @@ gradient is divided by the public number of records, never by the size of the sa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from noisegate.errors import OptionError
 from noisegate.gate.per_example.losses import RecordLoss, label_loss
 from noisegate.methods.gradient import Trainer
+from noisegate.methods.method import AUDITED_STEPS
 from noisegate.methods.registry import register
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget
@@ -45,6 +47,8 @@ class DPSGD(ClassifierMethod):
         >>> classifier.classes, round(classifier.certificate.epsilon)
         ((False, True), 1000)
     """
+
+    audit_settings: ClassVar[Mapping[str, Any]] = {**AUDITED_STEPS, "hidden": (8,), "clip_norm": 0.01}
 
     image: ImageSize | None = None
     """Height, width and channels of the images; None for a table."""

@@ -6,18 +6,17 @@ gradient, clipped as a whole and noised at the gate (`Gate.batch`, G-24), is all
 
 The loss is the semi-debiased one, 2·W(X₁, Y) − W(X₁, X₂), where W is entropic transport, Cuturi (NeurIPS 2013),
 https://arxiv.org/abs/1306.0895, and X₂ shares all but a part of its records with X₁. A record's cost is the sum over
-inputs of |x − y|² + |x − y|, and more where labels differ.
-
-What differs from the published program: samples are true Poisson samples, an empty one too; nothing is stopped or
-chosen on test data; and the sensitivity is the diameter 2C of a vector that a record may turn round, not C.
+inputs of |x − y|² + |x − y|, and more where labels differ. See docs/differences.md for what differs from the published
+program.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from noisegate.methods.method import AUDITED_STEPS
 from noisegate.methods.registry import register
 from noisegate.privacy.batch_plan import BatchPlan
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan
@@ -49,6 +48,14 @@ class DPSinkhorn(GuidedMethod):
         >>> [(event.name, event.steps, event.sensitivity / 2**22) for event in plan.events]  # twice the norm
         [('generator', 10, 2.0)]
     """
+
+    audit_settings: ClassVar[Mapping[str, Any]] = {
+        **AUDITED_STEPS,
+        "hidden": (8,),
+        "latent": 4,
+        "batch": 16,
+        "iterations": 10,
+    }
 
     steps: Count = by_records(table=600, images=2000)
     sampling_probability: Fraction = by_records(table=0.05, images=256 / 60_000)

@@ -4,22 +4,19 @@ Dockhorn, Cao, Vahdat and Kreis (TMLR 2023), https://arxiv.org/abs/2210.09929. T
 of EDM over several draws of noise, clipped after the mean, so that more draws cost time and no privacy
 (`noisegate_papers.training.denoising`); what is released is a running mean of the weights, from which images are drawn
 by a deterministic sampler (`noisegate_papers.models.diffusion`). Labels are public knowledge, in equal shares or in
-those that are given.
-
-What differs from the published program: noise of a record follows from the record and the number of the step, and the
-denoiser has no attention (`noisegate_papers.networks.denoiser`). The defaults are for a laptop; ``preset="paper"`` is
-the schedule for MNIST, 300 passes on Poisson samples of 4096, with a denoiser of 1.4 million weights.
+those that are given. See docs/differences.md for what differs from the published program.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from noisegate.errors import OptionError
 from noisegate.gate.per_example.losses import RecordLoss, module_loss
+from noisegate.methods.method import AUDITED_STEPS
 from noisegate.methods.registry import register
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget
@@ -57,6 +54,12 @@ class DPDM(DiffusionConfig, GenerativeMethod):
         >>> [(event.name, event.steps) for event in plan.events], plan.epsilon <= 1.0
         ([('denoiser', 10)], True)
     """
+
+    audit_on: ClassVar[Literal["table", "images", "linked"]] = "images"
+    audit_settings: ClassVar[Mapping[str, Any]] = {
+        **AUDITED_STEPS,
+        **{"steps": 8, "clip_norm": 0.01, "channels": (4,), "sampling_steps": 2},
+    }
 
     image: ImageSize | None = None
     """Height, width and channels of the images."""

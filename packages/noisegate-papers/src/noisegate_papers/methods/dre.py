@@ -8,17 +8,16 @@ record is like the private ones, no weight helps.
 
 Public records with labels are weighed with the label that they have, by the ratio of joint densities. Those without are
 weighed once with every label, against labels that are drawn uniformly: w(label, reference) then holds the shares of the
-labels too, and nothing else need be asked for them.
-
-What differs from the paper: each step is a true Poisson sample and accounted as one; features are centred and stretched
-by what public ones are like, which costs nothing; the mean of the last weights is kept. `preset="paper"` undoes both.
+labels too, and nothing else need be asked for them. See docs/differences.md for what differs from the published
+program.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from pydantic import Field
@@ -26,13 +25,14 @@ from pydantic import Field
 from noisegate.errors import OptionError, said
 from noisegate.features.feature_map import FeatureMap
 from noisegate.gate.per_example.losses import RecordLoss, real_loss
+from noisegate.methods.method import AUDITED_STEPS
 from noisegate.methods.registry import register
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.settings import Count, Fraction, Positive, Seed, Unit, Widths, by_preset, derived, settings
-from noisegate_images.methods.encoders import EncodedImages
+from noisegate_images.methods.matched import EncodedImages
 from noisegate_images.models.image_network import check_image_schema
 from noisegate_papers.features.transforms import whitened
 from noisegate_papers.methods.generative import GenerativeMethod, released_arrays, weight_shapes
@@ -91,6 +91,15 @@ class DPDRE(EncodedImages, GenerativeMethod):
         >>> [(event.name, event.steps, event.rate) for event in plan.events]
         [('discriminator', 100, 0.125)]
     """
+
+    audit_files: ClassVar = ("public",)
+    audit_settings: ClassVar[Mapping[str, Any]] = {
+        **AUDITED_STEPS,
+        "hidden": (4,),
+        "references": 200,
+        "dimensions": 8,
+        "batch": 32,
+    }
 
     public: Source = field(default=None, compare=False)
     """Path of the public records, of the same schema and in any form that private ones may have, or a table in memory.

@@ -1,18 +1,16 @@
 """DP-FETA: a diffusion model that first learns the mean images of the classes, and then from noisy gradients.
 
 Li, Gong, Li, Zhao, Hou and Wang (IEEE S&P 2025), https://arxiv.org/abs/2504.01395: from easy to hard. One plan has
-both: the sum of small images over each class, for a small part of the budget, and the steps of `dpdm` for the rest.
-The denoiser is trained on the mean images, a little turned, sheared and moved, before its first private step.
-
-A mean is a sum over the number of records that the public expects in a class, records · share. The published program
-divides by the number that there are, which is private, and adds noise as if that were public: 1.1 times too little for
-the rarest digit of MNIST. What differs besides: one sum of all records for each class, not five of Poisson samples.
+both: the sum of small images over each class, for a small part of the budget, and the steps of `dpdm` for the rest. The
+denoiser is trained on the mean images, a little turned, sheared and moved, before its first private step. See
+docs/differences.md for what differs from the published program.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -45,6 +43,8 @@ class DPFETA(DPDM):
         >>> {event.name: event.coordinates for event in plan.events}["means"]
         32
     """
+
+    audit_settings: ClassVar[Mapping[str, Any]] = {**DPDM.audit_settings, "means_steps": 3}
 
     means_share: Share = 0.05
     """Budget share of the mean images, where that of the steps is 1."""

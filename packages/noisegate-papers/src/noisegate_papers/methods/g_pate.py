@@ -2,24 +2,20 @@
 
 Long, Wang, Yang, Kailkhura, Zhang, Gunter and Li (NeurIPS 2021), https://arxiv.org/abs/1906.09338. Each teacher's
 gradient at a generated record is projected at random to a few coordinates; in each of them it votes for one of some
-bins, and the bin with the most votes, counted with noise, stands for the gradient there.
-
-What differs from the published program: ε is that of the worst case, where theirs follows from how far the teachers
-agree, is printed as it is and stops the training; all histograms of a step are one query of norm √(records ·
-coordinates); and every bin's count is released with noise, where the program compares the largest with a threshold
-first (Confident-GNMax), which saves only where ε depends on the data.
+bins, and the bin with the most votes, counted with noise, stands for the gradient there. See docs/differences.md for
+what differs from the published program.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from noisegate.methods.registry import register
 from noisegate.schema import Schema
 from noisegate.settings import Count, Positive, TwoOrMore, derived, settings
-from noisegate_papers.methods.sharded import ShardedMethod
+from noisegate_papers.methods.sharded import AUDITED_TEACHERS, ShardedMethod
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -47,6 +43,8 @@ class GPATE(ShardedMethod):
         >>> event.coordinates, method.clip_norm, round(event.sensitivity / 2**22, 3)  # other bins: √2 times the norm
         (80, 4.0, 1.414)
     """
+
+    audit_settings: ClassVar[Mapping[str, Any]] = {**AUDITED_TEACHERS, "coordinates": 2, "bins": 4}
 
     nonnegative = True
 

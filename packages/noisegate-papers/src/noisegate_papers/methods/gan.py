@@ -4,15 +4,13 @@ DP-GAN, Xie et al. (2018), https://arxiv.org/abs/1802.06739, makes whole records
 first, from shares that are learned, and the rest is made for it. DP-CGAN, Torkzadehmahani, Kairouz and Paten (CVPR
 workshops 2019), https://arxiv.org/abs/2001.09700, is given the labels, whose shares are public knowledge. Both take
 several steps of the discriminator to one of the generator, without which noise decides the game: Bie, Kamath and Zhang
-(TMLR 2023), https://arxiv.org/abs/2302.02936.
-
-What differs from the published programs: each step draws a true Poisson sample and is accounted as one, and noise is
-added to the gradients at real records alone. These are baselines.
+(TMLR 2023), https://arxiv.org/abs/2302.02936. See docs/differences.md for what differs from the published program.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from noisegate.errors import SchemaError
 from noisegate.gate.per_example.losses import RowInputs
@@ -21,7 +19,7 @@ from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.settings import Count, Fraction, ImageSize, LabelShares, Positive, Widths, derived, settings
 from noisegate_images.models.image_network import ImageKind, ImageNetwork, check_image_schema
-from noisegate_papers.methods.adversarial import AdversarialMethod
+from noisegate_papers.methods.adversarial import AUDITED_GAN, AdversarialMethod
 from noisegate_papers.methods.generative import GenerativeMethod, public_shares
 from noisegate_papers.models.inputs import Inputs, inputs_of, scaled_inputs
 
@@ -44,6 +42,8 @@ class RecordGAN(AdversarialMethod):
     Defaults for tables were tried on the survey of `noisegate demo` at ε = 1, where learning rates of 1e-3 did worse;
     those for images on simulated digits, in one run of 800 steps (benchmarks/simulated_digits.py).
     """
+
+    audit_settings: ClassVar[Mapping[str, Any]] = {**AUDITED_GAN, "discriminator_steps": 2}
 
     network: ImageKind = "convolutional"
     """Of images: "convolutional" or "fully-connected"."""

@@ -3,12 +3,7 @@
 Both are baselines of Wu, Guo and Chaudhuri (2023), https://arxiv.org/abs/2309.00008, section 4.1, algorithm 2.
 Generator and discriminator are perceptrons between noise and features, and the discriminator takes noisy gradients at
 private features. DP-GAN-MI starts from random weights, DP-GAN-FT from a GAN trained on public features. A record is
-encoded once, on reading.
-
-What differs from the paper: it trains DP-GAN-FT's networks together with the decoder and the decoder's discriminator,
-millions of weights more that take their part of the noise; here the decoder stays as it is. And it picks the best of
-several trainings and of their steps by looking at the result, which would have to be paid for; here one is run to its
-end.
+encoded once, on reading. See docs/differences.md for what differs from the published program.
 """
 
 from __future__ import annotations
@@ -16,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -27,9 +22,9 @@ from noisegate.methods.registry import register
 from noisegate.schema import Schema
 from noisegate.schema.pixels import read_shape
 from noisegate.settings import Count, Fraction, ImageSize, Positive, Widths, settings
-from noisegate_images.methods.encoders import EncodedImages
+from noisegate_images.methods.matched import EncodedImages
 from noisegate_images.models.image_network import check_image_schema
-from noisegate_papers.methods.adversarial import AdversarialMethod
+from noisegate_papers.methods.adversarial import AUDITED_GAN, AdversarialMethod
 from noisegate_papers.methods.public_reference import features_of, read_reference
 from noisegate_papers.models.public_features import PublicReference
 
@@ -49,6 +44,10 @@ if TYPE_CHECKING:
 @settings
 class FeatureGAN(EncodedImages, AdversarialMethod):
     """What DP-GAN-FT and DP-GAN-MI share."""
+
+    audit_on: ClassVar = "images"
+    audit_files: ClassVar[tuple[Literal["public", "decoder"], ...]] = ("decoder",)
+    audit_settings: ClassVar[Mapping[str, Any]] = AUDITED_GAN
 
     image: ImageSize
     discriminator_hidden: Widths = (16,)
@@ -135,6 +134,9 @@ class DPGANFineTuned(FeatureGAN):
         >>> [event.name for event in plan.events]
         ['generator']
     """
+
+    audit_files: ClassVar = ("public", "decoder")
+    audit_settings: ClassVar[Mapping[str, Any]] = {**AUDITED_GAN, "pretraining_steps": 2, "public_records": 40}
 
     renamed: ClassVar[Mapping[str, str]] = {"pretraining_rate": "pretraining_learning_rate"}
 

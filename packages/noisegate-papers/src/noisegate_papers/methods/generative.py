@@ -109,11 +109,7 @@ class ClassifierMethod(DescentMethod):
 
 
 def public_shares(schema: Schema, shares: tuple[float, ...] | None) -> tuple[float, ...] | None:
-    """Returns the share of each code of the label that was given, or equal ones; None where there is no label.
-
-    Raises:
-        OptionError: if they are not as many as the label has codes.
-    """
+    """Returns the share of each code of the label that was given, or equal ones; None where there is no label."""
     layout = schema.layout
     label = None if layout.label is None else layout.coded[layout.label]
     if shares is not None and (label is None or len(shares) != label.size):
@@ -134,11 +130,7 @@ def weight_shapes(module: nn.Module) -> dict[str, tuple[int, ...]]:
 
 
 def released_arrays(release: Release, name: str, shapes: Shapes, *, what: str) -> dict[str, Tensor]:
-    """Returns the float32 arrays of an event of a release by their names, of these shapes in the order of the plan.
-
-    Raises:
-        ModelError: if the release is of another method, or of other sizes; it says `what` is not in it.
-    """
+    """Returns the float32 arrays of an event of a release by their names, of these shapes in the order of the plan."""
     import torch
 
     values, size = release.values.get(name), sum(map(prod, shapes.values()))

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -65,11 +66,7 @@ class Marginals(Method):
         return (*(bins.size for bins in self.cells(layout)), *(column.size for column in layout.coded))
 
     def tables(self, sizes: tuple[int, ...], degree: int, most_cells: float = math.inf) -> Tables:
-        """Returns the tables to choose from; see `tables_up_to`.
-
-        Raises:
-            OptionError: if the columns have too many.
-        """
+        """Returns the tables to choose from; see `tables_up_to`."""
         informative = sum(size > 1 for size in sizes)
         check_groups(informative, self.name, "another method, such as pairwise with pairs='none'", size=degree)
         return tables_up_to(sizes, degree=degree, most_cells=most_cells)
@@ -126,6 +123,8 @@ class MST(Marginals):
         ['mst']
     """
 
+    audit_settings: ClassVar[Mapping[str, Any]] = {"bins": 16, "iterations": 20}
+
     def plan(self, schema: Schema, budget: Budget) -> MarginalPlan:
         """Returns what may be spent on which tables. Reads no data."""
         sizes, options = self.sizes(schema.layout), {"iterations": self.iterations}
@@ -147,6 +146,8 @@ class AIM(Marginals):
         >>> [event.name for event in AIM().plan(schema, Budget(epsilon=1.0)).events]
         ['aim']
     """
+
+    audit_settings: ClassVar[Mapping[str, Any]] = {"bins": 16, "iterations": 20, "degree": 2, "rounds": 6}
 
     degree: Annotated[Literal[2, 3, 4], NoBool] = 3
     """Most columns of a table."""

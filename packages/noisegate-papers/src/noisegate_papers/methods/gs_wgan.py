@@ -2,27 +2,19 @@
 
 Chen, Orekondy and Fritz (NeurIPS 2020), https://arxiv.org/abs/2006.08265. Critics of the Wasserstein distance, one for
 each shard, are trained without noise behind the gate; what leaves is the gradient at a step's generated records, each
-clipped, with noise.
-
-What differs from the published program, whose accountant takes each record of a step for a draw of its own although all
-of them share one draw of a critic (its ε = 10 is 329 when a step is accounted as a whole, and a benchmark that leaves
-out the number of records claims 1 for 461): a step is one query, of the norm of all its gradients together. And by
-default every critic is asked in every step, where the program asks one of 1,000: over its 20,000 steps, noise beside
-gradients is then as large at ε = 1 and 3.3 times as large at ε = 10 (over 2,000 steps 2 and 8.5 times). With
-`sampling_probability` each critic is asked by itself, which is what a proof of amplification covers, and takes two
-thirds of the noise of exactly one (G-26). Critics learn whoever is asked, so that what they have learnt does not
-remember the draws.
+clipped, with noise. See docs/differences.md for what differs from the published program.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from noisegate.methods.registry import register
 from noisegate.schema import Schema
 from noisegate.settings import Count, Positive, settings
-from noisegate_papers.methods.sharded import ShardedMethod
+from noisegate_papers.methods.sharded import AUDITED_TEACHERS, ShardedMethod
 
 if TYPE_CHECKING:
     from noisegate_papers.methods.generative import Shapes
@@ -42,6 +34,11 @@ class GSWGAN(ShardedMethod):
         >>> round(plan.noise_multiplier, 2), round(plan.noise_multiplier * 32**0.5, 2)  # of a step, of each record
         (0.56, 3.15)
     """
+
+    audit_settings: ClassVar[Mapping[str, Any]] = {
+        **AUDITED_TEACHERS,
+        **{"sampling_probability": 0.5, "teacher_learning_rate": 0.1, "learning": 2, "warm_up": 1},
+    }
 
     learning: Count | None = None
     """Critics that learn in a step, in turn; None for all."""

@@ -197,7 +197,7 @@ class DPHP(MatchedMethod):
         """Returns what makes the fit of a generator to a target: with γ, and products in turn, where asked for."""
         if self.gamma is None and self.matched == "together":
             return super().matching()
-        from noisegate_images.training.moment_matching import SumProductMatching
+        from noisegate_papers.training.perceptual_matching import SumProductMatching
 
         return partial(SumProductMatching, sum_block=SUM, gamma=self.gamma, in_turn=self.matched == "in-turn")
 

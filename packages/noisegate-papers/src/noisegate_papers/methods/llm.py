@@ -5,21 +5,19 @@ Harder, Bauer and Park (AAAI 2020), https://arxiv.org/abs/1906.02004. The model
 What differs from the authors' program: each step draws a true Poisson sample, and is accounted as one; the gradient of
 each record is clipped, not that of the mean loss (their 1e-3 there is 0.5 at batches of 500); noise is calibrated for
 the ε that is asked. Their projected inputs are about 343 long, ours about 1 at most, so learning rates and norms read
-in other units; the model is the same.
-
-Defaults are not the authors' either: on simulated digits at ε = 2, ten maps without a projection did better than thirty
-maps with one (benchmarks/dp_llm).
+in other units; the model is the same. See docs/differences.md for what differs from the published program.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from noisegate.gate.per_example.losses import FactoredLoss, cross_entropy
 from noisegate.methods.gradient import Trainer
+from noisegate.methods.method import AUDITED_STEPS
 from noisegate.methods.registry import register
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget
@@ -45,6 +43,8 @@ class DPLLM(ClassifierMethod):
         >>> [event.name for event in DPLLM().plan(schema, Budget(epsilon=1.0)).events]
         ['weight']
     """
+
+    audit_settings: ClassVar[Mapping[str, Any]] = {**AUDITED_STEPS, "maps": 2}
 
     renamed: ClassVar[Mapping[str, str]] = {"spread": "init_std"}
 

@@ -3,17 +3,15 @@
 Harder, Jalali Asadabadi, Sutherland and Park (TMLR 2023), https://openreview.net/forum?id=R6W7zkMz0P. One pass over the
 images releases, in one plan, class-wise sums of the activations of a public network (φ₁), of their squares (φ₂), and
 counts. A generator is then fitted so that its mean features match. For early stopping, a second, unlabelled mean
-embedding is released with ten times the noise, and the generator that comes closest to it is kept.
-
-Where the public code claims more than it gives, this does not follow it: the second embedding is noised like the first,
-a sum of φ₂ moves by √2 under replace-one and not by 1, and the number of images of each label is released with noise.
+embedding is released with ten times the noise, and the generator that comes closest to it is kept. See
+docs/differences.md for what differs from the published program.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from noisegate.methods.embedding import COUNTS, Embedding
 from noisegate.methods.registry import register
@@ -21,9 +19,8 @@ from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.settings import Count, NoBool, Share, Widths, by_preset, settings
-from noisegate_images.methods.encoders import NetworkMethod
-from noisegate_images.methods.matched import MatchedMethod
-from noisegate_images.models.activations import chosen_activations
+from noisegate_images.features.perceptual import chosen_activations
+from noisegate_images.methods.matched import MatchedMethod, NetworkMethod
 from noisegate_images.models.image_network import ImageKind, check_image_schema, residual_channels
 from noisegate_papers.features.error_bounds import ErrorBound
 from noisegate_papers.features.noise_bounds import NoiseBounds, noise_bounds
@@ -80,6 +77,9 @@ class DPMEPF(NetworkMethod, MatchedMethod):
         >>> round(plan.epsilon, 6)
         1.0
     """
+
+    audit_on: ClassVar = "images"
+    audit_settings: ClassVar[Mapping[str, Any]] = {"latent": 4, "hidden": (8,), "channels": (4, 2)}
 
     stopping_network: str | None = None
     """What candidates are compared by for private stopping, "inception:v3" as in the paper; None for the means of the

@@ -61,6 +61,11 @@ class DPMEPFTrained(GradientMethod, DPMEPF):  # type: ignore[misc]
         ['first-moments', 'counts', 'encoder']
     """
 
+    audit_settings: ClassVar[Mapping[str, Any]] = {
+        **DPMEPF.audit_settings,
+        **{"encoder_width": 4, "encoder_depth": 2, "encoder_steps": 20, "encoder_sampling_probability": 0.2},
+    }
+
     renamed: ClassVar[Mapping[str, str]] = {
         f"encoder_{old}": f"encoder_{name}" for old, name in DescentMethod.renamed.items()
     }

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field
 
@@ -57,6 +57,8 @@ class DPMERF(MatchedMethod):
         >>> {event.name: (event.coordinates, round(event.noise_multiplier, 2)) for event in plan.events}
         {'fourier': (200, 3.79), 'counts': (2, 21.86)}
     """
+
+    audit_settings: ClassVar[Mapping[str, Any]] = {"frequencies": 50}
 
     frequencies: Count = 1000
     """Random frequencies; the embedding has twice as many coordinates for each label."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import astuple, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -26,7 +26,7 @@ from noisegate.privacy.plan import Budget, Query
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.settings import Count, Share, derived, settings
-from noisegate_images.methods.encoders import EncodedImages
+from noisegate_images.methods.matched import EncodedImages
 from noisegate_images.models.image_network import check_image_schema
 from noisegate_papers.methods.public_reference import Axes, public_axes
 
@@ -50,6 +50,9 @@ class DPMGE(EncodedImages, MeanEmbeddingMethod):
         >>> DPMGE(image=(8, 8, 1), layer="middle").encoding().dim
         64
     """
+
+    audit_on: ClassVar = "images"
+    audit_files: ClassVar = ("decoder",)
 
     covariance: Literal["diagonal", "full"] = derived(lambda given: "diagonal" if given["public"] is None else "full")
     """"diagonal", as in the paper, or "full" along `axes`; by default full with public images, which say where the axes

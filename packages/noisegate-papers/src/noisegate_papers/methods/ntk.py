@@ -2,20 +2,13 @@
 
 Yang, Adamczewski, Sutherland and Park (TMLR 2024), https://arxiv.org/abs/2303.01687. One pass over the records releases
 the class-wise sum of normalised gradients of a random network in its weights, and counts. A generator is then fitted so
-that its expected embedding matches.
-
-Images have one network with one hidden layer, as in the paper. Tables have a small network for each pair of columns,
-since the expected gradient of a generator's records is known in closed form for these
-(`noisegate_papers.features.tangent_pairs`); the paper has a convolutional one over all columns, and feeds it numbers
-that no record can have. What is released is the sum and nothing else: the published program writes the embedding
-without noise to a file as well, divides by the true number of records, and chooses its settings on the real test
-records.
+that its expected embedding matches. See docs/differences.md for what differs from the published program.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from noisegate.features.contingency import check_groups
 from noisegate.features.feature_map import FeatureMap
@@ -44,6 +37,8 @@ class DPNTK(MatchedMethod):
         >>> {event.name: (event.coordinates, round(event.noise_multiplier, 2)) for event in plan.events}
         {'tangent': (30, 3.79), 'counts': (2, 21.86)}
     """
+
+    audit_settings: ClassVar[Mapping[str, Any]] = {"width": 4, "cells": 8}
 
     width: Count = by_generator(table=8, images=200)
     """Hidden units of a network; a gradient has width · (inputs + 2) coordinates. The paper has 800 for images."""

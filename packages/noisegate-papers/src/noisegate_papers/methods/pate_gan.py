@@ -2,24 +2,21 @@
 
 Jordon, Yoon and van der Schaar (ICLR 2019), https://openreview.net/forum?id=S1zk9iRqF7. Each teacher tells its shard
 from generated records and votes on those of a step, real or not; votes are counted with noise, and the student takes
-the majority for the truth. It never sees a real record.
-
-What differs from the published programs, in six of which an audit found nineteen errors (Ganev, Annamalai and De
-Cristofaro, 2024, https://arxiv.org/abs/2406.13985): ε is that of the worst case and follows from the plan, where theirs
-is a data-dependent bound that is itself private; noise is Gaussian, on the counts and not on the label that comes of
-them; and shards are disjoint.
+the majority for the truth. It never sees a real record. See docs/differences.md for what differs from the published
+program.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from noisegate.methods.registry import register
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan
 from noisegate.schema import Schema
 from noisegate.settings import Count, Positive, derived, settings
-from noisegate_papers.methods.sharded import ShardedMethod
+from noisegate_papers.methods.sharded import AUDITED_TEACHERS, ShardedMethod
 
 if TYPE_CHECKING:
     from noisegate_papers.methods.generative import Shapes
@@ -40,6 +37,8 @@ class PATEGAN(ShardedMethod):
         >>> event.coordinates, method.clip_norm  # 64 votes of one half
         (64, 4.0)
     """
+
+    audit_settings: ClassVar[Mapping[str, Any]] = {**AUDITED_TEACHERS, "teacher_learning_rate": 5.0}
 
     batch: Count = 64
     student_learning_rate: Positive = 3e-3

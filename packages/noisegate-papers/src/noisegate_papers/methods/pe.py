@@ -5,12 +5,9 @@ begins with what a diffusion model draws, and varies it by that model. Here one 
 simulated shapes where there are none, and varies them by operations on pixels or by a public decoder. A vote goes to
 the nearest candidate of the image's label by what a public map sees in them.
 
-The published program counts the classes of the private images and makes as many candidates of each, free of charge;
-and callbacks may look at private images in every round. Here shares of the labels are bought, and nothing but the gate
-sees an image.
-
 In each round a record adds 1 to one candidate, bit for bit (G-25): 1 under add/remove-one, √2 under replace-one,
 however candidates follow from earlier answers, since norm, share and noise of each round are those of the plan (G-13).
+See docs/differences.md for what differs from the published program.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -29,7 +26,7 @@ from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.settings import Count, Relative, Seed, TwoOrMore, Unit, derived, settings
-from noisegate_images.methods.encoders import EncodedImages
+from noisegate_images.methods.matched import EncodedImages
 from noisegate_images.models.image_network import check_image_schema
 from noisegate_papers.features.pixels import BlurredPixels
 from noisegate_papers.methods.public_reference import Source, read_reference
@@ -57,6 +54,9 @@ class PrivateEvolution(EncodedImages):
         >>> {event.name: (event.coordinates, round(event.noise_multiplier, 2)) for event in plan.events}
         {'counts': (1, 26.38), 'votes-1': (4000, 5.33), 'votes-2': (4000, 5.33)}
     """
+
+    audit_on: ClassVar = "images"
+    audit_settings: ClassVar[Mapping[str, Any]] = {"rounds": 2, "candidates": 50, "images": 100}
 
     public: Source = field(default=None, compare=False)
     """Public images of the same size, a path in any form that private ones may have, or a table in memory; None where

@@ -4,14 +4,10 @@ Zhang, Cormode, Procopiuc, Srivastava and Xiao (SIGMOD 2014; TODS 2017), https:/
 the pairwise method come first: histograms, counts, one-way tables, pairs. From their answers parents are chosen, and
 one more query of the same plan counts, for every column, the table of the column with its parents.
 
-What differs from the paper: parents are not drawn by the exponential mechanism, with a score for each set of parents
-and half of the budget for all draws, but follow from noisy counts without a draw. So there is no sensitivity of mutual
-information to get wrong: published programs divide by an entropy, or measure in other units, and keep the sensitivity
-of the plain one. Noise is Gaussian, and what a table says is shrunk towards what smaller tables say.
-
-Sensitivity, proved. Whatever the parents, a record lies in exactly one cell of each of the T tables, each of which
-has the weight 1/√T, so its vector has norm 1 (G-12); a table of three columns has more cells and no larger norm. That
-the tables follow from earlier answers costs nothing, since norm, share and noise are those of the plan (G-13).
+Sensitivity, proved. Whatever the parents, a record lies in exactly one cell of each of the T tables, each of which has
+the weight 1/√T, so its vector has norm 1 (G-12); a table of three columns has more cells and no larger norm. That the
+tables follow from earlier answers costs nothing, since norm, share and noise are those of the plan (G-13). See
+docs/differences.md for what differs from the published program.
 """
 
 from __future__ import annotations

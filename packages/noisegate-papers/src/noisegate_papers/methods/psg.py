@@ -2,12 +2,8 @@
 
 Chen, Kerkouche and Fritz (NeurIPS 2022), https://arxiv.org/abs/2211.04446. A small set of records is moved until the
 gradient of a classifier's loss on it points where the noisy gradient on the private records does. What is released is
-the set itself, with as many records of each label as was asked for.
-
-What differs from the authors' program: a step draws a true Poisson sample, as many steps run as are accounted (theirs
-runs one round more), every network has a seed of its own, nothing is standardised with moments of private images, and
-numbers stay within their bounds while they are moved. A table has a perceptron in place of the ConvNet; levels of its
-columns are trained as probabilities, and the most probable one is handed out.
+the set itself, with as many records of each label as was asked for. See docs/differences.md for what differs from the
+published program.
 """
 
 from __future__ import annotations
@@ -23,6 +19,7 @@ import numpy.typing as npt
 from noisegate.errors import OptionError
 from noisegate.gate.per_example.losses import RecordLoss, label_loss
 from noisegate.methods.gradient import Trainer
+from noisegate.methods.method import AUDITED_STEPS
 from noisegate.methods.registry import register
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget, Query
@@ -85,6 +82,11 @@ class PrivateSetGeneration(SetSchedule, GenerativeMethod):
         >>> PrivateSetGeneration(samples_per_class=5).plan(schema, Budget(epsilon=1.0)).plan.released
         {'set': (10, 1)}
     """
+
+    audit_settings: ClassVar[Mapping[str, Any]] = {
+        **AUDITED_STEPS,
+        **{"hidden": (16,), "samples_per_class": 2, "batches": 1, "outer": 1, "epochs": 1},
+    }
 
     init_std: Positive = 0.6
     """Standard deviation of the set at its start, in units of half a column's range."""

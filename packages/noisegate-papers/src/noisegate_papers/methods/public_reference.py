@@ -34,10 +34,6 @@ def read_reference(source: Any, schema: Schema, *, most: int, labelled: bool, se
         most: Records kept at most.
         labelled: Whether they have the label of the schema. If not, a column or folder of that name is not looked at.
         seed: Which ones are drawn; public.
-
-    Raises:
-        OptionError: if there is no source.
-        DataError: if it cannot be read or does not fit the schema; values are quoted, as they are public.
     """
     # Here, so that a plan needs no library of tables.
     from noisegate.data.same_files import digest_of
@@ -89,11 +85,7 @@ class Axes(NamedTuple):
 
 
 def public_axes(source: Any, schema: Schema, feature_map: FeatureMap, count: int, *, most: int, seed: int) -> Axes:
-    """Returns the principal axes of features of public records, or random ones where `source` is None.
-
-    Raises:
-        UserError: if the public records cannot be read, do not fit, or are fewer than axes.
-    """
+    """Returns the principal axes of features of public records, or random ones where `source` is None."""
     from noisegate_papers.features.transforms import axes_digest, principal_axes, random_axes
 
     if source is None:

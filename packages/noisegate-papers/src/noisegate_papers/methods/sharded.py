@@ -11,6 +11,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan
@@ -31,6 +32,15 @@ if TYPE_CHECKING:
     from noisegate_papers.methods.generative import Shapes
     from noisegate_papers.training.teachers import Teacher
     from noisegate_papers.training.transport import TransportTraining
+
+
+AUDITED_TEACHERS: Mapping[str, Any] = MappingProxyType(
+    {
+        **{"steps": 10, "teachers": 6, "teacher_hidden": (8,), "teacher_records": 4},
+        **{"hidden": (8,), "latent": 4, "batch": 8, "teacher_learning_rate": 1.0},
+    }
+)
+"""Of `Method.audit_settings`."""
 
 
 @settings

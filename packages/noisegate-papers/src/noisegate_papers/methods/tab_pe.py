@@ -13,7 +13,8 @@ however candidates follow from earlier answers, since norm, share and noise of e
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -55,6 +56,8 @@ class TabPE(Method):
         >>> {event.name: (event.coordinates, round(event.noise_multiplier, 2)) for event in plan.events}
         {'counts': (1, 35.0), 'one-way': (12, 6.74), 'votes-1': (4000, 6.39), 'votes-2': (4000, 6.39)}
     """
+
+    audit_settings: ClassVar[Mapping[str, Any]] = {"rounds": 2, "candidates": 50}
 
     cells: TwoOrMore | None = None
     """Cells of a numeric column, about; None for a number that follows from ε and the number of columns."""

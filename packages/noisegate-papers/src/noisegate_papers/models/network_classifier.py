@@ -93,11 +93,7 @@ class NetworkClassifier(ReleasedClassifier):
 
     @cached_property
     def module(self) -> nn.Module:
-        """The network with its weights, in evaluation mode: from what `inputs_of` returns to logits, (rows, classes).
-
-        Raises:
-            ModelError: if the weights are those of another network.
-        """
+        """The network with its weights, in evaluation mode: from what `inputs_of` gives to logits, (rows, classes)."""
         import torch
 
         module = self.design.build(len(self.inputs.names), len(self.classes), seed=0)

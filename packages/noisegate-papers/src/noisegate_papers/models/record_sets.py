@@ -208,11 +208,7 @@ def _check_records(schema: Schema, numeric: Array, codes: Array, *, records: int
 
 
 def density_ratios(
-    discriminator: Discriminator,
-    vectors: npt.NDArray[np.float32],
-    labels: npt.NDArray[np.int64] | None,
-    *,
-    most: float,
+    discriminator: Discriminator, vectors: npt.NDArray[np.float32], labels: npt.NDArray[np.int64] | None, *, most: float
 ) -> Weights:
     """Returns the weight of each reference, in proportion to w = D/(1 − D) = exp(s).
 

@@ -66,10 +66,6 @@ class ReleasedClassifier(Shown, ABC):
 
 
 def load_classifier(folder: str | Path) -> ReleasedClassifier:
-    """Returns the classifier that its `save` wrote, after checking every hash.
-
-    Raises:
-        ModelError: if the folder is missing, broken or was changed, or holds a model of records.
-    """
+    """Returns the classifier that its `save` wrote, after checking every hash."""
     kind = NETWORK_CLASSIFIER if kind_in(Path(folder)) == NETWORK_CLASSIFIER else CLASSIFIER
     return cast("ReleasedClassifier", model_class(kind).load(folder))

@@ -45,9 +45,6 @@ class Cropped(nn.Module):
 def build_dcgan(shape: ImageShape, inputs: int, *, seed: int) -> nn.Sequential:
     """Returns a fresh network from (rows, inputs) to (rows, channels, height, width), without an end of its own.
 
-    Raises:
-        OptionError: if a side is odd, or below 22 pixels.
-
     Examples:
         >>> import torch
         >>> from noisegate_papers.networks.dcgan import build_dcgan

@@ -59,9 +59,6 @@ def build_image_discriminator(shape: ImageShape, classes: int, *, channels: Sequ
     """Returns a discriminator of images with fresh weights, in float32 on the CPU: that of DCGAN, normalised nowhere.
 
     Each convolution of 4 x 4, to so many channels, halves height and width.
-
-    Raises:
-        OptionError: if the images are too small to be halved so often.
     """
     height, breadth = (side >> len(channels) for side in (shape.height, shape.width))
     if not channels or not height or not breadth:

@@ -11,7 +11,7 @@ import copy
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from noisegate.features.feature_map import TorchForm
 from noisegate.models.checkpoint import FitState, joined, under
 from noisegate_images.models.generator import Generator
 from noisegate_images.training.adam import Adam, one_cycle
-from noisegate_images.training.moment_matching import Discrepancy, MomentMatching, Target, class_weights
+from noisegate_images.training.moment_matching import Discrepancy, HalvesMatching, MomentMatching, Target, class_weights
 from noisegate_papers.training.schedules import PerceptualFitSettings
 
 if TYPE_CHECKING:
@@ -188,3 +188,40 @@ class MovingAverage:
         """Resumes where `state_dict` was called."""
         self.value.copy_(tensors["value"])
         self._adam.load_state_dict(tensors)
+
+
+class SumProductMatching(HalvesMatching):
+    """`HalvesMatching` with a weight on all blocks but one (DP-HP, equation 16), and these one after another.
+
+        min over the generator of  ‖μ_sum − μ̂_sum‖² + γ · ‖μ_product − μ̂_product‖²
+
+    for class-wise mean embeddings of maps of norm 1. The paper's code draws the columns of the product once an epoch,
+    and releases its embedding then; releases of one plan can all be made at once, and only the matching goes in turn.
+
+    Args:
+        sum_block: The block that is always matched, with weight 1.
+        gamma: γ, the weight of the others' squared distance beside it; None weighs every block by its noise, as maximum
+            likelihood does.
+        in_turn: Whether the other blocks are matched one after another, each for an equal part of the steps, and each
+            with all of γ; else all at once, with γ shared among them.
+        arguments: Those of `HalvesMatching`.
+    """
+
+    def __init__(self, *arguments: Any, sum_block: str, gamma: float | None, in_turn: bool, **named: Any) -> None:
+        self._sum, self._gamma, self._in_turn = sum_block, gamma, in_turn
+        super().__init__(*arguments, **named)
+
+    def _set_up(self, target: Target) -> None:
+        # Residuals are in noise standard deviations; the distance in embeddings weighs them by their variances.
+        variances = {name: float(stds[0]) ** 2 for name, stds in target.noise_std.items()}
+        self._variance = {name: variance / variances[self._sum] for name, variance in variances.items()}
+        super()._set_up(target)
+
+    def _factors(self) -> Mapping[str, float]:
+        others = [name for name in self._embeddings if name != self._sum]
+        if self._in_turn and others:
+            others = [others[min(self.step * len(others) // self.steps, len(others) - 1)]]
+        if self._gamma is None:
+            return dict.fromkeys((self._sum, *others), 1.0)
+        each = self._gamma / max(len(others), 1)
+        return {self._sum: 1.0} | {name: each * self._variance[name] for name in others}

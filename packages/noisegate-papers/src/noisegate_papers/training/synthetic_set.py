@@ -108,11 +108,7 @@ class SetTraining:
         return {SET: self._set.inputs().detach() if self._average is None else self._average}
 
     def step(self, noisy: Mapping[str, Tensor]) -> None:
-        """Moves the set after a noisy sum of gradients, and the network after the set.
-
-        Raises:
-            DivergedError: if the set is not finite any more.
-        """
+        """Moves the set after a noisy sum of gradients, and the network after the set."""
         inputs = self._set.inputs()
         self.distance, gradient = matching_gradient(self._network, inputs.detach(), self._labels, noisy)
         self._set.descend(inputs, gradient)

@@ -8,8 +8,7 @@ import torch
 
 from noisegate.errors import ModelError, OptionError
 from noisegate.schema import EncodedTable
-from noisegate_images.features.perceptual import Perceptual
-from noisegate_images.models.activations import chosen_activations
+from noisegate_images.features.perceptual import Perceptual, chosen_activations
 from noisegate_images.networks.decoder import decoder_bytes
 from noisegate_images.networks.named import load_network
 from noisegate_papers.contrib.pretraining.decoder import LAYER, DecoderFitting, DecoderTraining

@@ -71,13 +71,6 @@ def test_public_images_are_the_same_however_they_are_kept(form, tmp_path):
     assert np.array_equal(found.pixels, IMAGES[order])
 
 
-def test_every_intensity_comes_back_as_it_is_kept(tmp_path):
-    ramp = np.arange(32 * 32 * 3, dtype=np.uint16).reshape(32, 32, 3).astype(np.uint8)
-    path = parquet(tmp_path / "x.parquet", [encoded(picture(ramp)), encoded(picture(255 - ramp))], ["a", "b"])
-    found = read_public_images(path, size=32)
-    assert np.array_equal(found.pixels, np.stack([ramp, 255 - ramp]))
-
-
 def test_grey_becomes_colour_and_other_sizes_are_cut_in_their_middle(tmp_path):
     wide = np.zeros((16, 48), np.uint8)
     wide[:, 16:32] = 200

@@ -8,7 +8,7 @@ A mixture of products is fitted to the counts, and a chain, which makes children
 from __future__ import annotations
 
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from noisegate.devices import check_device
 from noisegate.errors import OptionError
@@ -57,6 +57,8 @@ class Linked(Method):
         >>> [event.name for event in plan.events]
         ['visits.number', 'visits.counts', 'visits.one-way', 'visits.pairs']
     """
+
+    audit_on: ClassVar = "linked"
 
     seeded_fit, fit_class = True, MixtureSettings
 

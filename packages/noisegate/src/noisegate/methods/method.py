@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import astuple, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, cast
 
 from noisegate.errors import FitWarning, OptionError
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from noisegate.models.record_model import RecordModel
     from noisegate.models.synthesizer import Synthesizer
     from noisegate.tables.forecast import Forecast
+
+
+AUDITED_STEPS: Mapping[str, Any] = MappingProxyType({"steps": 20, "sampling_probability": 0.2})
+"""Of `Method.audit_settings`, for what is trained step by step."""
 
 
 class StatedError(Protocol):
@@ -65,6 +70,12 @@ class Method(Settings, ABC):
     """Whether queries do not depend on the seed, so that a release may be fitted again with another one."""
     fit_class: ClassVar[type[Settings] | None] = None
     """The settings of a fit, which `fit_options` changes; None for methods without these."""
+    audit_on: ClassVar[Literal["table", "images", "linked"]] = "table"
+    """The made-up records that it is audited on."""
+    audit_files: ClassVar[tuple[Literal["public", "decoder"], ...]] = ()
+    """The settings that then point to a made-up file."""
+    audit_settings: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    """Small settings with which it is audited."""
 
     @classmethod
     def for_schema(cls, schema: Schema, settings: Mapping[str, Any] | None = None) -> Self:

@@ -30,8 +30,7 @@ from noisegate.features.feature_map import FeatureMap
 from noisegate.schema import EncodedTable
 from noisegate.schema.pixels import ImageShape
 from noisegate.settings import Settings, settings
-from noisegate_images.features.perceptual import Perceptual
-from noisegate_images.models.activations import chosen_activations
+from noisegate_images.features.perceptual import Perceptual, chosen_activations
 from noisegate_images.networks.decoder import (
     DecoderDesign,
     DecoderNetwork,
@@ -73,9 +72,6 @@ def instances_of(pixels: npt.NDArray[np.uint8], encoding: FeatureMap, *, neighbo
     """Returns public images, (images, height, width, channels), with their features and neighbours.
 
     The encoding goes from images to unit vectors; so many `neighbours` count as one instance.
-
-    Raises:
-        OptionError: if there are fewer images than that.
     """
     if len(pixels) < neighbours:
         raise OptionError(f"neighbours={neighbours} of {len(pixels)} images; give more images, or fewer neighbours.")
@@ -299,10 +295,6 @@ def draw_grid(fitting: DecoderFitting) -> Image:
 
 
 def write_grid(fitting: DecoderFitting, path: Path) -> None:
-    """Writes the picture to `path`, a PNG file, in place of an earlier one.
-
-    Raises:
-        OptionError: if it cannot be written.
-    """
+    """Writes the picture to `path`, a PNG file, in place of an earlier one."""
     with new_file(path, "grid", force=True) as file:
         draw_grid(fitting).save(file, format="png")

@@ -55,11 +55,6 @@ def read_public_images(path: Path, *, size: int, label: str | None = "label", on
         size: Height and width, in pixels.
         label: Column of the labels in Parquet files and in labels.csv; None to leave labels alone.
         on_error: What is done with a picture that cannot be used: "refuse" the data, or "skip" the picture.
-
-    Raises:
-        OptionError: if there are no images at `path`, or fewer than two labels.
-        DataError: if an image or its label cannot be read; it says which.
-        SchemaError: if `size` or `label` is unusable.
     """
     check_on_error(on_error)
     origins = _found(path, size, label)

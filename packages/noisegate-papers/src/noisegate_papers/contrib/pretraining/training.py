@@ -87,11 +87,7 @@ class Pretraining(ABC, Generic[_S]):
             safetensors.torch.save_file(tensors, tmp_path, metadata={"training": self._fingerprint()})
 
     def resume(self, path: Path) -> bool:
-        """Goes on from the state at `path`; returns False if there is none.
-
-        Raises:
-            ModelError: if it is the state of another training, or broken.
-        """
+        """Goes on from the state at `path`; returns False if there is none."""
         if not path.exists():
             return False
         cure = f"remove {path} to start anew, or give another {said('out')}"
