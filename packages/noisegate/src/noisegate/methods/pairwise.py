@@ -27,12 +27,11 @@ from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.settings import Count, NoneOrMore, Options, Relative, Seed, TwoOrMore, settings
 from noisegate.tables import design as rounds
+from noisegate.tables.descent import MixtureSettings
 from noisegate.tables.design import Design
 from noisegate.tables.forecast import Forecast, forecast, forecast_of
-from noisegate.tables.histograms import COARSE, HISTOGRAMS
-from noisegate.tables.mixture_settings import MixtureSettings
 from noisegate.tables.pairwise_choices import cells_for, columns_named, reason
-from noisegate.tables.released import Table, Values, read_tables
+from noisegate.tables.released import COARSE, HISTOGRAMS, Table, Values, read_tables
 from noisegate.tables.unfitted import UNFITTED, unfitted_query, unfitted_tables
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ class Pairwise(Method):
     report_share: NoneOrMore = 0.0
     """Budget share of counts that the fit never sees, for scores that may be published; 0 for none."""
     fit_options: Options = field(default_factory=dict)
-    """Changes to `noisegate.tables.mixture_settings.MixtureSettings`; they cannot change the privacy."""
+    """Changes to `noisegate.tables.descent.MixtureSettings`; they cannot change the privacy."""
     seed: Seed = 0
     """Of the public randomness: the fit's first components. Never of the private noise."""
 
