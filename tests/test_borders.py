@@ -18,7 +18,7 @@ ROOMS = {
 }
 MODULES = {
     "noisegate": "__main__ api errors testing data.tables.tables discovery.init gate.execution gate.gate gate.journal "
-    "gate.per_example.clipping gate.samples gate.session gate.steps gate.sums linked.chain linked.chain_fit "
+    "gate.per_example.clipping gate.samples gate.session gate.sums linked.chain linked.chain_fit "
     "linked.columns linked.command linked.design linked.families linked.fit linked.link_model "
     "linked.model linked.rows linked.source linked.spill linked.start methods.embedding models.folder "
     "discovery.guided discovery.questions "

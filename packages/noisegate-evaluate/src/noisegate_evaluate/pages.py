@@ -222,8 +222,8 @@ def _grid(model: Synthesizer, batches: list[EncodedTable]) -> bytes | None:
     """Returns a picture of images, PNG; None of images that are neither grey nor in colour."""
     import io
 
+    from noisegate.models.output.formats import image_batch
     from noisegate.models.output.grid import SampleGrid
-    from noisegate.models.output.image_batch import image_batch
 
     assert model.schema.images is not None
     try:

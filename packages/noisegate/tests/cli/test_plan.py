@@ -3,10 +3,9 @@
 import pytest
 
 from noisegate.cli.plans import show_plan
-from noisegate.privacy.batch_plan import BatchPlan
 from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.plan import Budget, Plan, Query
-from noisegate.privacy.shard_plan import ShardPlan
+from noisegate.privacy.shard_plan import BatchPlan, ShardPlan
 
 
 def planned(**options):

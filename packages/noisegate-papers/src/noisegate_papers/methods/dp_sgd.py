@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from noisegate.errors import OptionError
-from noisegate.gate.per_example.losses import RecordLoss, label_loss
+from noisegate.gate.per_example.gradients import RecordLoss, label_loss
 from noisegate.methods.gradient import Trainer
 from noisegate.methods.registry import register
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from noisegate.errors import OptionError
-from noisegate.gate.per_example.losses import RecordLoss, module_loss
+from noisegate.gate.per_example.gradients import RecordLoss, module_loss
 from noisegate.methods.registry import register
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget

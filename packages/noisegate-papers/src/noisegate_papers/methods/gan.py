@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from noisegate.errors import SchemaError
-from noisegate.gate.per_example.losses import RowInputs
+from noisegate.gate.per_example.gradients import RowInputs
 from noisegate.methods.registry import register
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema

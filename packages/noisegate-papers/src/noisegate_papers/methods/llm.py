@@ -18,7 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from noisegate.gate.per_example.losses import FactoredLoss, cross_entropy
+from noisegate.gate.per_example.gradients import FactoredLoss, cross_entropy
 from noisegate.methods.gradient import Trainer
 from noisegate.methods.registry import register
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan

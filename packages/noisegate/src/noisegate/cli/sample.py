@@ -157,8 +157,8 @@ def _write(
     synthesizer: Synthesizer, n: int, out: Path, seed: int | None, asked: Mapping[str, Any], grid: Path | None
 ) -> None:
     """Writes records, and a picture of some if they are images; both files appear, or neither."""
+    from noisegate.models.output.formats import sample_writer
     from noisegate.models.output.grid import MOST_CLASSES, SampleGrid
-    from noisegate.models.output.sample_file import sample_writer
 
     form = synthesizer.schema.images
     shown = None if grid is None or form is None else SampleGrid(form=form, out=grid)

@@ -7,9 +7,8 @@ from typing import Any
 from noisegate.errors import OptionError
 from noisegate.linked.schema import LinkedSchema
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.events import Adjacency
+from noisegate.privacy.events import RECORD, Adjacency, linked_unit, unit_text
 from noisegate.privacy.plan import Budget
-from noisegate.privacy.units import RECORD, linked_unit, unit_text
 from noisegate.schema import Schema
 
 

@@ -26,8 +26,7 @@ from noisegate.ledger.accounts import Account, Book, Cap, Entry, Kind, Stage, lo
 from noisegate.ledger.chain import next_row, verify_chain
 from noisegate.ledger.location import locate
 from noisegate.ledger.seen import RewoundError, check_seen
-from noisegate.privacy.events import Adjacency, Event, event_to_json
-from noisegate.privacy.units import linked
+from noisegate.privacy.events import Adjacency, Event, event_to_json, linked
 
 if TYPE_CHECKING:
     from noisegate.ledger.tables import Store, Transaction

@@ -139,7 +139,7 @@ class Linked(Method):
     def synthesizer(self, release: Release, fitting: LinkedFit) -> Any:
         """Returns the model of linked tables that a fit has reached."""
         from noisegate.linked.model import LinkedModel
-        from noisegate.models.fit_summary import FitSummary
+        from noisegate.models.checkpoint import FitSummary
 
         first = fitting.links[0].design.answers(release)
         units = max(float(first.values[COUNTS].sum()), first.noise_std[COUNTS])

@@ -153,7 +153,7 @@ class Method(Settings, ABC):
 
     def synthesizer(self, release: Release, fitting: Any) -> Synthesizer:
         """Returns the synthesizer that a fit, made by `fitting`, has reached."""
-        from noisegate.models.fit_summary import FitSummary
+        from noisegate.models.checkpoint import FitSummary
         from noisegate.models.synthesizer import Synthesizer
 
         model, verdict = self.model(release, fitting), verdict_of_fit(self, release, fitting)

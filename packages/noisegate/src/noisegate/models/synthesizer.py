@@ -15,9 +15,9 @@ import numpy as np
 
 from noisegate.cards import ResultCard, Shown
 from noisegate.errors import ModelError, OptionError, SchemaError
-from noisegate.models.fit_summary import FitSummary
+from noisegate.models.checkpoint import FitSummary
 from noisegate.models.folder import CLASSIFIER, NETWORK_CLASSIFIER, read_model, write_model
-from noisegate.models.output.image_batch import ImageBatch, image_batch
+from noisegate.models.output.formats import ImageBatch, image_batch
 from noisegate.models.record_model import ConditionalModel, RecordModel, model_class
 from noisegate.models.rejection import BATCH_ROWS, Accept, accepted_batches, mixed
 from noisegate.places import check_on_disk
@@ -183,7 +183,7 @@ class Synthesizer(Shown):
             MissingExtraError: if `datasets` is not installed.
             OptionError: as `sample` does.
         """
-        from noisegate.models.output.hugging_face import data_set, image_table
+        from noisegate.models.output.formats import data_set, image_table
 
         if self.schema.images is None:
             table = replace(self, convert=None).sample(n, seed=seed, where=where, even=even)
@@ -210,7 +210,7 @@ class Synthesizer(Shown):
             OptionError: if the folder exists or cannot be written, `name` ends in neither .csv nor .parquet, or as
                 `sample` does.
         """
-        from noisegate.models.output.sample_file import sample_writer
+        from noisegate.models.output.formats import sample_writer
         from noisegate.models.packages.package import file_name, new_package
 
         batches = (self.batches if self.schema.images is None else self.images)(n, **asked)

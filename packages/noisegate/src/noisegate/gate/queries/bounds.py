@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.gate.queries.exact_counts import FINE, BinEdges
-from noisegate.schema.bounded import outwards
 from noisegate.schema.columns import MAX_STEPS, Continuous, Date, Integer
+from noisegate.schema.numeric import outwards
 from noisegate.schema.partial import MOMENT_IN_UTC
 
 Counts: TypeAlias = npt.NDArray[np.float64]

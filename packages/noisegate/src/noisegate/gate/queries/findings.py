@@ -11,9 +11,9 @@ from typing import Any
 from noisegate.gate.queries.bounds import Counts, Occupied, rounded, span
 from noisegate.gate.queries.exact_counts import BinEdges
 from noisegate.schema.columns import Categorical, Column, Continuous, Date, Datetime, Integer, column_form
+from noisegate.schema.files import write_toml
 from noisegate.schema.partial import Gap, PartialSchema
 from noisegate.schema.schema import DEFAULT_MISSING_VALUES
-from noisegate.schema.toml import write_toml
 
 OTHER = "other"
 _MUCH = 0.1

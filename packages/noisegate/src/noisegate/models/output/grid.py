@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.atomic import new_file
-from noisegate.models.output.formats import check_drawable
-from noisegate.models.output.image_batch import ImageBatch
+from noisegate.models.output.formats import ImageBatch, check_drawable
 from noisegate.schema.pixels import ImageForm
 
 if TYPE_CHECKING:
