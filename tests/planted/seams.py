@@ -14,7 +14,7 @@ SEAMS = {
     "events": "noisegate.privacy.events",
     "gradient_plan": "noisegate.privacy.gradient_plan",
     "grid": "noisegate.privacy.grid",
-    "lattice": "noisegate.privacy.lattice",
+    "lattice": "noisegate.privacy.composition",
     "marginal_plan": "noisegate.privacy.marginal_plan",
     "masks": "noisegate.privacy.masks",
     "noise": "noisegate.privacy.noise",

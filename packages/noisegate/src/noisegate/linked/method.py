@@ -21,9 +21,8 @@ from noisegate.privacy.release import Release
 from noisegate.settings import Options, Seed, TwoOrMore, settings
 from noisegate.tables.descent import MixtureSettings
 from noisegate.tables.design import COUNTS
-from noisegate.tables.forecast import Forecast, forecast_of
+from noisegate.tables.forecast import Forecast, forecast_of, verdict_of_fit
 from noisegate.tables.released import Answered
-from noisegate.tables.verdicts import verdict_of_fit
 
 if TYPE_CHECKING:
     from noisegate.features.binning import NumericBins

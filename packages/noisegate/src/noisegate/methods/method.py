@@ -16,8 +16,8 @@ from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape, read_shape
 from noisegate.settings import Settings
+from noisegate.tables.forecast import verdict_of_fit, verdict_of_plan
 from noisegate.tables.released import Table
-from noisegate.tables.verdicts import verdict_of_fit, verdict_of_plan
 from noisegate.verdict import Verdict
 
 if TYPE_CHECKING:

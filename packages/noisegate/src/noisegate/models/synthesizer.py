@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from noisegate.atomic import check_on_disk
 from noisegate.cards import ResultCard, Shown
 from noisegate.errors import ModelError, OptionError, SchemaError
 from noisegate.models.checkpoint import FitSummary
@@ -20,7 +21,6 @@ from noisegate.models.folder import CLASSIFIER, NETWORK_CLASSIFIER, read_model, 
 from noisegate.models.output.formats import ImageBatch, image_batch
 from noisegate.models.record_model import ConditionalModel, RecordModel, model_class
 from noisegate.models.rejection import BATCH_ROWS, Accept, accepted_batches, mixed
-from noisegate.places import check_on_disk
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.release import Release
 from noisegate.schema import EncodedTable, Region, Schema, decode

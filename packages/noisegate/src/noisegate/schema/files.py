@@ -11,8 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from noisegate.atomic import check_on_disk
 from noisegate.errors import SchemaError
-from noisegate.places import check_on_disk
 
 DISCOVERED = "Discovered with "
 """How the first line of a discovered schema begins."""
