@@ -83,6 +83,7 @@ def test_the_house_as_designed_keeps_every_contract(house):
         ("noisegate_evaluate.tables", "from noisegate_papers.networks import x", "Images and evaluation stand below"),
         ("noisegate_images.demo", "import noisegate_evaluate.images", "Images are made without evaluation"),
         ("noisegate.tables.__init__", "from noisegate.linked import model", "What may leave the kernel"),
+        ("noisegate.gate.gate", "from noisegate.linked import schema", "What may leave the kernel"),
         ("noisegate_images.training.moment_matching", "from noisegate.gate.gate import Gate", "The public side"),
         ("noisegate.models.synthesizer", "import noisegate.data.tables.tables", "The public side"),
         ("noisegate.models.output.__init__", "import noisegate.data.tables.tables", "The public side"),

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from noisegate.errors import OptionError
-from noisegate.linked.schema import LinkedSchema, read_schema
+from noisegate.linked.schema import LinkedSchema
 from noisegate.progress import shown
 from noisegate.schema import EncodedTable, Schema, decode
+from noisegate.schema.kinds import read_schema
 
 if TYPE_CHECKING:
     from noisegate_evaluate import ImageReport, LinkedReport, Report

@@ -16,8 +16,6 @@ from noisegate._version import __version__ as __version__
 if TYPE_CHECKING:
     from noisegate.api import fit as fit
     from noisegate.api import synthesize as synthesize
-    from noisegate.discovery.draft import draft_schema as draft_schema
-    from noisegate.engines.ray import RayEngine as RayEngine
     from noisegate.errors import BudgetRefusedError as BudgetRefusedError
     from noisegate.errors import NoisegateError as NoisegateError
     from noisegate.errors import UserError as UserError
@@ -32,8 +30,6 @@ if TYPE_CHECKING:
     from noisegate.privacy.plan import Budget as Budget
     from noisegate.privacy.release import Release as Release
     from noisegate.schema import Schema as Schema
-    from noisegate.silos.merging import merge as merge
-    from noisegate.silos.rounds import release as release
     from noisegate.verdict import Verdict as Verdict
 
 logging.getLogger("noisegate").addHandler(logging.NullHandler())
@@ -46,18 +42,14 @@ _HOMES = {
     "Gate": "noisegate.gate.gate",
     "Ledger": "noisegate.ledger.ledger",
     "NoisegateError": "noisegate.errors",
-    "RayEngine": "noisegate.engines.ray",
     "Release": "noisegate.privacy.release",
     "Schema": "noisegate.schema",
     "Synthesizer": "noisegate.models.synthesizer",
     "UserError": "noisegate.errors",
     "Verdict": "noisegate.verdict",
     "discover_schema": "noisegate.gate.queries.discovery",
-    "draft_schema": "noisegate.discovery.draft",
     "fit": "noisegate.api",
     "load": "noisegate.models.saved",
-    "merge": "noisegate.silos.merging",
-    "release": "noisegate.silos.rounds",
     "synthesize": "noisegate.api",
     "verify": "noisegate.models.folder",
 }

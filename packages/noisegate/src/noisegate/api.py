@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from noisegate.ledger.ledger import Ledger
-from noisegate.linked.schema import LinkedSchema
 from noisegate.methods.method import Method
 from noisegate.methods.registry import AUTO, method_named
 from noisegate.privacy.certificate import Certificate
@@ -17,10 +16,10 @@ from noisegate.runs.folder import Run, RunFolder
 from noisegate.runs.observer import Observer, ShownProgress
 from noisegate.runs.work import resume_run, start_run
 from noisegate.schema import Schema
+from noisegate.schema.kinds import is_linked
 
 if TYPE_CHECKING:
     from noisegate.gate.sums import Engine
-    from noisegate.linked.model import LinkedModel
     from noisegate.models.record_model import FittedModel
     from noisegate.models.synthesizer import Synthesizer
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 def fit(
     data: Any = None,
     *,
-    schema: Schema | LinkedSchema | str | Path | None = None,
+    schema: Schema | Any | str | Path | None = None,
     epsilon: float | None = None,
     delta: float = 1e-5,
     method: str | Method = AUTO,
@@ -154,11 +153,11 @@ def _in_kind(model: FittedModel, data: Any) -> FittedModel:
         return model
     from noisegate.data.frames import native_form
 
-    if isinstance(schema := model.release.stated_schema, LinkedSchema):
+    if is_linked(schema := model.release.stated_schema):
         kinds = {
             table.name: native_form(data[table.name], table.synthetic())
             for table in schema.tables
             if not isinstance(data[table.name], str | Path)
         }
-        return replace(cast("LinkedModel", model), convert=kinds)
+        return cast("FittedModel", replace(cast("Any", model), convert=kinds))
     return replace(cast("Synthesizer", model), convert=native_form(data, model.release.schema))

@@ -11,8 +11,8 @@ import pyarrow.parquet
 import pytest
 
 from noisegate.cli.main import run
-from noisegate.data import TableSource, draft_schema
-from noisegate.discovery.draft import draft
+from noisegate.data import TableSource
+from noisegate.discovery.draft import draft, draft_schema
 from noisegate.errors import DataError, SchemaError
 from noisegate.schema import Boolean, Categorical, Continuous, Date, Datetime, EncodedTable, Integer, Schema, decode
 from noisegate.schema.columns import column_form

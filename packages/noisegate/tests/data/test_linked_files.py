@@ -6,7 +6,7 @@ from tests.shared.linked_tables import SCHEMA, tables
 
 from noisegate.data.frames import read_linked
 from noisegate.errors import DataError
-from noisegate.linked.source import linked_paths
+from noisegate.linked.schema import linked_paths
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pyarrow.csv as csv
 import pytest
 
 from noisegate import Schema, synthesize
-from noisegate.data import draft_schema
+from noisegate.discovery.draft import draft_schema
 from noisegate.schema import Categorical, Continuous, Decimal, Integer
 
 ROWS = 6000

@@ -5,8 +5,9 @@ import pytest
 
 from noisegate.errors import SchemaError
 from noisegate.linked.ordering import first_column, gap_column, origin_ticks, positions_at, ticks_at
-from noisegate.linked.schema import LinkedSchema, LinkedTable, read_schema
+from noisegate.linked.schema import LinkedSchema, LinkedTable
 from noisegate.schema import Boolean, Continuous, Date, Datetime, Decimal, Integer, Schema
+from noisegate.schema.kinds import read_schema
 from noisegate.schema.layout import positions_of
 
 CLINIC = """

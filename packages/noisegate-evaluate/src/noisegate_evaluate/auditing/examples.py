@@ -14,13 +14,14 @@ from noisegate.errors import ModelError, OptionError, choices
 from noisegate.gate.execution import made_up_records
 from noisegate.linked.links import Link
 from noisegate.linked.model import with_keys
-from noisegate.linked.schema import LinkedSchema, LinkedTable, read_schema
+from noisegate.linked.schema import LinkedSchema, LinkedTable
 from noisegate.methods.registry import METHODS, make_for, method_of
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget
 from noisegate.records import Rows
 from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Integer, Schema, pixel_schema
 from noisegate.schema.decode import decode
+from noisegate.schema.kinds import read_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -111,9 +112,7 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 
 
-def example(
-    target: Any, *, schema: AnySchema | str | Path | None, settings: dict[str, Any], folder: Path
-) -> tuple[Method, AnySchema, Budget]:
+def example(target: Any, *, schema: Any, settings: dict[str, Any], folder: Path) -> tuple[Method, AnySchema, Budget]:
     """Returns what `noisegate.audit` is asked for; made-up public records and networks are written into `folder`."""
     named = isinstance(target, str) and target in METHODS
     if not named and isinstance(target, str | Path):

@@ -43,6 +43,7 @@ def discard(stream: IO[str]) -> None:
     os.close(nowhere)
 
 
+_MUCH = 2**29  # bytes of memory that are worth telling
 OUT = _Patient(highlight=False)
 ERR = _Patient(stderr=True, highlight=False)
 
@@ -134,3 +135,16 @@ def _refuse_blank(command: Any, ctx: Any, following: list[str]) -> None:
         blank = [text for text in texts if isinstance(text, str) and not text.strip()]
         if blank and parameter.name not in _MAY_BE_EMPTY:
             raise OptionError(f"{shown} {blank[0]!r} is empty; give a value, or leave it out.")
+
+
+def pictured(schema: Schema) -> str:
+    """Returns in words what a schema of images says, and the memory that reading large ones takes."""
+    from noisegate.schema.pixels import fit_bytes
+
+    form = schema.images
+    assert form is not None
+    labels = f"with {len(form.labels)} labels in {form.label!r}" if form.label is not None else "without labels"
+    converted = "; grey and colour are converted" if form.convert else ""
+    needed = fit_bytes(form.shape)
+    memory = f"; a fit to them takes about {needed / 1e9:,.1f} GB of memory" if needed > _MUCH else ""
+    return f"images of {form.shape} pixels {labels}; those of another size: {form.resize}{converted}{memory}"

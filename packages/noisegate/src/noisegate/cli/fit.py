@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,7 +28,7 @@ from noisegate.cli.console import (
 )
 from noisegate.cli.options import Address, EngineOption, FitOptions, Json, chosen_engine, one_by_one, required
 from noisegate.cli.plans import show_plan
-from noisegate.linked.command import one_place, records_at
+from noisegate.errors import OptionError
 from noisegate.progress import reading
 
 if TYPE_CHECKING:
@@ -103,6 +103,53 @@ def fit_command(
         run = options.run(epsilon)
         model = start_run(run, records_at(run.schema, data, tables), folder, engine=chosen, **told)
     report_fit(model, out, time.monotonic() - started, as_json)
+
+
+def records_at(schema: Any, data: Sequence[str] | None, tables: Sequence[str] | None) -> Any:
+    """Returns the path of the records; of linked tables a path for each, by name.
+
+    Raises:
+        UserError: if there are several paths for one table, or not exactly one for each of linked ones.
+    """
+    from noisegate.schema.kinds import is_linked
+
+    if not is_linked(schema):
+        if tables:
+            raise OptionError(f"--table {tables[0]} is for linked tables, and the schema describes one table.")
+        return one_place(data)
+    named = _named(tables or ())
+    if data and len(data) == 1 and Path(data[0]).is_dir() and Path(data[0]).name not in schema.names and not named:
+        return schema.parts(data[0])
+    for path in data or ():
+        name = Path(path).stem
+        if name in named:
+            raise OptionError(f"DATA {path}: there is another path for the table {name!r}, {named[name]}; give one.")
+        named[name] = path
+    return schema.parts(named)
+
+
+def one_place(data: Sequence[str] | None) -> str | None:
+    """Returns the one path that is given, or None."""
+    if data and len(data) > 1:
+        raise OptionError(
+            f"DATA: {len(data)} paths are given, and the schema describes one table; put its files into one folder, or "
+            "give a schema of linked tables."
+        )
+    return data[0] if data else None
+
+
+def _named(tables: Sequence[str]) -> dict[str, str]:
+    named: dict[str, str] = {}
+    for text in tables:
+        name, equals, path = (part.strip() for part in text.partition("="))
+        if not equals or not name or not path:
+            raise OptionError(
+                f"--table {text!r} must look like NAME=PATH, for instance --table visits=2024/visits.csv."
+            )
+        if name in named:
+            raise OptionError(f"--table names {name!r} twice; give one path for it.")
+        named[name] = path
+    return named
 
 
 def console_observer(asked: str, as_json: bool) -> Observer:
@@ -210,10 +257,10 @@ def report_fit(model: FittedModel, out: Path, seconds: float, as_json: bool) -> 
 
 def _synthetic(release: Release) -> str:
     """Returns what synthetic records may be written to."""
-    from noisegate.linked.schema import LinkedSchema
+    from noisegate.schema.kinds import is_linked
 
     schema = release.stated_schema
-    return "synthetic" + ("" if isinstance(schema, LinkedSchema) else ".parquet" if schema.images else ".csv")
+    return "synthetic" + ("" if is_linked(schema) else ".parquet" if schema.images else ".csv")
 
 
 def warn_about_delta(delta: float, records: float | None) -> None:

@@ -56,10 +56,10 @@ def register_command(
 
 def _unit_in(path: Path, unit: str) -> str:
     """Returns the privacy unit of the linked tables that a schema file describes."""
-    from noisegate.linked.schema import LinkedSchema, read_schema
+    from noisegate.schema.kinds import is_linked, read_schema
 
     schema = read_schema(path)
-    if not isinstance(schema, LinkedSchema) or unit != RECORD:
+    if not is_linked(schema) or unit != RECORD:
         raise OptionError(f"--schema {path} says the unit of linked tables; for one table give --unit alone.")
     return linked_unit(schema.names)
 

@@ -14,13 +14,12 @@ import typer
 
 from noisegate.cli.console import warn
 from noisegate.errors import OptionError
-from noisegate.registry import extensions
+from noisegate.registry import extension, extensions
 from noisegate.seeds import MOST_SEED
 
 if TYPE_CHECKING:
     from noisegate.gate.sums import Engine
     from noisegate.ledger.ledger import Ledger
-    from noisegate.linked.schema import LinkedSchema
     from noisegate.methods.method import Method
     from noisegate.runs.folder import Run
     from noisegate.schema import Schema
@@ -189,9 +188,9 @@ class RunOptions(ImageOptions):
         share = {} if self.report_share is None else {"report_share": self.report_share}
         return {**method_settings(self.settings, self.public), **share}
 
-    def known(self) -> Schema | LinkedSchema:
+    def known(self) -> Any:
         """Returns the schema in a file, of one table or of linked ones, or the one that the options describe."""
-        from noisegate.linked.schema import LinkedSchema, read_schema
+        from noisegate.schema.kinds import is_linked, read_schema
         from noisegate.schema.pixels import fit_bytes, require_memory
 
         if self.given() and self.schema is not None:
@@ -200,7 +199,7 @@ class RunOptions(ImageOptions):
                 "(`noisegate schema init --images` writes the options into a file.)"
             )
         schema = self.described() if self.given() else read_schema(require_schema(self.schema))
-        if not isinstance(schema, LinkedSchema) and schema.images is not None:
+        if not is_linked(schema) and schema.images is not None:
             require_memory(schema.images.shape, fit_bytes(schema.images.shape), "a fit to them")
         return schema
 
@@ -306,15 +305,15 @@ def warn_about_renamed(method: Method | type[Method], settings: Mapping[str, Any
 
 def chosen_engine(engine: str, address: str | None) -> Engine | None:
     """Returns where sums run; None for this machine."""
-    if engine not in ("local", "ray"):
-        raise OptionError(f"--engine {engine!r} must be local or ray.")
+    known = ("local", *extensions("noisegate.engines"))
+    if engine not in known:
+        raise OptionError(f"--engine {engine!r} must be {' or '.join(known)}.")
     if engine == "local":
         if address is not None:
             raise OptionError(f"--address {address} is of a Ray cluster; give --engine ray beside it.")
         return None
-    from noisegate.engines.ray import RayEngine
-
-    return RayEngine(address=address)
+    made: Engine = extension("noisegate.engines", engine, f"--engine {engine}")(address=address)
+    return made
 
 
 def required(value: _T | None, what: str) -> _T:

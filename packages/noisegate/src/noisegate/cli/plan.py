@@ -13,6 +13,7 @@ from noisegate.cli.options import Epsilon, Json, RunOptions, one_by_one, warn_ab
 from noisegate.cli.plans import show_plan
 from noisegate.errors import OptionError
 from noisegate.privacy.events import RECORD, Adjacency, linked_unit, unit_text
+from noisegate.registry import extension
 
 if TYPE_CHECKING:
     from noisegate.methods.method import Method
@@ -35,9 +36,9 @@ def plan_command(
 
     Images: `noisegate plan --size 28 --channels 1 --classes 10 --epsilon 1 --records 60000`
     """
-    from noisegate.linked.schema import LinkedSchema
     from noisegate.methods.registry import AUTO, make_for
     from noisegate.privacy.plan import Budget
+    from noisegate.schema.kinds import is_linked
 
     records, contributions = options.records, options.contributions
     if records is not None and records < 1:
@@ -48,7 +49,7 @@ def plan_command(
         epsilon=epsilon,
         delta=options.delta,
         adjacency=Adjacency.parse(options.adjacency),
-        unit=linked_unit(schema.names) if isinstance(schema, LinkedSchema) else unit,
+        unit=linked_unit(schema.names) if is_linked(schema) else unit,
         contributions=contributions,
     )
     settings = options.chosen
@@ -84,10 +85,10 @@ def plan_command(
 def _save(options: RunOptions, method: Method, schema: Schema, epsilon: float, out: Path) -> tuple[Method, str]:
     """Writes the plan of all silos; returns its method, with every setting, and its identifier."""
     from noisegate.runs.folder import Run
-    from noisegate.silos.published import settled, write_plan
 
     names = ("delta", "adjacency", "records", "unit_column", "contributions")
     told: dict[str, Any] = {name: getattr(options, name) for name in names}
     told |= {"schema": options.schema or schema, "unit": RECORD, "dataset": None, "ledger": None}
-    run = settled(Run.of(method=method, epsilon=epsilon, settings={}, **told))
-    return run.method, write_plan(run, out)
+    write: Any = extension("noisegate.plans", "silos", "what publishes the plan of several silos")
+    method, identifier = write(Run.of(method=method, epsilon=epsilon, settings={}, **told), out)
+    return method, str(identifier)

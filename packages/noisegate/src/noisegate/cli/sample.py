@@ -16,7 +16,7 @@ from noisegate.atomic import new_file, unwritable
 from noisegate.cli.console import print_json, say, steps, warn
 from noisegate.cli.options import Json
 from noisegate.errors import OptionError
-from noisegate.linked.command import sample_linked
+from noisegate.registry import extension
 from noisegate.seeds import MOST_SEED
 
 if TYPE_CHECKING:
@@ -97,7 +97,8 @@ def sample_command(
     if kind_in(model_path(model)) == LINKED:
         refused = {"--package": package, "--even": even, "grid": grid}
         given = {"where": where, "conditions": asked["where"]}
-        sample_linked(model, n, out, seed=seed, as_json=as_json, refused=refused, **given)
+        write: Any = extension("noisegate.samplers", LINKED, f"what draws from {model}")
+        write(model, n, out, seed=seed, as_json=as_json, refused=refused, **given)
         return
     synthesizer = Synthesizer.load(model)
     if grid is not None and synthesizer.schema.images is None:

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from noisegate.atomic import new_file
-from noisegate.cli.console import OUT, Verbs, print_json, say, say_files, steps, table, warn, warn_about_constraints
+from noisegate.cli.console import (
+    OUT,
+    Verbs,
+    pictured,
+    print_json,
+    say,
+    say_files,
+    steps,
+    table,
+    warn,
+    warn_about_constraints,
+)
 from noisegate.cli.options import Adjacency, Delta, Epsilon, Json, LedgerOption, Unit
-from noisegate.discovery import init as schema_init
 from noisegate.errors import OptionError
+from noisegate.registry import extensions
 
 if TYPE_CHECKING:
     from noisegate.gate.queries.discovery import Discovery, SchemaGate
-    from noisegate.linked.schema import LinkedSchema
     from noisegate.schema import Schema
 
 # Bytes that the disk must have before anything is spent: a schema of thousands of columns needs fewer.
@@ -27,7 +37,9 @@ app = typer.Typer(
 )
 
 
-app.command("init")(schema_init.init)
+# A way to come by a schema is a verb of this group, as of a package that drafts one.
+for _name, _point in extensions("noisegate.verbs.schema").items():
+    app.command(_name)(_point.load())
 
 
 @app.command("discover")
@@ -190,11 +202,11 @@ def check(
     path: Annotated[Path, typer.Argument(metavar="SCHEMA", help="Schema file, TOML.")], as_json: Json = False
 ) -> None:
     """Check a schema and show what it says."""
-    from noisegate.linked.schema import LinkedSchema, read_schema
+    from noisegate.schema.kinds import is_linked, read_schema
     from noisegate.schema.satisfiable import kept_share
 
     schema = read_schema(path)
-    if isinstance(schema, LinkedSchema):
+    if is_linked(schema):
         _check_linked(schema, as_json)
         return
     warn_about_constraints(schema)
@@ -203,7 +215,7 @@ def check(
         print_json({"ok": True, "digest": schema.digest(), "schema": schema.to_json(), "kept_share": share})
         return
     if schema.images is not None:
-        OUT.print(f"{path}: {schema_init.pictured(schema)}. The schema is good.", markup=False)
+        OUT.print(f"{path}: {pictured(schema)}. The schema is good.", markup=False)
         return
     _show_columns(str(path), schema)
     if schema.constraints:
@@ -211,7 +223,7 @@ def check(
     OUT.print("The schema is good.")
 
 
-def _check_linked(schema: LinkedSchema, as_json: bool) -> None:
+def _check_linked(schema: Any, as_json: bool) -> None:
     for link in schema.links:
         warn_about_constraints(link.records)
     if as_json:

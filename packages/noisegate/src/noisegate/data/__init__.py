@@ -3,6 +3,5 @@
 from noisegate.data.frames import native_form, read_table
 from noisegate.data.sources import open_source
 from noisegate.data.tables.tables import Source, TableSource
-from noisegate.discovery.draft import draft_schema
 
-__all__ = ["Source", "TableSource", "draft_schema", "native_form", "open_source", "read_table"]
+__all__ = ["Source", "TableSource", "native_form", "open_source", "read_table"]

@@ -17,8 +17,6 @@ from noisegate.data.tables.memory import TABLES, of_package, table_in_memory
 from noisegate.data.tables.objects import MixedObjects, objects_to_arrow, plain_array
 from noisegate.data.tables.tables import Origin, open_origins
 from noisegate.errors import DataError
-from noisegate.linked.schema import LinkedSchema
-from noisegate.linked.source import linked_parts
 from noisegate.schema import Categorical, EncodedTable, Ordinal, Schema, decode
 
 
@@ -48,13 +46,13 @@ def read_table(path: Any, schema: Schema | None = None, *, show_values: bool = F
     return pa.concat_tables(tables)
 
 
-def read_linked(data: Any, schema: LinkedSchema) -> dict[str, pa.Table]:
+def read_linked(data: Any, schema: Any) -> dict[str, pa.Table]:
     """Reads all tables into memory, with the columns of the files: a folder, or paths and frames by table.
 
     Raises:
         DataError: if a table is lacking or cannot be read.
     """
-    return {name: read_table(part) for name, part in linked_parts(data, schema).items()}
+    return {name: read_table(part) for name, part in schema.parts(data).items()}
 
 
 def _whole(origin: Origin, names: Sequence[str], rows: int) -> pa.Table:

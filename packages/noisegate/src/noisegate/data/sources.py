@@ -8,7 +8,6 @@ from typing import Any, cast
 from noisegate.data.tables.tables import Source, TableSource
 from noisegate.data.units import UnitLimit
 from noisegate.errors import OptionError
-from noisegate.linked.schema import LinkedSchema
 from noisegate.registry import extension
 from noisegate.schema import Schema
 
@@ -20,7 +19,7 @@ def reader(kind: str) -> Any:
 
 def open_records(
     data: Any,
-    schema: Schema | LinkedSchema,
+    schema: Schema | Any,
     *,
     show_values: bool = False,
     progress: Callable[[int], None] | None = None,

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from noisegate.atomic import new_file
-from noisegate.cli.console import print_json, say, say_files, steps, warn
+from noisegate.cli.console import pictured, print_json, say, say_files, steps, warn
 from noisegate.cli.options import ImageOptions, Json, one_by_one
 from noisegate.errors import OptionError
 
 if TYPE_CHECKING:
-    from noisegate.schema import Schema
+    pass
 
-_MUCH = 2**29  # bytes of memory that are worth telling
 _KEEP = "take out what need not hold for other records, and keep it with the data."
 
 
@@ -213,16 +212,3 @@ def _left_out(ignored: Mapping[str, str]) -> str:
 def _listed(names: Iterable[str]) -> str:
     shown = [*names]
     return ", ".join(shown[:12]) + (f" and {len(shown) - 12} more" if len(shown) > 12 else "")
-
-
-def pictured(schema: Schema) -> str:
-    """Returns in words what a schema of images says, and the memory that reading large ones takes."""
-    from noisegate.schema.pixels import fit_bytes
-
-    form = schema.images
-    assert form is not None
-    labels = f"with {len(form.labels)} labels in {form.label!r}" if form.label is not None else "without labels"
-    converted = "; grey and colour are converted" if form.convert else ""
-    needed = fit_bytes(form.shape)
-    memory = f"; a fit to them takes about {needed / 1e9:,.1f} GB of memory" if needed > _MUCH else ""
-    return f"images of {form.shape} pixels {labels}; those of another size: {form.resize}{converted}{memory}"

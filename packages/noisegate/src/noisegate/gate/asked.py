@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from noisegate.errors import OptionError
-from noisegate.linked.schema import LinkedSchema
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import RECORD, Adjacency, linked_unit, unit_text
 from noisegate.privacy.plan import Budget
-from noisegate.schema import Schema
+from noisegate.schema.kinds import is_linked, is_schema
 
 
 def asked_budget(
@@ -30,13 +29,13 @@ def asked_budget(
     Raises:
         OptionError: if there is no schema, or options do not go together.
     """
-    if not isinstance(schema, Schema | LinkedSchema):
+    if not is_schema(schema):
         raise OptionError(
             "schema=None: a schema is required. Bounds, levels and missing-ness read off private data would leak "
             "it; write down what is publicly known (`noisegate schema init` drafts it from a public sample)."
         )
     relation = Adjacency.parse(adjacency)
-    if isinstance(schema, LinkedSchema):
+    if is_linked(schema):
         _check_linked(relation, unit=unit, unit_column=unit_column, on_error=on_error, discovery=discovery)
         words = linked_unit(schema.names)
     else:

@@ -29,8 +29,6 @@ from noisegate.gate.session import Access, Reservation, Single, ledger_of
 from noisegate.gate.sums import Engine, LocalEngine, Progress
 from noisegate.gate.unbooked import Unbooked
 from noisegate.ledger.ledger import Ledger
-from noisegate.linked.schema import LinkedSchema
-from noisegate.linked.source import linked_parts
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import RECORD, Adjacency
 from noisegate.privacy.gradient_plan import CalibratedStepPlan, GradientPlan, StepPlan
@@ -41,6 +39,7 @@ from noisegate.privacy.release import Release
 from noisegate.privacy.schema_certificate import KEY, check_fits, stated
 from noisegate.privacy.shard_plan import BatchPlan, ShardPlan
 from noisegate.schema import Schema
+from noisegate.schema.kinds import is_linked
 
 
 class Gate(Single):
@@ -99,7 +98,7 @@ class Gate(Single):
         self,
         data: Any,
         *,
-        schema: Schema | LinkedSchema,
+        schema: Any,
         epsilon: float,
         delta: float = 1e-5,
         adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
@@ -129,7 +128,7 @@ class Gate(Single):
             data, schema, show_values=show_values, progress=progress, units=units, on_error=on_error
         )
         # Linked tables are told from others by the one that holds the units.
-        self._data = linked_parts(data, schema)[schema.root.name] if isinstance(schema, LinkedSchema) else data
+        self._data = schema.parts(data)[schema.root.name] if is_linked(schema) else data
         self._engine = engine or LocalEngine()
         self._progress = progress
         self._single_use_lock = threading.Lock()

@@ -1,67 +1,15 @@
-"""Linked tables on the command line: where their records lie, and synthetic ones in a folder with a file for each."""
+"""Synthetic records of linked tables, written into a folder with a file for each."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from noisegate.atomic import new_folder
 from noisegate.cli.console import print_json, say, steps
 from noisegate.errors import OptionError
-
-if TYPE_CHECKING:
-    from noisegate.linked.schema import LinkedSchema
-    from noisegate.schema import Schema
-
-
-def records_at(schema: Schema | LinkedSchema, data: Sequence[str] | None, tables: Sequence[str] | None) -> Any:
-    """Returns the path of the records; of linked tables a path for each, by name.
-
-    Raises:
-        UserError: if there are several paths for one table, or not exactly one for each of linked ones.
-    """
-    from noisegate.linked.schema import LinkedSchema
-    from noisegate.linked.source import linked_parts
-
-    if not isinstance(schema, LinkedSchema):
-        if tables:
-            raise OptionError(f"--table {tables[0]} is for linked tables, and the schema describes one table.")
-        return one_place(data)
-    named = _named(tables or ())
-    if data and len(data) == 1 and Path(data[0]).is_dir() and Path(data[0]).name not in schema.names and not named:
-        return linked_parts(data[0], schema)
-    for path in data or ():
-        name = Path(path).stem
-        if name in named:
-            raise OptionError(f"DATA {path}: there is another path for the table {name!r}, {named[name]}; give one.")
-        named[name] = path
-    return linked_parts(named, schema)
-
-
-def one_place(data: Sequence[str] | None) -> str | None:
-    """Returns the one path that is given, or None."""
-    if data and len(data) > 1:
-        raise OptionError(
-            f"DATA: {len(data)} paths are given, and the schema describes one table; put its files into one folder, or "
-            "give a schema of linked tables."
-        )
-    return data[0] if data else None
-
-
-def _named(tables: Sequence[str]) -> dict[str, str]:
-    named: dict[str, str] = {}
-    for text in tables:
-        name, equals, path = (part.strip() for part in text.partition("="))
-        if not equals or not name or not path:
-            raise OptionError(
-                f"--table {text!r} must look like NAME=PATH, for instance --table visits=2024/visits.csv."
-            )
-        if name in named:
-            raise OptionError(f"--table names {name!r} twice; give one path for it.")
-        named[name] = path
-    return named
 
 
 def sample_linked(

@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from noisegate.cards import ResultCard, Sheet, Shown
-from noisegate.errors import SchemaError, choices
+from noisegate.errors import DataError, SchemaError, choices
 from noisegate.linked.links import Link, qualified
 from noisegate.linked.ordering import check_origin
 from noisegate.linked.table_schema import LinkedTable
 from noisegate.schema.columns import HEADINGS, check_keys, row_of
 from noisegate.schema.constraints import Constraint, constraint_from_form
 from noisegate.schema.files import parse_toml, path_of, read_text, write_toml
-from noisegate.schema.schema import Schema
 
-__all__ = ["Link", "LinkedSchema", "LinkedTable", "read_schema"]
+__all__ = ["Link", "LinkedSchema", "LinkedTable"]
 
+_ENDINGS = (".csv", ".parquet", ".pq")
 _KEYS = ("tables", "constraints")
 
 
@@ -100,6 +100,26 @@ class LinkedSchema(Shown):
     def children(self, name: str) -> tuple[LinkedTable, ...]:
         """Returns the tables whose parents are the records of the table called ``name``."""
         return tuple(table for table in self.tables if table.parent == name)
+
+    def parts(self, data: Any) -> dict[str, Any]:
+        """Returns what holds each table: found in a folder, or as it is given by name; nothing of it is read.
+
+        Raises:
+            DataError: if a table of the schema is not there, or one is that the schema does not know.
+        """
+        parts = linked_paths(data, self) if isinstance(data, str | Path) else data
+        if not isinstance(parts, Mapping):
+            raise DataError(
+                f"expected a folder, or a mapping from the tables {', '.join(self.names)} to paths or tables in "
+                f"memory, found {type(data).__name__}"
+            )
+        unknown = next((name for name in parts if name not in self.names), None)
+        if unknown is not None:
+            raise DataError(f"table {unknown!r} is not in the schema, whose tables are {choices(unknown, self.names)}")
+        absent = next((name for name in self.names if name not in parts), None)
+        if absent is not None:
+            raise DataError(f"no data for table {absent!r} of the schema; give its file or frame too")
+        return {name: parts[name] for name in self.names}
 
     @classmethod
     def from_toml(cls, path: str | Path) -> LinkedSchema:
@@ -228,6 +248,25 @@ class LinkedSchema(Shown):
         )
 
 
+def linked_paths(folder: str | Path, schema: LinkedSchema) -> dict[str, Path]:
+    """Finds the file or the folder of each table: visits.csv, visits.parquet, or a folder visits.
+
+    Raises:
+        DataError: if it is no folder, or there is not exactly one for a table.
+    """
+    place = Path(folder)
+    if not place.is_dir():
+        raise DataError(f"{place}: expected a folder with a file for each of the tables {', '.join(schema.names)}")
+    found: dict[str, Path] = {}
+    for name in schema.names:
+        several = [path for path in (place / f"{name}{ending}" for ending in ("", *_ENDINGS)) if path.exists()]
+        if len(several) != 1:
+            told = " and ".join(path.name for path in several) or "no such file"
+            raise DataError(f"{place}: expected one of {name}.csv, {name}.parquet or a folder {name}, found {told}")
+        found[name] = several[0]
+    return found
+
+
 def _in_order(tables: Any) -> tuple[LinkedTable, ...]:
     """Returns the tables, each after that of its parents; keys of parents that were left out are filled in."""
     left = list(tables)
@@ -271,10 +310,3 @@ def _keyed(table: LinkedTable, found: Mapping[str, LinkedTable]) -> LinkedTable:
             "dropped record is dropped"
         )
     return table if table.parent_key is not None else replace(table, parent_key=parent.key)
-
-
-def read_schema(path: str | Path) -> Schema | LinkedSchema:
-    """Reads a schema file of one table or of linked ones; a `SchemaError` says what is wrong with it."""
-    text, origin = read_text(path, "schema file"), f"schema file {path}"
-    kind: type[Schema | LinkedSchema] = LinkedSchema if "tables" in parse_toml(text, origin) else Schema
-    return kind.loads(text, origin=origin)

@@ -21,7 +21,7 @@ from noisegate.data.stores import absolute
 from noisegate.data.tables.parts import Stamp, stamp
 from noisegate.data.tables.tables import Origin, files_of, open_origins, told
 from noisegate.data.units import check_unit_column, named
-from noisegate.errors import DataError, choices
+from noisegate.errors import DataError
 from noisegate.linked.families import Families, Transitions, Unmatched, families, transitions
 from noisegate.linked.links import Link
 from noisegate.linked.schema import LinkedSchema, LinkedTable
@@ -30,9 +30,7 @@ from noisegate.records import WHOLE
 from noisegate.schema.columns import Problem
 from noisegate.schema.encode import Mask, encode
 
-__all__ = ["LinkedSource", "Transitions", "linked_parts"]
-
-_ENDINGS = (".csv", ".parquet", ".pq")
+__all__ = ["LinkedSource", "Transitions"]
 
 
 class LinkedSource:
@@ -42,7 +40,7 @@ class LinkedSource:
     is kept in temporary files without a name (`noisegate.linked.spill`).
 
     Args:
-        data: by name of the table, a path or a table in memory; or a folder of them (`linked_parts`).
+        data: by name of the table, a path or a table in memory; or a folder of them (`LinkedSchema.parts`).
         schema: the schema that the records must fit.
         show_values: whether messages may quote private values.
         batch_rows: most rows of transitions in a batch.
@@ -83,7 +81,7 @@ class LinkedSource:
         self.schema, self.batch_rows, self._show_values, self._held_bytes = schema, batch_rows, show_values, held_bytes
         self._progress, self._seen = progress, 0
         self._key = secrets.token_bytes(32) if key is None else key
-        parts = linked_parts(data, schema)
+        parts = schema.parts(data)
         self._origins = {table.name: _origins(parts[table.name], table) for table in schema.tables}
         self.name = ", ".join(origins[0].name for origins in self._origins.values())
         self._parents: dict[str, Spill] = {}  # by their own keys, with shares
@@ -262,46 +260,6 @@ class LinkedSource:
                 says = f'the key of its parent is missing; fill it in, or set orphans = "drop" for {table.name!r}'
             raise Problem(int(np.argmax(absent)), f"column {column!r}: {says}")
         return (hashes[places] if len(hashes) else np.zeros((len(places), 2), dtype=np.uint64)), ~absent
-
-
-def linked_paths(folder: str | Path, schema: LinkedSchema) -> dict[str, Path]:
-    """Finds the file or the folder of each table: visits.csv, visits.parquet, or a folder visits.
-
-    Raises:
-        DataError: if it is no folder, or there is not exactly one for a table.
-    """
-    place = Path(folder)
-    if not place.is_dir():
-        raise DataError(f"{place}: expected a folder with a file for each of the tables {', '.join(schema.names)}")
-    found: dict[str, Path] = {}
-    for name in schema.names:
-        several = [path for path in (place / f"{name}{ending}" for ending in ("", *_ENDINGS)) if path.exists()]
-        if len(several) != 1:
-            told = " and ".join(path.name for path in several) or "no such file"
-            raise DataError(f"{place}: expected one of {name}.csv, {name}.parquet or a folder {name}, found {told}")
-        found[name] = several[0]
-    return found
-
-
-def linked_parts(data: Any, schema: LinkedSchema) -> dict[str, Any]:
-    """Returns what holds each table: found in a folder, or as it is given by name.
-
-    Raises:
-        DataError: if a table of the schema is not there, or one is that the schema does not know.
-    """
-    parts = linked_paths(data, schema) if isinstance(data, str | Path) else data
-    if not isinstance(parts, Mapping):
-        raise DataError(
-            f"expected a folder, or a mapping from the tables {', '.join(schema.names)} to paths or tables in memory, "
-            f"found {type(data).__name__}"
-        )
-    unknown = next((name for name in parts if name not in schema.names), None)
-    if unknown is not None:
-        raise DataError(f"table {unknown!r} is not in the schema, whose tables are {choices(unknown, schema.names)}")
-    absent = next((name for name in schema.names if name not in parts), None)
-    if absent is not None:
-        raise DataError(f"no data for table {absent!r} of the schema; give its file or frame too")
-    return {name: parts[name] for name in schema.names}
 
 
 def _origins(source: Any, table: LinkedTable) -> list[Origin]:

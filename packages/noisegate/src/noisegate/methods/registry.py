@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from noisegate.errors import OptionError, said
-from noisegate.linked.schema import LinkedSchema
 from noisegate.methods.method import Method
 from noisegate.privacy.certificate import Certificate
 from noisegate.registry import Registry
 from noisegate.schema import Schema
+from noisegate.schema.kinds import is_linked
 
 AUTO = "auto"
 """The choice that a data steward need not make: a method and its settings, from public facts alone.
@@ -25,7 +25,7 @@ METHODS: Registry[Method] = Registry("noisegate.methods", "method")
 register = METHODS.register
 
 
-def method_named(name: Any, schema: Schema | LinkedSchema | None = None, *, makes: str | None = None) -> type[Method]:
+def method_named(name: Any, schema: Schema | Any = None, *, makes: str | None = None) -> type[Method]:
     """Returns the method called `name`; "auto" is the one that does best for the records of a schema, or for tables.
 
     Raises:
@@ -33,7 +33,7 @@ def method_named(name: Any, schema: Schema | LinkedSchema | None = None, *, make
     """
     if name == AUTO:
         images = isinstance(schema, Schema) and schema.images is not None
-        name = _LINKED if isinstance(schema, LinkedSchema) else _IMAGES if images else _TABLES
+        name = _LINKED if is_linked(schema) else _IMAGES if images else _TABLES
     if not isinstance(name, str):
         raise OptionError(f"method={name!r} must be the name of a method, such as 'pairwise'.")
     method = METHODS.find(name, AUTO)
@@ -50,7 +50,7 @@ def make_method(name: Any, settings: Mapping[str, Any]) -> Method:
     return method_named(name)(**settings)
 
 
-def make_for(name: Any, schema: Schema | LinkedSchema, settings: Mapping[str, Any]) -> Method:
+def make_for(name: Any, schema: Schema | Any, settings: Mapping[str, Any]) -> Method:
     """Returns the method called `name`, or "auto", for the records of a schema, with some of its settings changed.
 
     Where records are images, settings that follow from the schema need not be given.
@@ -66,10 +66,10 @@ def make_for(name: Any, schema: Schema | LinkedSchema, settings: Mapping[str, An
         ('joint', (8, 8, 1), 100)
     """
     method = method_named(name, schema)
-    if isinstance(schema, LinkedSchema) != (method.name == _LINKED):
-        what, cure = ("linked tables", _LINKED) if isinstance(schema, LinkedSchema) else ("one table", AUTO)
+    if is_linked(schema) != (method.name == _LINKED):
+        what, cure = ("linked tables", _LINKED) if is_linked(schema) else ("one table", AUTO)
         raise OptionError(f"method={name!r}: the schema describes {what}; take method={cure!r}.")
-    return method(**settings) if isinstance(schema, LinkedSchema) else method.for_schema(schema, settings)
+    return method(**settings) if is_linked(schema) else method.for_schema(schema, settings)
 
 
 def method_of(certificate: Certificate, *, seed: int | None = None) -> Method:

@@ -8,16 +8,16 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from noisegate.cards import ResultCard, Shown
 from noisegate.errors import ModelError
-from noisegate.linked.schema import LinkedSchema
 from noisegate.privacy.certificate import Certificate
 from noisegate.schema import Schema
+from noisegate.schema.kinds import is_linked, schema_from_json
 
 VALUES_FILE = "release.safetensors"
 CERTIFICATE_FILE = "certificate.json"
@@ -63,16 +63,16 @@ class Release(Shown):
     def schema(self) -> Schema:
         """The public schema of a table or of images; a `ModelError` where the release is of linked tables."""
         found = self.stated_schema
-        if isinstance(found, LinkedSchema):
+        if is_linked(found):
             raise ModelError(f"the release is of linked tables ({', '.join(found.names)}), and not of one.")
-        return found
+        return cast("Schema", found)
 
     @property
-    def stated_schema(self) -> Schema | LinkedSchema:
+    def stated_schema(self) -> Any:
         """The public schema, as the certificate states it."""
         try:
             stated = self.certificate.public["schema"]
-            return (LinkedSchema if "tables" in stated else Schema).from_json(stated)
+            return schema_from_json(stated)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise ModelError(f"the certificate states no schema: {type(error).__name__} at {error}.") from None
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from noisegate.atomic import check_named
 from noisegate.errors import ModelError, OptionError
@@ -27,7 +27,6 @@ from noisegate.gate.gate import Gate
 from noisegate.gate.session import ledger_of
 from noisegate.gate.sums import Engine
 from noisegate.ledger.ledger import Ledger
-from noisegate.linked.schema import LinkedSchema, read_schema
 from noisegate.methods.gradient import JOURNAL_FILE, STATE_FILE
 from noisegate.methods.method import Method
 from noisegate.methods.registry import make_for, method_named
@@ -40,6 +39,7 @@ from noisegate.privacy.schema_certificate import discovery_beside
 from noisegate.runs.observer import Observer
 from noisegate.schema import Schema
 from noisegate.schema.files import was_discovered
+from noisegate.schema.kinds import is_linked, is_schema, read_schema
 
 RUN_FILE, CHECKPOINT_FILE, ROOM_FILE = "training.json", "checkpoint.safetensors", "room"
 FORMAT = 1
@@ -54,7 +54,7 @@ class Run:
     """
 
     method: Method
-    schema: Schema | LinkedSchema
+    schema: Any
     epsilon: float
     delta: float
     adjacency: str
@@ -72,7 +72,7 @@ class Run:
         cls,
         *,
         method: str | Method,
-        schema: Schema | LinkedSchema | str | Path,
+        schema: Schema | Any | str | Path,
         adjacency: Adjacency | str,
         settings: Mapping[str, Any],
         discovery: Certificate | None = None,
@@ -86,7 +86,7 @@ class Run:
             if discovery is None and was_discovered(Path(schema)):
                 discovery = discovery_beside(Path(schema))
             schema = read_schema(schema)
-        if not isinstance(schema, Schema | LinkedSchema):
+        if not is_schema(schema):
             raise OptionError(f"schema={schema!r} must be a noisegate.Schema, or the path of its TOML file.")
         bought = None if discovery is None else discovery.to_json()
         relation = Adjacency.parse(adjacency).value
@@ -103,12 +103,12 @@ class Run:
     @property
     def table(self) -> Schema:
         """The schema of one table or of images; an OptionError where tables are linked."""
-        if isinstance(self.schema, LinkedSchema):
+        if is_linked(self.schema):
             raise OptionError(
                 f"the schema describes linked tables ({', '.join(self.schema.names)}), and silos share the plan of one "
                 "table; fit linked tables where they lie."
             )
-        return self.schema
+        return cast("Schema", self.schema)
 
     @property
     def budget(self) -> Budget:

@@ -148,3 +148,9 @@ def _check_price(path: Path, plan: CalibratedPlan, noise: Mapping[str, float]) -
             "of another price: it was changed. Get it anew from whoever published it; a silo that is to pay another "
             f"price gives it as {said('epsilon')}."
         )
+
+
+def publish(run: Run, out: Path) -> tuple[Method, str]:
+    """Writes the plan that all silos follow; returns its method, with every setting, and its identifier."""
+    run = settled(run)
+    return run.method, write_plan(run, out)
