@@ -28,7 +28,7 @@ SEAMS = {
     # The ledger.
     "accounts": "noisegate.ledger.accounts",
     "ledger": "noisegate.ledger.ledger",
-    "ledger_seen": "noisegate.ledger.seen",
+    "ledger_seen": "noisegate.ledger.ledger",
     "ledger_tables": "noisegate.ledger.tables",
     # Private records.
     "atomic": "noisegate.atomic",
