@@ -45,7 +45,11 @@ if TYPE_CHECKING:
 
 
 def exact_products() -> AbstractContextManager[Any]:
-    """Returns a context in which float32 matrix products of this thread are exact sums, also in backward passes."""
+    """Returns a context in which float32 matrix products of this thread are exact sums, also in backward passes.
+
+    Every entry is a function of its row of the left matrix and its column of the right one alone, bit for bit (G-06),
+    off by about 2⁻ᵇ of the largest magnitudes, b = 21 for K ≤ 2048 (float32 has 24 bits), at several times the cost.
+    """
     mode: AbstractContextManager[Any] = _mode()()
     return mode
 

@@ -4,6 +4,8 @@ Guarantee G-19 (the sample). A record enters when its own 32-bit word is below r
 this is the rate exactly, and no record's word says anything of another's. The word is that of a keyed stream: which
 record of which part it is, and in which step. So whoever holds a part draws for its records alone, and a part that is
 read again has the same sample in the same step.
+
+A step's sum is taken by whoever holds the parts, this process or each worker (G-33): the same whoever holds which.
 """
 
 from __future__ import annotations

@@ -347,7 +347,10 @@ class RewoundError(LedgerError):
 def check_seen(rows: Sequence[Row]) -> None:
     """Refuses rows, whose chain is whole, that lack one that was seen before; remembers the last of them otherwise.
 
-    What a reservation costs is remembered before noise is drawn, as a run reads the ledger once more to confirm it.
+    So a ledger that was put back is noticed, by a file in the user's state folder that is named by the hash of its
+    first row. Lines are added and never changed, so processes at once do no harm; where it cannot be read or written,
+    nothing is compared. What a reservation costs is remembered before noise is drawn: a run reads the ledger once more
+    to confirm it.
     """
     import platformdirs
 

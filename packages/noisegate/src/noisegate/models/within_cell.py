@@ -31,7 +31,9 @@ MOST_GROUPS = 2**20  # a group's number plus a multiple of 2**-32 is exact in fl
 class Choice:
     """Draws from groups of cells. A cell of mass zero is never drawn.
 
-    The cumulative distribution of group g is laid into [g, g + 1), so that one sorted array serves all groups.
+    The cumulative distribution of group g is laid into [g, g + 1), so that one sorted array serves all groups. With
+    `stratified_uniforms` cells come in nearly their expected numbers; rows whose columns are each stratified anew are a
+    Latin hypercube sample (McKay, Beckman and Conover, 1979).
 
     Args:
         masses: Non-negative masses, (cells,), of any sum within a group; a group of mass zero must not be drawn from.

@@ -1,4 +1,10 @@
-"""How records are laid out: numeric columns as positions in [0, 1], all others as codes."""
+"""How records are laid out: numeric columns as positions in [0, 1], by a function of the number alone; others as codes.
+
+A column of steps counts its values, in ascending order, from rank 0 on; a rank over the last one is its position. Real
+numbers fill [0, 1] evenly from the lower bound to the upper one. An atom within the bounds, such as zero, is a value
+like others. One outside them, such as 999 for unknown, is a rank like others, or stands 1/128 apart from each other and
+from the bounds: it is read and written as it is, and no value between it and the bounds is.
+"""
 
 from __future__ import annotations
 

@@ -155,7 +155,11 @@ class SumSession(Session):
 
 
 class ShareSession(SumSession):
-    """A session whose answers are masked shares: as `masks.as_numbers` writes them, (2·dim, columns)."""
+    """A session whose answers are masked shares: as `masks.as_numbers` writes them, (2·dim, columns).
+
+    Neither the sum of this silo nor its share of the noise leaves the gate, only both with the mask, which without the
+    masks of the others is a uniform number modulo 2⁶⁴ (G-32).
+    """
 
     def __init__(self, access: Access, masking: Masking) -> None:
         super().__init__(access)
