@@ -19,8 +19,15 @@ from noisegate.errors import ModelError, OptionError, SchemaError
 from noisegate.models.checkpoint import FitSummary
 from noisegate.models.folder import CLASSIFIER, NETWORK_CLASSIFIER, read_model, write_model
 from noisegate.models.output.formats import ImageBatch, image_batch
-from noisegate.models.record_model import ConditionalModel, RecordModel, model_class
-from noisegate.models.rejection import BATCH_ROWS, Accept, accepted_batches, mixed
+from noisegate.models.record_model import (
+    BATCH_ROWS,
+    Accept,
+    ConditionalModel,
+    RecordModel,
+    accepted_batches,
+    mixed,
+    model_class,
+)
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.release import Release
 from noisegate.schema import EncodedTable, Region, Schema, decode
