@@ -13,7 +13,7 @@ ROOMS = {
     "noisegate": "cli data data/tables discovery engines features gate gate/per_example gate/queries ledger linked "
     "methods models models/output privacy runs schema silos tables",
     "noisegate_evaluate": "auditing cli metrics reporting utility",
-    "noisegate_images": "data features methods models networks training",
+    "noisegate_images": "data features methods models networks output training",
     "noisegate_papers": "cli features methods models networks training",
 }
 MODULES = {

@@ -85,7 +85,23 @@ def test_every_method_has_the_name_that_it_is_found_by():
         assert method.name == name or (name, method.name) == ("mepf", "dp-mepf")
 
 
-@pytest.mark.parametrize("group", ["demos", "methods", "models", "names", "pages", "readers", "verbs"])
+@pytest.mark.parametrize(
+    "group",
+    [
+        "demos",
+        "engines",
+        "methods",
+        "models",
+        "names",
+        "pages",
+        "pictures",
+        "plans",
+        "readers",
+        "samplers",
+        "schemas",
+        "verbs",
+    ],
+)
 def test_whatever_an_entry_point_names_is_there(group):
     points = extensions(f"noisegate.{group}")
     assert points

@@ -165,7 +165,7 @@ def _rows(table: pa.Table) -> LabelledRows:
 
 def _draw(model: Any, out: Path, seed: int) -> None:
     """Writes ten images of each class."""
-    from noisegate.models.output.grid import SampleGrid
+    from noisegate_images.output.grid import SampleGrid
 
     out.parent.mkdir(parents=True, exist_ok=True)
     out.unlink(missing_ok=True)

@@ -31,8 +31,8 @@ from rich.table import Table
 
 from noisegate import Gate, Synthesizer
 from noisegate.methods.registry import make_method
-from noisegate.models.output.grid import SampleGrid
 from noisegate_evaluate import LabelledRows, read_classifiers, utility_scores
+from noisegate_images.output.grid import SampleGrid
 
 HERE = Path(__file__).parent
 GENERATED = 60_000

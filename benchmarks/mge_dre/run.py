@@ -36,7 +36,6 @@ from rich.table import Table
 from noisegate import Gate, Synthesizer
 from noisegate.data.sources import open_source
 from noisegate.methods.registry import make_method
-from noisegate.models.output.grid import SampleGrid
 from noisegate.records import Images
 from noisegate.schema import EncodedTable, Schema, pixel_schema
 from noisegate_evaluate import EncoderFeatures, images_of
@@ -44,6 +43,7 @@ from noisegate_evaluate.images import drawn as some_of
 from noisegate_evaluate.images import image_distances
 from noisegate_images.models.decoder import load_decoder
 from noisegate_images.networks.encoder import load_encoder
+from noisegate_images.output.grid import SampleGrid
 from noisegate_papers.methods.mge import DPMGE
 
 SIDE, NOT_PRIVATE = 32, 1000.0

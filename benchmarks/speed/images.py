@@ -118,9 +118,10 @@ def _measure(options: argparse.Namespace) -> int:
 
     from noisegate import Gate
     from noisegate.gate.sums import LocalEngine
-    from noisegate.models.output.formats import ImageBatch, image_writer
+    from noisegate.models.output.sample_file import ImageBatch
     from noisegate.schema import pixel_schema
     from noisegate_images.methods.joint import JointEmbedding
+    from noisegate_images.output.formats import image_writer
 
     schema = pixel_schema(28, 28, labels=range(10))
     with tempfile.TemporaryDirectory(prefix="noisegate-images-") as folder:

@@ -222,8 +222,8 @@ def _grid(model: Synthesizer, batches: list[EncodedTable]) -> bytes | None:
     """Returns a picture of images, PNG; None of images that are neither grey nor in colour."""
     import io
 
-    from noisegate.models.output.formats import image_batch
-    from noisegate.models.output.grid import SampleGrid
+    from noisegate.models.output.sample_file import image_batch
+    from noisegate_images.output.grid import SampleGrid
 
     assert model.schema.images is not None
     try:

@@ -115,7 +115,7 @@ def test_a_page_in_the_model_folder_does_not_hide_that_it_holds(model, tmp_path)
 
 
 def test_a_classifier_has_a_public_page_and_no_private_one(tmp_path):
-    folder = Path(__file__).parents[3] / "golden" / "models" / "llm"
+    folder = Path(__file__).parents[4] / "tests" / "golden" / "models" / "llm"
     shown = text(report(folder, out=tmp_path / "pages").public)
     assert "A classifier that was trained under differential privacy" in shown
     assert "Single columns" not in shown

@@ -18,7 +18,7 @@ from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 from noisegate.cli.console import say
 from noisegate.cli.demo import FIGURES, MODEL, fitted, noisy_count, pages
-from noisegate.models.output.formats import ImageBatch
+from noisegate.models.output.sample_file import ImageBatch
 
 if TYPE_CHECKING:
     from noisegate.schema import Schema
@@ -74,8 +74,8 @@ def copy_digits(folder: Path, epsilon: float) -> tuple[dict[str, Any], Any]:
 
 def _write_images(folder: Path, name: str, schema: Schema, batches: Any, number: int) -> None:
     """Writes images, and a picture of some of each class."""
-    from noisegate.models.output.formats import image_writer
-    from noisegate.models.output.grid import SampleGrid
+    from noisegate_images.output.formats import image_writer
+    from noisegate_images.output.grid import SampleGrid
 
     assert schema.images is not None
     shown = SampleGrid(form=schema.images, out=folder / f"{name}.png")

@@ -158,13 +158,14 @@ def _write(
     synthesizer: Synthesizer, n: int, out: Path, seed: int | None, asked: Mapping[str, Any], grid: Path | None
 ) -> None:
     """Writes records, and a picture of some if they are images; both files appear, or neither."""
-    from noisegate.models.output.formats import sample_writer
-    from noisegate.models.output.grid import MOST_CLASSES, SampleGrid
+    from noisegate.models.output.sample_file import sample_writer
 
     form = synthesizer.schema.images
-    shown = None if grid is None or form is None else SampleGrid(form=form, out=grid)
-    if shown is not None and len(shown.form.labels) > MOST_CLASSES:
-        say(f"{grid} shows the first {MOST_CLASSES} of {len(shown.form.labels):,} classes.")
+    shown: Any = None
+    if grid is not None and form is not None:
+        shown = extension("noisegate.pictures", "grid", f"what draws --grid {grid}")(form=form, out=grid)
+        if len(form.labels) > shown.most_classes:
+            say(f"{grid} shows the first {shown.most_classes} of {len(form.labels):,} classes.")
     batches: Iterator[Any] = (synthesizer.batches if form is None else synthesizer.images)(n, seed=seed, **asked)
     with ExitStack() as files:
         drawing = None if shown is None else files.enter_context(new_file(shown.out, "grid"))

@@ -18,7 +18,7 @@ from noisegate.cards import ResultCard, Shown
 from noisegate.errors import ModelError, OptionError, SchemaError
 from noisegate.models.checkpoint import FitSummary
 from noisegate.models.folder import CLASSIFIER, NETWORK_CLASSIFIER, read_model, write_model
-from noisegate.models.output.formats import ImageBatch, image_batch
+from noisegate.models.output.sample_file import ImageBatch, image_batch
 from noisegate.models.record_model import (
     BATCH_ROWS,
     Accept,
@@ -30,6 +30,7 @@ from noisegate.models.record_model import (
 )
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.release import Release
+from noisegate.registry import extension
 from noisegate.schema import EncodedTable, Region, Schema, decode
 from noisegate.seeds import check_seed, public_random
 from noisegate.verdict import Verdict
@@ -167,7 +168,7 @@ class Synthesizer(Shown):
 
         They are those that `sample` gives as rows of pixels, for the same arguments, as ``where={"label": 3}`` or
         ``even="label"``.
-        `noisegate.models.output.formats` writes them.
+        `noisegate_images.output.formats` writes them.
 
         Raises:
             OptionError: if the model was fitted to a table and makes no images, or as `sample` does.
@@ -190,12 +191,13 @@ class Synthesizer(Shown):
             MissingExtraError: if `datasets` is not installed.
             OptionError: as `sample` does.
         """
-        from noisegate.models.output.formats import data_set, image_table
+        from noisegate.models.output.sample_file import data_set
 
         if self.schema.images is None:
             table = replace(self, convert=None).sample(n, seed=seed, where=where, even=even)
         else:
-            table = image_table(self.images(n, seed=seed, where=where, even=even), self.schema.images)
+            as_table = extension("noisegate.pictures", "table", "what writes images")
+            table = as_table(self.images(n, seed=seed, where=where, even=even), self.schema.images)
         return data_set(table, str(self.certificate))
 
     def package(
@@ -217,7 +219,7 @@ class Synthesizer(Shown):
             OptionError: if the folder exists or cannot be written, `name` ends in neither .csv nor .parquet, or as
                 `sample` does.
         """
-        from noisegate.models.output.formats import sample_writer
+        from noisegate.models.output.sample_file import sample_writer
         from noisegate.models.packages.package import file_name, new_package
 
         batches = (self.batches if self.schema.images is None else self.images)(n, **asked)

@@ -282,7 +282,7 @@ class _Work:
 
     def _describe(self, model: FittedModel, out: Path) -> None:
         """Adds the public page, which is no part of what is verified; a model without one is whole."""
-        for page in extensions("noisegate_evaluate.pages").values():
+        for page in extensions("noisegate.pages").values():
             try:
                 page.load()(model, out)
             except (NoisegateError, OSError, ImportError) as error:

@@ -15,7 +15,7 @@ from tests.shared.models_output_room import KINDS, pictures
 
 from noisegate import Adjacency, Certificate, Pairwise, Release, Schema
 from noisegate.errors import OptionError
-from noisegate.models.output.formats import sample_writer
+from noisegate.models.output.sample_file import sample_writer
 from noisegate.models.packages.package import new_package
 from noisegate.schema import Boolean, Categorical, Comparison, Continuous, Date, Datetime, Decimal, Integer, Ordinal
 

@@ -25,9 +25,9 @@ from urllib.parse import quote
 from noisegate.atomic import new_folder
 from noisegate.errors import OptionError, said
 from noisegate.models.folder import PAGE_FILE
-from noisegate.models.output.formats import image_rows
 from noisegate.privacy.certificate import render
 from noisegate.privacy.release import CERTIFICATE_FILE, Release
+from noisegate.registry import extension
 from noisegate.schema import Boolean, Column, Continuous, Date, Datetime, Decimal, Integer, Schema
 
 MEDIA_TYPES = {
@@ -201,7 +201,7 @@ def resource_columns(name: str, schema: Schema) -> tuple[Column, ...] | PictureC
     """Returns the columns that a file of synthetic records has: of the schema, or of pictures."""
     if schema.images is None or name.endswith(".csv"):
         return tuple(schema.columns)
-    metadata = image_rows(schema.images)[0].metadata
+    metadata = extension("noisegate.pictures", "rows", "what writes images")(schema.images)[0].metadata
     features: Mapping[str, Any] = json.loads(metadata[b"huggingface"])["info"]["features"]
     label = schema.images.label
     names = () if label is None else features[label].get("names", ())

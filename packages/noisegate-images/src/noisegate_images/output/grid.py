@@ -10,14 +10,15 @@ from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from noisegate.atomic import new_file
-from noisegate.models.output.formats import ImageBatch, check_drawable
+from noisegate.models.output.sample_file import ImageBatch
 from noisegate.schema.pixels import ImageForm
+from noisegate_images.output.formats import check_drawable
 
 if TYPE_CHECKING:
     from PIL import ImageFont
@@ -41,6 +42,8 @@ class SampleGrid:
     Raises:
         OptionError: if images are neither grey nor colour.
     """
+
+    most_classes: ClassVar[int] = MOST_CLASSES
 
     def __init__(self, *, form: ImageForm, out: Path) -> None:
         self.form, self.out = form, out

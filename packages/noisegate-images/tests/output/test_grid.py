@@ -5,9 +5,9 @@ import pytest
 from PIL import Image
 
 from noisegate.errors import OptionError
-from noisegate.models.output.formats import ImageBatch
-from noisegate.models.output.grid import MOST_CLASSES, SampleGrid
+from noisegate.models.output.sample_file import ImageBatch
 from noisegate.schema import pixel_schema
+from noisegate_images.output.grid import MOST_CLASSES, SampleGrid
 
 SIDE, STEP, GAP = 56, 60, 4  # of an image of 28 pixels in the picture
 

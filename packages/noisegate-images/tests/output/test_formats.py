@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 from noisegate.errors import OptionError
-from noisegate.models.output.formats import WRITERS, image_writer
 from noisegate.schema import pixel_schema
+from noisegate_images.output.formats import WRITERS, image_writer
 
 from .conftest import KINDS, pictures
 
