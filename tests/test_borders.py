@@ -18,7 +18,7 @@ ROOMS = {
 }
 MODULES = {
     "noisegate": "__main__ api errors testing data.tables.tables discovery.init gate.execution gate.gate gate.journal "
-    "gate.per_example.clipping gate.samples gate.session gate.steps gate.sums linked.chain linked.chain_fit "
+    "gate.per_example.clipping gate.samples gate.session gate.sums linked.chain linked.chain_fit "
     "linked.columns linked.command linked.design linked.families linked.fit linked.link_model "
     "linked.model linked.rows linked.source linked.spill linked.start methods.embedding models.folder "
     "discovery.guided discovery.questions "
@@ -32,8 +32,7 @@ CORE = {
     "gate.queries.marginals": "import opendp.extras.mbi\n",
     "gate.session": "from noisegate.privacy import noise\n",
     "privacy.accounting": "from noisegate.privacy import composition\n",
-    "privacy.composition": "from noisegate.privacy import lattice\n",
-    "privacy.lattice": "",
+    "privacy.composition": "",
     "ledger.tables": "import sqlalchemy\n",
     "privacy.masks": "import cryptography\n",
     "gate.samples": "import randomgen\n",
@@ -118,7 +117,6 @@ def test_the_house_as_designed_keeps_every_contract(house):
             "Only the state machine of the gate",
         ),
         ("noisegate.privacy.plan", "from noisegate.privacy.composition import x", "One file turns events"),
-        ("noisegate.privacy.plan", "from noisegate.privacy.lattice import x", "One file turns events"),
         ("noisegate.privacy.composition", "from dp_accounting.pld import x", "dp_accounting is the oracle"),
         ("noisegate.methods.__init__", "import sqlalchemy.orm", "One file speaks"),
         ("noisegate.gate.gate", "from cryptography.hazmat.primitives import hashes", "One file makes keys and masks"),

@@ -25,7 +25,7 @@ MODULES = sorted(
 )
 EXTENSION_POINTS = {
     "noisegate.features.feature_map": "FeatureMap Counts",
-    "noisegate.gate.per_example.losses": "module_loss",
+    "noisegate.gate.per_example.gradients": "module_loss",
     "noisegate.methods.embedding": "MeanEmbeddingMethod Embedding",
     "noisegate.methods.gradient": "GradientMethod",
     "noisegate_images.methods.matched": "MatchedMethod",
@@ -34,7 +34,7 @@ EXTENSION_POINTS = {
     "noisegate.privacy.accounting": "epsilon mu_for",
     "noisegate.privacy.events": "Sampler GaussianEvent SampledGaussianEvent BatchGaussianEvent "
     "ThresholdedGaussianEvent ZeroConcentratedEvent",
-    "noisegate.privacy.batch_plan": "BatchPlan",
+    "noisegate.privacy.shard_plan": "BatchPlan",
     "noisegate.privacy.gradient_plan": "GradientPlan",
     "noisegate.privacy.grid": "GridBound Grid",
     "noisegate.privacy.plan": "Query Plan",

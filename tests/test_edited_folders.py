@@ -23,8 +23,7 @@ from noisegate import Gate, Pairwise, Synthesizer
 from noisegate.cli.main import app
 from noisegate.errors import ModelError, NoisegateError
 from noisegate.models.folder import GENERATOR_FILE, HASHED, MODEL_FILE, PAGE_FILE, description_digest, verify_model
-from noisegate.privacy.certificate import Certificate, canonical_json
-from noisegate.privacy.certificate_page import render
+from noisegate.privacy.certificate import Certificate, canonical_json, render
 from noisegate.privacy.release import CERTIFICATE_FILE, VALUES_FILE, array_hashes
 from noisegate.schema import Boolean, Continuous, Schema
 

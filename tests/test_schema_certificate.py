@@ -14,8 +14,7 @@ from noisegate.gate.queries.discovery import discover_schema
 from noisegate.methods.registry import make_method
 from noisegate.models.folder import verify_model, write_model
 from noisegate.privacy import accounting
-from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.certificate_page import render
+from noisegate.privacy.certificate import Certificate, render
 from noisegate.privacy.events import Adjacency, SampledGaussianEvent, Sampler
 from noisegate.privacy.schema_certificate import (
     KEY,

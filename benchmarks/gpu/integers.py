@@ -24,8 +24,13 @@ import torch
 from torch import nn
 
 from noisegate.gate.execution import made_up_records
-from noisegate.gate.per_example.gradients import GradientSource, block_gradients, choose_execution, gradient_source
-from noisegate.gate.per_example.losses import label_loss
+from noisegate.gate.per_example.gradients import (
+    GradientSource,
+    block_gradients,
+    choose_execution,
+    gradient_source,
+    label_loss,
+)
 from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.schema import EncodedTable, pixel_schema
 

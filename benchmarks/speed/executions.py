@@ -20,8 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from noisegate.gate.execution import Execution
-from noisegate.gate.per_example.gradients import block_gradients, gradient_source
-from noisegate.gate.per_example.losses import module_loss
+from noisegate.gate.per_example.gradients import block_gradients, gradient_source, module_loss
 from noisegate.privacy.gradient_plan import GradientPlan
 
 BLOCK = 64

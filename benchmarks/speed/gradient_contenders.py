@@ -45,7 +45,7 @@ def _ours(model: str) -> Step:
     import pandas as pd
 
     from noisegate import Gate
-    from noisegate.gate.per_example.losses import module_loss
+    from noisegate.gate.per_example.gradients import module_loss
     from noisegate.privacy.gradient_plan import GradientPlan
     from noisegate.schema import Categorical, Continuous, Schema
 
@@ -81,7 +81,7 @@ def _ours(model: str) -> Step:
 
 
 def _factored() -> object:
-    from noisegate.gate.per_example.losses import FactoredLoss
+    from noisegate.gate.per_example.gradients import FactoredLoss
     from noisegate_papers.models.locally_linear import locally_linear_scores
 
     def inputs(image: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:

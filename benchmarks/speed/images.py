@@ -118,7 +118,7 @@ def _measure(options: argparse.Namespace) -> int:
 
     from noisegate import Gate
     from noisegate.gate.sums import LocalEngine
-    from noisegate.models.output.image_batch import ImageBatch
+    from noisegate.models.output.sample_file import ImageBatch
     from noisegate.schema import pixel_schema
     from noisegate_images.methods.joint import JointEmbedding
     from noisegate_images.output.formats import image_writer

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import noisegate
 from noisegate import Schema
-from noisegate.models.output.table_file import table_writer
+from noisegate.models.output.sample_file import table_writer
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from noisegate.models.output.image_batch import ImageBatch
+from noisegate.models.output.sample_file import ImageBatch
 from noisegate.schema import pixel_schema
 
 

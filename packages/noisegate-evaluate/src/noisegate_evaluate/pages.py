@@ -222,7 +222,7 @@ def _grid(model: Synthesizer, batches: list[EncodedTable]) -> bytes | None:
     """Returns a picture of images, PNG; None of images that are neither grey nor in colour."""
     import io
 
-    from noisegate.models.output.image_batch import image_batch
+    from noisegate.models.output.sample_file import image_batch
     from noisegate_images.output.grid import SampleGrid
 
     assert model.schema.images is not None

@@ -13,8 +13,8 @@ from noisegate.data.tables.tables import TableSource
 from noisegate.errors import OptionError
 from noisegate.linked.schema import LinkedSchema
 from noisegate.methods.registry import METHODS
-from noisegate.privacy.batch_plan import BatchPlan
 from noisegate.privacy.events import Adjacency
+from noisegate.privacy.shard_plan import BatchPlan
 from noisegate.schema import Comparison, Integer, Schema
 from noisegate_evaluate.auditing.attacks import Auditor, projected
 from noisegate_evaluate.auditing.examples import LINKED, TABLE, made_up_families

@@ -18,7 +18,7 @@ from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 from noisegate.cli.console import say
 from noisegate.cli.demo import FIGURES, MODEL, fitted, noisy_count, pages
-from noisegate.models.output.image_batch import ImageBatch
+from noisegate.models.output.sample_file import ImageBatch
 
 if TYPE_CHECKING:
     from noisegate.schema import Schema

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from noisegate.errors import OptionError
-from noisegate.models.output.image_batch import ImageBatch
+from noisegate.models.output.sample_file import ImageBatch
 from noisegate.schema import pixel_schema
 from noisegate_images.output.grid import MOST_CLASSES, SampleGrid
 

@@ -19,7 +19,7 @@ from noisegate.privacy.grid import UNITS
 from noisegate.privacy.plan import Plan
 from noisegate.privacy.release import Release
 from noisegate.schema import Boolean, Categorical, Comparison, Continuous, Date, Impossible, Integer, Schema
-from noisegate.tables import histograms
+from noisegate.tables import released as histograms
 
 TINY = Pairwise(fit_options={"components": 40, "steps": 80})
 AGE = Integer(name="age", lower=0, upper=120, missing=True)

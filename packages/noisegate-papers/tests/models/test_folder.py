@@ -219,7 +219,7 @@ def rehash(folder):
 
 
 def forge(folder, change):
-    from noisegate.privacy.certificate_page import render
+    from noisegate.privacy.certificate import render
     from noisegate.privacy.release import read_certificate
 
     path = folder / "certificate.json"

@@ -9,7 +9,7 @@ from noisegate import DPMERF, Gate, Synthesizer
 from noisegate.errors import ModelError, OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.models.mixture import Mixture
-from noisegate.models.rejection import BATCH_ROWS
+from noisegate.models.record_model import BATCH_ROWS
 from noisegate.models.within_cell import WithinCell
 from noisegate.schema import (
     Boolean,

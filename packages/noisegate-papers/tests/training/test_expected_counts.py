@@ -5,10 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from noisegate.tables import expected_counts as module
-from noisegate.tables.expected_counts import Components, Distance
+from noisegate.tables import tables as module
 from noisegate.tables.released import Table
-from noisegate.tables.tables import class_tables
+from noisegate.tables.tables import Components, Distance, class_tables
 
 SIZES = (3, 2, 4, 2)
 LABEL = 3

@@ -5,12 +5,11 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from noisegate.tables import trial as module
-from noisegate.tables.expected_counts import Distance
+from noisegate.tables import descent as module
+from noisegate.tables.descent import MixtureSettings, Trial
 from noisegate.tables.mixture_fit import FAR, MixtureFit
-from noisegate.tables.mixture_settings import MixtureSettings
 from noisegate.tables.released import Table
-from noisegate.tables.trial import Trial
+from noisegate.tables.tables import Distance
 
 SMALL = MixtureSettings(components=60, steps=300)
 
@@ -137,7 +136,7 @@ def test_no_step_is_taken_where_columns_are_independent_or_pairs_drown():
     assert one.discrepancy == pytest.approx(1, abs=0.2) and one.warning is None
     # What is kept is the start.
     assert one.trial.components.cells == pytest.approx(
-        module.new_descent(one.trial_tables, SMALL, SMALL.init_std, 0).components.cells
+        module.Descent(one.trial_tables, SMALL, SMALL.init_std, 0).components.cells
     )
 
 

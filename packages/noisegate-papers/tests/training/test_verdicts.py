@@ -9,8 +9,8 @@ import pytest
 
 from noisegate import DPMERF, Budget, Gate, Pairwise, Schema, Synthesizer
 from noisegate.schema import Boolean, Categorical, Continuous, Integer
+from noisegate.tables.forecast import verdict_of_fit, verdict_of_plan
 from noisegate.tables.mixture_fit import FAR
-from noisegate.tables.verdicts import verdict_of_fit, verdict_of_plan
 from noisegate.verdict import WORDS
 
 SCHEMA = Schema(

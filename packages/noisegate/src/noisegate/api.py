@@ -11,8 +11,7 @@ from noisegate.ledger.ledger import Ledger
 from noisegate.methods.method import Method
 from noisegate.methods.registry import AUTO, method_named
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.events import Adjacency
-from noisegate.privacy.units import RECORD
+from noisegate.privacy.events import RECORD, Adjacency
 from noisegate.runs.folder import Run, RunFolder
 from noisegate.runs.observer import Observer, ShownProgress
 from noisegate.runs.work import resume_run, start_run

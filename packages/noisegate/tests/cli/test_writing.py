@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from noisegate.data.tables.tables import TableSource
-from noisegate.models.output.table_file import table_writer
+from noisegate.models.output.sample_file import table_writer
 from noisegate.schema import (
     Boolean,
     Categorical,

@@ -18,7 +18,7 @@ from noisegate.features.binning import (
 )
 from noisegate.models.within_cell import WithinCell
 from noisegate.schema import Continuous, Date, Datetime, Decimal, Integer
-from noisegate.schema.columns import numbers_at, positions_of
+from noisegate.schema.layout import numbers_at, positions_of
 
 FEW = [
     Integer(name="n", lower=0, upper=1),

@@ -13,13 +13,12 @@ from noisegate.gate.gate import Gate
 from noisegate.gate.queries import batches
 from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.privacy import accounting, noise
-from noisegate.privacy.batch_plan import BatchPlan
-from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.certificate_page import render
+from noisegate.privacy.certificate import Certificate, render
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.release import Release
+from noisegate.privacy.shard_plan import BatchPlan
 from noisegate.schema import Continuous, Schema, pixel_schema
 
 SCHEMA = Schema((Continuous(name="a", lower=0.0, upper=1.0), Continuous(name="b", lower=0.0, upper=1.0)))

@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 from noisegate.data.tables.raw import RawTable
-from noisegate.gate.queries import bounds
+from noisegate.gate.queries import findings as bounds
 from noisegate.gate.queries.discovery import SchemaGate
 from noisegate.gate.queries.exact_counts import HashPartition, bin_edges, read_counts
 from noisegate.privacy import noise

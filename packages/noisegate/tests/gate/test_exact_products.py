@@ -7,7 +7,7 @@ import torch
 from tests.kernels import ByPlace
 from torch.func import grad, vmap
 
-from noisegate.gate.exact_products import exact_products, product
+from noisegate.gate.execution import exact_products, product
 
 SIZES = [(1, 3, 2), (14, 784, 10), (64, 100, 300), (8, 5000, 3), (5, 0, 4)]
 

@@ -17,7 +17,7 @@ from noisegate.gate import samples
 from noisegate.gate.execution import Execution, executions
 from noisegate.gate.gate import Gate
 from noisegate.gate.per_example import clipping
-from noisegate.gate.per_example.losses import FactoredLoss, module_loss
+from noisegate.gate.per_example.gradients import FactoredLoss, module_loss
 from noisegate.gate.queries import gradients
 from noisegate.privacy import noise
 from noisegate.privacy.gradient_plan import GradientPlan

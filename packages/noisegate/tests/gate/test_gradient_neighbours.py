@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from noisegate.gate import samples
-from noisegate.gate.per_example.gradients import block_gradients, gradient_source
-from noisegate.gate.per_example.losses import FactoredLoss
+from noisegate.gate.per_example.gradients import FactoredLoss, block_gradients, gradient_source
 from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.grid import UNITS
 

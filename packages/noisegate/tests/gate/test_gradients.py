@@ -9,7 +9,7 @@ from noisegate.errors import BudgetRefusedError, DataError, OptionError
 from noisegate.features.feature_map import Counts
 from noisegate.gate import samples
 from noisegate.gate.gate import Gate
-from noisegate.gate.per_example.losses import FactoredLoss, module_loss
+from noisegate.gate.per_example.gradients import FactoredLoss, module_loss
 from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.models.folder import verify_model, write_model
 from noisegate.privacy.gradient_plan import GradientPlan

@@ -20,10 +20,10 @@ from noisegate.gate.queries.discovery import SchemaGate
 from noisegate.gate.session import State
 from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.privacy import noise
-from noisegate.privacy.batch_plan import BatchPlan
 from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.marginal_plan import MarginalPlan
 from noisegate.privacy.plan import Plan, Query
+from noisegate.privacy.shard_plan import BatchPlan
 from noisegate.schema import Boolean, Continuous, Schema
 
 SCHEMA = Schema((Continuous(name="x", lower=0.0, upper=1.0), Boolean(name="y")), label="y")

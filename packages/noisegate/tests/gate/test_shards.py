@@ -9,8 +9,7 @@ from noisegate import Gate
 from noisegate.errors import OptionError
 from noisegate.gate.queries import shards
 from noisegate.privacy import accounting, noise
-from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.certificate_page import render
+from noisegate.privacy.certificate import Certificate, render
 from noisegate.privacy.events import Sampler, ShardGaussianEvent
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.release import Release

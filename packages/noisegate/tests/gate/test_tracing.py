@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from noisegate.gate.per_example.losses import module_loss
+from noisegate.gate.per_example.gradients import module_loss
 from noisegate.gate.per_example.tracing import agrees, by_torch, per_example_gradients
 
 PERCEPTRON = nn.Sequential(nn.Linear(48, 5), nn.ReLU(), nn.Linear(5, 3, bias=False))

@@ -10,8 +10,7 @@ import pytest
 
 from noisegate.errors import LedgerError
 from noisegate.ledger import ledger as module
-from noisegate.ledger.ledger import Ledger
-from noisegate.ledger.seen import RewoundError
+from noisegate.ledger.ledger import Ledger, RewoundError
 
 
 @pytest.fixture(autouse=True)

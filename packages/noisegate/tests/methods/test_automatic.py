@@ -2,10 +2,9 @@
 
 import pytest
 
-from noisegate.methods.pairwise import Pairwise
+from noisegate.methods.pairwise import Pairwise, cells_for
 from noisegate.methods.registry import AUTO, make_method
 from noisegate.schema import Boolean, Categorical, Continuous, Schema
-from noisegate.tables.pairwise_choices import cells_for
 
 X = Continuous(name="x", lower=0.0, upper=1.0)
 

@@ -16,7 +16,7 @@ from noisegate.privacy.grid import UNITS
 from noisegate.privacy.plan import Budget
 from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Integer, Ordinal, Schema
 from noisegate.tables.design import COUNTS, PAIRS, SCREEN, SINGLES
-from noisegate.tables.histograms import COARSE, HISTOGRAMS
+from noisegate.tables.released import COARSE, HISTOGRAMS
 
 # Columns: 0 age (bought, may be missing), 1 rate (bought), 2 kids (few values, may be missing), 3 work, 4 grade, 5 ill.
 SCHEMA = Schema(

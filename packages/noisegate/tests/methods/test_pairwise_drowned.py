@@ -11,7 +11,7 @@ from noisegate.methods.pairwise import Pairwise
 from noisegate.privacy.plan import Budget
 from noisegate.schema import Categorical, Continuous, Integer, Schema
 from noisegate.tables.design import COUNTS, PAIRS, SINGLES
-from noisegate.tables.histograms import COARSE, HISTOGRAMS
+from noisegate.tables.released import COARSE, HISTOGRAMS
 
 NUMBERS = tuple(Continuous(name=name, lower=0.0, upper=1.0) for name in "xyz")
 AGE = Integer(name="age", lower=0, upper=40, missing=True)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from noisegate.models.choice import MOST_GROUPS, Choice, stratified_uniforms
+from noisegate.models.within_cell import MOST_GROUPS, Choice, stratified_uniforms
 
 ALMOST_ONE = np.nextafter(1.0, 0.0)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from noisegate.models.fit_summary import FitSummary
+from noisegate.models.checkpoint import FitSummary
 from noisegate.verdict import Verdict
 
 SUMMARY = FitSummary(

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from noisegate.errors import OptionError
-from noisegate.models.rejection import BATCH_ROWS, PROBE_ROWS, accepted_batches, mixed
+from noisegate.models.record_model import BATCH_ROWS, PROBE_ROWS, accepted_batches, mixed
 from noisegate.schema import EncodedTable
 
 

@@ -7,7 +7,7 @@ import torch
 from noisegate.features.binning import NumericBins
 from noisegate.models.within_cell import WithinCell
 from noisegate.schema import Continuous, Date, Datetime, Decimal, Integer
-from noisegate.schema.columns import numbers_at, positions_of
+from noisegate.schema.layout import numbers_at, positions_of
 
 COLUMNS = [
     Integer(name="x", lower=-7, upper=90),

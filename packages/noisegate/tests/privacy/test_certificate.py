@@ -10,8 +10,7 @@ import pytest
 from noisegate import __version__
 from noisegate.errors import ModelError, UserError
 from noisegate.privacy import accounting
-from noisegate.privacy.certificate import Certificate, canonical_json
-from noisegate.privacy.certificate_page import render
+from noisegate.privacy.certificate import Certificate, canonical_json, render
 from noisegate.privacy.events import Adjacency, GaussianEvent, SampledGaussianEvent, Sampler
 from noisegate.privacy.release import read_certificate
 

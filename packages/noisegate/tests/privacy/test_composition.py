@@ -13,11 +13,11 @@ from dp_accounting.rdp import RdpAccountant
 from scipy.special import ndtri
 
 from noisegate.errors import CalibrationError
-from noisegate.privacy import accounting, composition, lattice
-from noisegate.privacy.composition import composed_epsilon
+from noisegate.privacy import accounting, composition
+from noisegate.privacy import composition as lattice
+from noisegate.privacy.composition import Pair, Steps, composed_epsilon, lattice_losses
 from noisegate.privacy.events import Adjacency, GaussianEvent, SampledGaussianEvent, Sampler
 from noisegate.privacy.gradient_plan import GradientPlan
-from noisegate.privacy.lattice import Pair, Steps, lattice_losses
 from noisegate.privacy.plan import Budget
 
 PRESENT, ABSENT, REPLACED = (Pair(upper=u, lower=v) for u, v in ((True, False), (False, True), (True, True)))

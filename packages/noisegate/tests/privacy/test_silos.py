@@ -6,8 +6,7 @@ import pytest
 
 from noisegate.errors import ModelError
 from noisegate.privacy import accounting
-from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.certificate_page import render
+from noisegate.privacy.certificate import Certificate, render
 from noisegate.privacy.events import Adjacency, GaussianEvent, Sampler
 from noisegate.privacy.silos import Silo, Silos
 from noisegate.privacy.tradeoff import tradeoff

@@ -9,8 +9,7 @@ from scipy import stats
 from noisegate.errors import CalibrationError
 from noisegate.ledger.ledger import Ledger
 from noisegate.privacy import accounting
-from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.certificate_page import render
+from noisegate.privacy.certificate import Certificate, render
 from noisegate.privacy.events import (
     Adjacency,
     EventError,

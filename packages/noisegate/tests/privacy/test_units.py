@@ -7,13 +7,11 @@ import pytest
 
 from noisegate.errors import CalibrationError, ModelError, OptionError
 from noisegate.privacy import accounting
-from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.certificate_page import render
-from noisegate.privacy.events import Adjacency
+from noisegate.privacy.certificate import Certificate, render
+from noisegate.privacy.events import Adjacency, unit_text, used
 from noisegate.privacy.grid import UNITS, GridBound
 from noisegate.privacy.marginal_plan import MarginalPlan
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query
-from noisegate.privacy.units import unit_text, used
 
 QUESTION = Query(name="q", dim=3, columns=2, norm=2.0, share=1.0)
 

@@ -20,8 +20,8 @@ from noisegate.schema import (
     decode,
     pixel_schema,
 )
+from noisegate.schema.columns import Problem
 from noisegate.schema.encode import encode, floats, integers
-from noisegate.schema.problems import Problem
 from noisegate.schema.tolerant import encode_tolerantly
 
 ONES = ("a", 'q"', "ü", "\x01")

@@ -11,7 +11,7 @@ from noisegate import Certificate, Pairwise, merge, release, verify
 from noisegate.errors import ModelError, OptionError, installed
 from noisegate.gate.gate import Gate
 from noisegate.privacy import accounting, noise
-from noisegate.privacy.certificate_page import render
+from noisegate.privacy.certificate import render
 from noisegate.privacy.masks import as_words
 from noisegate.silos.keys import read_keys, silo_key, write_key
 from noisegate.silos.merging import add_up

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from noisegate.tables.array_adam import ArrayAdam
+from noisegate.tables.descent import ArrayAdam
 
 
 def gradients(count):
@@ -21,10 +21,10 @@ def test_steps_are_those_of_torchs_adam(size):
     """Gradients near 1e-8 too, where what is added to the root decides."""
     mine = start()
     theirs = {name: torch.nn.Parameter(torch.from_numpy(value.copy())) for name, value in mine.items()}
-    adam = ArrayAdam(mine, learning_rate=0.1, beta1=0.5, beta2=0.9)
+    adam = ArrayAdam(mine, beta1=0.5, beta2=0.9)
     right = torch.optim.Adam(list(theirs.values()), lr=0.1, betas=(0.5, 0.9))
     for given in gradients(5):
-        adam.step({name: size * value for name, value in given.items()})
+        adam.step({name: size * value for name, value in given.items()}, 0.1)
         for name, value in theirs.items():
             value.grad = torch.as_tensor(size * given[name])
         right.step()
@@ -32,22 +32,15 @@ def test_steps_are_those_of_torchs_adam(size):
         assert value == pytest.approx(theirs[name].detach().numpy(), rel=1e-9)
 
 
-def test_a_step_may_be_a_part_of_the_learning_rate():
-    half, whole = start(), start()
-    ArrayAdam(half, learning_rate=0.2).step(gradients(1)[0], scale=0.5)
-    ArrayAdam(whole, learning_rate=0.1).step(gradients(1)[0])
-    assert half["w"] == pytest.approx(whole["w"])
-
-
 def test_a_kept_state_goes_on_with_the_same_bits():
     whole, parts, given = start(), start(), gradients(6)
-    one, first = ArrayAdam(whole, learning_rate=0.1), ArrayAdam(parts, learning_rate=0.1)
+    one, first = ArrayAdam(whole), ArrayAdam(parts)
     for gradient in given:
-        one.step(gradient)
+        one.step(gradient, 0.1)
     for gradient in given[:3]:
-        first.step(gradient)
-    second = ArrayAdam(parts, learning_rate=0.1)
+        first.step(gradient, 0.1)
+    second = ArrayAdam(parts)
     second.load_state_dict(first.state_dict())
     for gradient in given[3:]:
-        second.step(gradient)
+        second.step(gradient, 0.1)
     assert all(whole[name].tobytes() == parts[name].tobytes() for name in whole)

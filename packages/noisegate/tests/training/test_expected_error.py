@@ -9,7 +9,7 @@ from noisegate.methods.pairwise import Pairwise
 from noisegate.privacy.plan import Budget
 from noisegate.schema import Boolean, Categorical, Continuous, Schema
 from noisegate.tables.design import PAIRS, SINGLES
-from noisegate.tables.expected_error import expected_error
+from noisegate.tables.forecast import expected_error
 
 SCHEMA = Schema(
     (

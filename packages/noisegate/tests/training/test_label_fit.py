@@ -9,8 +9,7 @@ from noisegate.models.labelled import LabelledMixture, log_ratios
 from noisegate.models.mixture import Mixture
 from noisegate.schema import Boolean, Categorical
 from noisegate.seeds import public_random
-from noisegate.tables.label_effects import prior_covariance
-from noisegate.tables.label_fit import LabelFit, chosen, pair_excess
+from noisegate.tables.label_fit import LabelFit, chosen, pair_excess, prior_covariance
 from noisegate.tables.released import Table
 from noisegate.tables.tables import class_tables, split
 

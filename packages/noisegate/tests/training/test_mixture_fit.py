@@ -5,10 +5,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from noisegate.tables.descent import MixtureSettings, _Attempt
 from noisegate.tables.mixture_fit import MixtureFit
-from noisegate.tables.mixture_settings import MixtureSettings
 from noisegate.tables.released import Table
-from noisegate.tables.trial import _Attempt
 
 SIZES = (4, 3, 5, 2)
 LABEL = 3

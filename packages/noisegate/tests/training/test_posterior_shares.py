@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from noisegate.tables.posterior_shares import posterior_shares
+from noisegate.tables.released import posterior_shares
 
 UNIFORM = np.full(6, 1 / 6)
 
@@ -70,7 +70,7 @@ def test_levels_that_do_not_stand_out_share_evenly():
 
 def test_two_cells_against_a_fine_integration():
     """One strength by hand: the mean of a gamma variable seen through noise, by the midpoint rule on a dense grid."""
-    from noisegate.tables.posterior_shares import _STRENGTHS, _gamma_posterior
+    from noisegate.tables.released import _STRENGTHS, _gamma_posterior
 
     seen, std, expected = np.array([130.0, -20.0]), 40.0, np.array([60.0, 60.0])
     means, evidence = _gamma_posterior(seen, std, expected)

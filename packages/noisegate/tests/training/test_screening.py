@@ -5,8 +5,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from noisegate.tables.design import choose_pairs, table_dependence
 from noisegate.tables.released import Table
-from noisegate.tables.screening import choose_pairs, table_dependence
 
 STD = 10.0
 

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from noisegate import Budget, Gate, Pairwise, Schema
+from noisegate.methods.pairwise import UNFITTED, unfitted_query, unfitted_tables
 from noisegate.schema import Boolean, Categorical, Continuous, Integer
-from noisegate.tables.unfitted import UNFITTED, unfitted_query, unfitted_tables
 
 SCHEMA = Schema(
     (

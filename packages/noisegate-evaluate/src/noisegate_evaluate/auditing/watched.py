@@ -18,7 +18,7 @@ import numpy.typing as npt
 from noisegate.features.binning import NumericBins
 from noisegate.gate.execution import embedded_records
 from noisegate.gate.gate import Gate
-from noisegate.gate.per_example.losses import FactoredLoss, RecordLoss
+from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss
 from noisegate.gate.queries.batches import SampleVector
 from noisegate.gate.queries.gradients import StepSession
 from noisegate.gate.queries.shards import ShardSession, Teacher

@@ -12,7 +12,7 @@ from pathlib import Path
 from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.schema import CodedColumn, Continuous, Date, Datetime, NumericColumn
-from noisegate.schema.positions import body
+from noisegate.schema.layout import body
 
 FONT = "DejaVu Sans"
 REAL = "#c3cad6"

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from noisegate.linked.ordering import ticks_at
 from noisegate.linked.schema import Link, LinkedSchema
 from noisegate.schema import Column, Schema
 from noisegate.schema.columns import SteppedColumn
-from noisegate.schema.ordering import ticks_at
 from noisegate_evaluate.comparison import LinkedReport
 from noisegate_evaluate.families import LinkedTables
 from noisegate_evaluate.metrics.associations import associations

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from noisegate.data.tables.origins import is_folder
+from noisegate.data.tables.tables import is_folder
 from noisegate.errors import DataError
 from noisegate_images.data.decode import ImageOrigin, Pictures
 

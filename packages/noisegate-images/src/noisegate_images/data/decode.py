@@ -27,9 +27,8 @@ import pyarrow.types as pt
 
 from noisegate.errors import DataError
 from noisegate.schema import ImageForm, ImageShape
-from noisegate.schema.columns import TEXT_PADDING
+from noisegate.schema.columns import TEXT_PADDING, Problem
 from noisegate.schema.encode import is_text, type_in_words
-from noisegate.schema.problems import Problem
 
 if TYPE_CHECKING:
     from PIL.Image import Image

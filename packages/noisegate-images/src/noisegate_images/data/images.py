@@ -15,10 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from noisegate.data.stores import absolute, children, in_store, place_of, status, unreadable
-from noisegate.data.tables.origins import is_folder
 from noisegate.data.tables.parquet_file import PARQUET, ParquetFile
 from noisegate.data.tables.parts import Part, Stamp, file_parts, stamp
-from noisegate.data.tables.tables import Source, told
+from noisegate.data.tables.tables import Source, is_folder, told
 from noisegate.data.units import UnitLimit
 from noisegate.errors import DataError, OptionError, SchemaError, said
 from noisegate.records import Images, Rows

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from weakref import WeakValueDictionary
 
 from noisegate.schema.pixels import ImageShape
 from noisegate_images.features.fourier import RandomFourier, draw_points
@@ -14,6 +14,7 @@ from noisegate_images.features.wavelets import WaveletFourier, Wavelets
 if TYPE_CHECKING:
     from noisegate_images.features.perceptual import EncodedFourier
 
+_DRAWN: WeakValueDictionary[tuple[Any, ...], RandomFourier] = WeakValueDictionary()
 Seen: TypeAlias = Literal["pixels", "orientations", "wavelets", "strokes"]
 
 
@@ -45,20 +46,28 @@ class ImageMap:
 
     def feature_map(self) -> RandomFourier | OrientedFourier | WaveletFourier | EncodedFourier:
         """Returns the map; a `UserError` if its encoder is not the one in the package."""
-        draw = partial(draw_points, count=self.count, length_scale=self.length_scale, seed=self.seed)
         if self.seen == "pixels":
-            return draw(self.image.size)
+            return self._fourier(self.image.size)
         if self.seen == "orientations":
             of = Orientations(image=self.image, cell=self.cell, directions=self.directions, damping=self.damping)
-            return OrientedFourier(orientations=of, fourier=draw(of.size))
+            return OrientedFourier(orientations=of, fourier=self._fourier(of.size))
         if self.seen == "wavelets":
             energies = Wavelets(image=self.image)
-            return WaveletFourier(wavelets=energies, fourier=draw(energies.size))
+            return WaveletFourier(wavelets=energies, fourier=self._fourier(energies.size))
         from noisegate_images.features.perceptual import EncodedFourier, Perceptual, chosen_activations
         from noisegate_images.networks.named import STROKES, load_network
 
         activations = chosen_activations(load_network(STROKES, None, self.sha256), (), self.image, pool=False)
-        return EncodedFourier(encoding=Perceptual(activations=activations), fourier=draw(activations.dim))
+        return EncodedFourier(encoding=Perceptual(activations=activations), fourier=self._fourier(activations.dim))
+
+    def _fourier(self, columns: int) -> RandomFourier:
+        """Returns the features; while a plan holds them, so does the model, and they are drawn once."""
+        which = columns, self.count, self.length_scale, self.seed
+        found = _DRAWN.get(which)
+        if found is None:
+            count, length_scale, seed = which[1:]
+            found = _DRAWN[which] = draw_points(columns, count=count, length_scale=length_scale, seed=seed)
+        return found
 
     def to_json(self) -> dict[str, Any]:
         """Returns the numbers."""

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from noisegate.atomic import new_file, new_folder
 from noisegate.errors import OptionError, said
-from noisegate.models.output.image_batch import ImageBatch
+from noisegate.models.output.sample_file import ImageBatch
 from noisegate.schema.pixels import ImageForm, ImageShape
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.atomic import new_file
-from noisegate.models.output.image_batch import ImageBatch
+from noisegate.models.output.sample_file import ImageBatch
 from noisegate.schema.pixels import ImageForm
 from noisegate_images.output.formats import check_drawable
 

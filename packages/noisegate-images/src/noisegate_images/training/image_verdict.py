@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from noisegate.tables.verdicts import rounded_up
+from noisegate.tables.forecast import rounded_up
 from noisegate.verdict import KEPT, Source, Verdict, Word
 
 # Standard deviations of the noise on a class's mean; shares that are right of simulated digits, of shapes, and of

@@ -13,7 +13,7 @@ from noisegate.atomic import check_outside, new_file
 from noisegate.cli.console import OUT, print_json, say, steps, table
 from noisegate.cli.options import Json
 from noisegate.errors import OptionError
-from noisegate.models.output.table_file import table_writer
+from noisegate.models.output.sample_file import table_writer
 
 if TYPE_CHECKING:
     import numpy as np

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import OptionError
-from noisegate.gate.per_example.losses import RecordLoss, RowInputs, real_loss
+from noisegate.gate.per_example.gradients import RecordLoss, RowInputs, real_loss
 from noisegate.methods.method import AUDITED_STEPS
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from noisegate_papers.methods.generative import Shapes
-    from noisegate_papers.training.teachers import Teacher
+    from noisegate_papers.training.teachers import ShardTeacher
 
 
 def _largest(given: Mapping[str, Any]) -> Any:
@@ -65,11 +65,11 @@ class DataLens(ShardedMethod):
             raise OptionError(f"largest={self.largest} is more than the {inputs} inputs that a record has; lower it.")
         return {"records": (self.batch, inputs)}
 
-    def teacher(self, schema: Schema) -> Teacher:
+    def teacher(self, schema: Schema) -> ShardTeacher:
         """Returns a teacher that answers with signs."""
-        from noisegate_papers.training.teachers import Teacher, largest_signs
+        from noisegate_papers.training.teachers import ShardTeacher, largest_signs
 
-        return Teacher(**self.teaching(schema), says=largest_signs(self.largest, self.bound))
+        return ShardTeacher(**self.teaching(schema), says=largest_signs(self.largest, self.bound))
 
     def pulled(self, schema: Schema, told: Mapping[str, Tensor]) -> Float[Tensor, "records inputs"]:
         """Returns the mean sign of each entry, or with a threshold the sign of each that is beyond it."""

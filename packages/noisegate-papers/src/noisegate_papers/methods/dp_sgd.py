@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from noisegate.errors import OptionError
-from noisegate.gate.per_example.losses import RecordLoss, label_loss
+from noisegate.gate.per_example.gradients import RecordLoss, label_loss
 from noisegate.methods.gradient import Trainer
 from noisegate.methods.method import AUDITED_STEPS
 from noisegate.methods.registry import register

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from noisegate.methods.method import AUDITED_STEPS
 from noisegate.methods.registry import register
-from noisegate.privacy.batch_plan import BatchPlan
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan
 from noisegate.privacy.plan import Budget
+from noisegate.privacy.shard_plan import BatchPlan
 from noisegate.schema import Schema
 from noisegate.settings import Count, Fraction, Positive, Unit, settings
 from noisegate_papers.methods.adversarial import GENERATOR

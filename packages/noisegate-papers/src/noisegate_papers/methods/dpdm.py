@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from noisegate.errors import OptionError
-from noisegate.gate.per_example.losses import RecordLoss, module_loss
+from noisegate.gate.per_example.gradients import RecordLoss, module_loss
 from noisegate.methods.method import AUDITED_STEPS
 from noisegate.methods.registry import register
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan

@@ -24,7 +24,7 @@ from pydantic import Field
 
 from noisegate.errors import OptionError, said
 from noisegate.features.feature_map import FeatureMap
-from noisegate.gate.per_example.losses import RecordLoss, real_loss
+from noisegate.gate.per_example.gradients import RecordLoss, real_loss
 from noisegate.methods.method import AUDITED_STEPS
 from noisegate.methods.registry import register
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from noisegate_papers.methods.generative import Shapes
-    from noisegate_papers.training.teachers import Teacher
+    from noisegate_papers.training.teachers import ShardTeacher
 
 
 def _coordinates(given: Mapping[str, Any]) -> Any:
@@ -60,11 +60,11 @@ class GPATE(ShardedMethod):
         """Returns the shape of the histograms."""
         return {"votes": (self.batch, self.coordinates, self.bins)}
 
-    def teacher(self, schema: Schema) -> Teacher:
+    def teacher(self, schema: Schema) -> ShardTeacher:
         """Returns a teacher that votes for bins."""
-        from noisegate_papers.training.teachers import Teacher, histogram_votes
+        from noisegate_papers.training.teachers import ShardTeacher, histogram_votes
 
-        return Teacher(**self.teaching(schema), says=histogram_votes(self.bound, self.bins))
+        return ShardTeacher(**self.teaching(schema), says=histogram_votes(self.bound, self.bins))
 
     def beside(self, schema: Schema, step: int) -> Mapping[str, Tensor]:
         """Returns the step's own projection, (inputs, coordinates), of independent entries of variance 1/coordinates.

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from noisegate.errors import SchemaError
-from noisegate.gate.per_example.losses import RowInputs
+from noisegate.gate.per_example.gradients import RowInputs
 from noisegate.methods.registry import register
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema

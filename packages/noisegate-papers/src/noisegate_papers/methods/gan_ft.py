@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import OptionError, said
-from noisegate.gate.per_example.losses import RowInputs
+from noisegate.gate.per_example.gradients import RowInputs
 from noisegate.methods.registry import register
 from noisegate.schema import Schema
 from noisegate.schema.pixels import read_shape

@@ -68,7 +68,7 @@ class GenerativeMethod(DescentMethod):
 
     def synthesizer(self, release: Release, fitting: Any = None) -> Synthesizer:
         """Returns the synthesizer in a release; post-processing, which costs no privacy."""
-        from noisegate.models.fit_summary import FitSummary
+        from noisegate.models.checkpoint import FitSummary
         from noisegate.models.synthesizer import Synthesizer
 
         model, notes = self.model(release), self.notes(release)

@@ -59,8 +59,8 @@ class GSWGAN(ShardedMethod):
 
     def teacher(self, schema: Schema) -> Critic:
         """Returns a critic."""
-        from noisegate_papers.training.teachers import Critic, clipped_gradients
+        from noisegate_papers.training.teachers import Critic, clipped_answers
 
         given = self.teaching(schema) | {"learning": self.learning, "warm_up": self.warm_up}
-        says = clipped_gradients(self.clip_norm / math.sqrt(self.batch))
+        says = clipped_answers(self.clip_norm / math.sqrt(self.batch))
         return Critic(**given, penalty=self.penalty, drift=self.drift, says=says)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from noisegate.gate.per_example.losses import FactoredLoss, cross_entropy
+from noisegate.gate.per_example.gradients import FactoredLoss, cross_entropy
 from noisegate.methods.gradient import Trainer
 from noisegate.methods.method import AUDITED_STEPS
 from noisegate.methods.registry import register

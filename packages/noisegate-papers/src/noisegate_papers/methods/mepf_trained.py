@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from noisegate.errors import ModelError, OptionError, SchemaError
-from noisegate.gate.per_example.losses import RecordLoss, label_loss
+from noisegate.gate.per_example.gradients import RecordLoss, label_loss
 from noisegate.methods.gradient import GradientMethod, Trainer
 from noisegate.methods.method import Method
 from noisegate.methods.registry import register

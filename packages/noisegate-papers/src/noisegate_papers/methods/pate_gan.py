@@ -20,7 +20,7 @@ from noisegate_papers.methods.sharded import AUDITED_TEACHERS, ShardedMethod
 
 if TYPE_CHECKING:
     from noisegate_papers.methods.generative import Shapes
-    from noisegate_papers.training.teachers import Teacher
+    from noisegate_papers.training.teachers import ShardTeacher
     from noisegate_papers.training.transport import StudentTraining
 
 
@@ -50,11 +50,11 @@ class PATEGAN(ShardedMethod):
         """Returns the shape of the votes."""
         return {"votes": (self.batch,)}
 
-    def teacher(self, schema: Schema) -> Teacher:
+    def teacher(self, schema: Schema) -> ShardTeacher:
         """Returns a teacher that votes."""
-        from noisegate_papers.training.teachers import Teacher, votes
+        from noisegate_papers.training.teachers import ShardTeacher, votes
 
-        return Teacher(**self.teaching(schema), says=votes)
+        return ShardTeacher(**self.teaching(schema), says=votes)
 
     def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> StudentTraining:
         """Returns generator and student at their start."""

@@ -22,7 +22,7 @@ from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.settings import Count, NoBool, Positive, Relative, Seed, TwoOrMore, settings
 from noisegate.tables import design as rounds
-from noisegate.tables.histograms import COARSE, HISTOGRAMS
+from noisegate.tables.released import COARSE, HISTOGRAMS
 from noisegate_papers.training.network_design import FAMILIES, Answers, NetworkDesign
 
 if TYPE_CHECKING:

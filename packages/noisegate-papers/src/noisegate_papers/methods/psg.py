@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import OptionError
-from noisegate.gate.per_example.losses import RecordLoss, label_loss
+from noisegate.gate.per_example.gradients import RecordLoss, label_loss
 from noisegate.methods.gradient import Trainer
 from noisegate.methods.method import AUDITED_STEPS
 from noisegate.methods.registry import register

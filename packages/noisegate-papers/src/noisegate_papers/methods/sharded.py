@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from noisegate.gate.gate import Gate
     from noisegate_papers.methods.generative import Shapes
-    from noisegate_papers.training.teachers import Teacher
+    from noisegate_papers.training.teachers import ShardTeacher
     from noisegate_papers.training.transport import TransportTraining
 
 
@@ -69,7 +69,7 @@ class ShardedMethod(GuidedMethod):
         """Returns the shape of each array of an answer."""
 
     @abstractmethod
-    def teacher(self, schema: Schema) -> Teacher:
+    def teacher(self, schema: Schema) -> ShardTeacher:
         """Returns what a teacher learns and answers."""
 
     @staticmethod

@@ -26,8 +26,7 @@ from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.settings import Positive, Relative, Seed, TwoOrMore, Unit, settings
 from noisegate.tables import design as one_way
-from noisegate.tables.histograms import COARSE, HISTOGRAMS
-from noisegate.tables.released import Answered
+from noisegate.tables.released import COARSE, HISTOGRAMS, Answered
 from noisegate_papers.training.network_design import Answers
 
 if TYPE_CHECKING:

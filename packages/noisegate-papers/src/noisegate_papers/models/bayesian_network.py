@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from noisegate.models.choice import Choice, stratified_uniforms
 from noisegate.models.record_model import Array
-from noisegate.models.within_cell import WithinCell
+from noisegate.models.within_cell import Choice, WithinCell, stratified_uniforms
 from noisegate.schema import EncodedTable, Schema
 from noisegate_papers.models.graphical import GraphicalModel
 

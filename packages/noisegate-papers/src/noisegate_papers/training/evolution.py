@@ -14,9 +14,8 @@ import numpy.typing as npt
 
 from noisegate.errors import ModelError
 from noisegate.features.binning import NumericBins
-from noisegate.models.choice import Choice, stratified_uniforms
 from noisegate.models.mixture import Mixture
-from noisegate.models.within_cell import WithinCell
+from noisegate.models.within_cell import Choice, WithinCell, stratified_uniforms
 from noisegate.seeds import public_random, uniform
 from noisegate.tables.design import Design
 from noisegate.tables.mixture_fit import within_cells

@@ -27,12 +27,12 @@ Weights = Mapping[str, Tensor]
 _BETA1, _BETA2, _EPS = 0.5, 0.999, 1e-8
 
 
-Says: TypeAlias = "Callable[[Teacher, Weights, Weights], Weights]"
+Says: TypeAlias = "Callable[[ShardTeacher, Weights, Weights], Weights]"
 """What a teacher with such weights says of the records that parameters hold."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Teacher:
+class ShardTeacher:
     """A discriminator of a shard; methods differ in what it says, and one in its loss.
 
     Attributes:
@@ -132,7 +132,7 @@ class Teacher:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Critic(Teacher):
+class Critic(ShardTeacher):
     """A teacher that learns the Wasserstein distance with a gradient penalty (GS-WGAN).
 
     Attributes:
@@ -168,7 +168,7 @@ def largest_signs(largest: int, bound: float) -> Says:
     An entry below `bound` is drawn: +1 with probability (1 + entry / bound) / 2, else −1 (DataLens).
     """
 
-    def says(teacher: Teacher, weights: Weights, parameters: Weights) -> Weights:
+    def says(teacher: ShardTeacher, weights: Weights, parameters: Weights) -> Weights:
         gradient = teacher.pull(weights, parameters)
         least = gradient.abs().topk(largest, dim=1).values[:, -1:]
         chance = (1 + (gradient / bound).clamp(-1, 1)) / 2
@@ -178,16 +178,16 @@ def largest_signs(largest: int, bound: float) -> Says:
     return says
 
 
-def votes(teacher: Teacher, weights: Weights, parameters: Weights) -> Weights:
+def votes(teacher: ShardTeacher, weights: Weights, parameters: Weights) -> Weights:
     """Returns half a vote for or against each record, (records,): ½ where it is taken for real, else −½ (PATE-GAN)."""
     scores, _ = teacher.scores(weights, teacher.made_rows(parameters))
     return {"votes": torch.where(scores > 0, 0.5, -0.5)}
 
 
-def clipped_gradients(clip_norm: float) -> Says:
+def clipped_answers(clip_norm: float) -> Says:
     """Returns the gradient of the generator's loss at each record, clipped record by record (GS-WGAN)."""
 
-    def says(teacher: Teacher, weights: Weights, parameters: Weights) -> Weights:
+    def says(teacher: ShardTeacher, weights: Weights, parameters: Weights) -> Weights:
         _, slopes = teacher.scores(weights, teacher.made_rows(parameters))
         length = slopes.square().sum(dim=1, keepdim=True).sqrt()
         return {"records": -slopes * (clip_norm / length.clamp_min(clip_norm))}
@@ -201,7 +201,7 @@ def histogram_votes(bound: float, bins: int) -> Says:
     Bins are of equal width between ± `bound`; `parameters` hold the projection of the step, (inputs, coordinates).
     """
 
-    def says(teacher: Teacher, weights: Weights, parameters: Weights) -> Weights:
+    def says(teacher: ShardTeacher, weights: Weights, parameters: Weights) -> Weights:
         projected = teacher.pull(weights, parameters) @ parameters["projection"]
         place = ((projected / bound + 1) / 2 * bins).floor().clamp(0, bins - 1)
         return {"votes": (place[..., None] == torch.arange(bins, device=place.device)).to(projected.dtype)}

@@ -86,7 +86,7 @@ def show_verdict(verdict: Verdict | None) -> None:
 def say_files(data: str | Path) -> None:
     """Says which files a folder of tables stands for: one that does not belong there would be read with the others."""
     from noisegate.data.stores import in_store, place_of
-    from noisegate.data.tables.origins import find_files
+    from noisegate.data.tables.tables import find_files
 
     path = Path(data)
     names = [origin.name for origin in find_files(path)]

@@ -14,7 +14,7 @@ import noisegate
 from noisegate.cli.console import ERR, OUT, print_json, say, steps
 from noisegate.cli.options import Json
 from noisegate.errors import OptionError, require
-from noisegate.models.output.table_file import table_writer
+from noisegate.models.output.sample_file import table_writer
 from noisegate.progress import spinner
 from noisegate.registry import extension
 

@@ -12,8 +12,7 @@ from noisegate.cli.fit import warn_about_delta
 from noisegate.cli.options import Epsilon, Json, RunOptions, one_by_one, warn_about_renamed
 from noisegate.cli.plans import show_plan
 from noisegate.errors import OptionError
-from noisegate.privacy.events import Adjacency
-from noisegate.privacy.units import RECORD, linked_unit, unit_text
+from noisegate.privacy.events import RECORD, Adjacency, linked_unit, unit_text
 from noisegate.registry import extension
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from noisegate.cli.console import OUT, table
-from noisegate.privacy.units import used
+from noisegate.privacy.events import used
 
 if TYPE_CHECKING:
     from noisegate.privacy.plan import PricedPlan

@@ -238,7 +238,7 @@ def _check_linked(schema: Any, as_json: bool) -> None:
 
 
 def _show_columns(title: str, schema: Schema) -> None:
-    from noisegate.schema.card import HEADINGS, row_of
+    from noisegate.schema.columns import HEADINGS, row_of
 
     rows = [row_of(column, schema.label) for column in schema.columns[:_MOST_SHOWN]]
     OUT.print(table(title, dict.fromkeys(HEADINGS, "left"), rows))

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from noisegate.cli.console import OUT, print_json
 from noisegate.cli.options import Json
-from noisegate.privacy.units import used
+from noisegate.privacy.events import used
 
 if TYPE_CHECKING:
     from noisegate.privacy.schema_certificate import SchemaVerification

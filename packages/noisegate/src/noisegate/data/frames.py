@@ -15,7 +15,7 @@ from noisegate.data.headers import check_alike
 from noisegate.data.sources import open_source
 from noisegate.data.tables.memory import TABLES, of_package, table_in_memory
 from noisegate.data.tables.objects import MixedObjects, objects_to_arrow, plain_array
-from noisegate.data.tables.origins import Origin, open_origins
+from noisegate.data.tables.tables import Origin, open_origins
 from noisegate.errors import DataError
 from noisegate.schema import Categorical, EncodedTable, Ordinal, Schema, decode
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 from urllib.parse import urlsplit
 
+from noisegate.atomic import address
 from noisegate.errors import DataError, OptionError
-from noisegate.places import address
 
 _SCHEME = "s3:"
 _SECONDS = 10.0

@@ -22,9 +22,8 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from noisegate.errors import DataError
-from noisegate.schema.columns import TEXT_PADDING
+from noisegate.schema.columns import TEXT_PADDING, Problem
 from noisegate.schema.encode import Mask, is_text
-from noisegate.schema.problems import Problem
 
 Keys = npt.NDArray[np.uint64]
 

@@ -13,13 +13,13 @@ import pyarrow.compute as pc
 
 from noisegate.data.frames import read_table
 from noisegate.data.headers import check_titles
-from noisegate.data.tables.origins import open_origins
+from noisegate.data.tables.tables import open_origins
 from noisegate.discovery.draft_numbers import draft_number, draft_time
 from noisegate.discovery.draft_texts import draft_identifier, draft_text
+from noisegate.discovery.drafted import DraftedColumn, drafted_text, schema_of
 from noisegate.discovery.rules import MOST_COLUMNS, Rules, find_rules
 from noisegate.errors import DataError, SchemaError
 from noisegate.schema import DEFAULT_MISSING_VALUES, Boolean, Schema
-from noisegate.schema.drafted import DraftedColumn, drafted_text, schema_of
 from noisegate.schema.encode import encode, is_text, plain_cells
 
 # Of so many records at most are rules looked for.

@@ -20,13 +20,13 @@ from noisegate.discovery.draft_texts import called_id
 from noisegate.errors import DataError, OptionError, SchemaError
 from noisegate.linked.families import Families
 from noisegate.linked.links import Link
+from noisegate.linked.ordering import can_be_origin, origin_ticks, ticks_at, ticks_per_unit
 from noisegate.linked.schema import LinkedSchema, LinkedTable
 from noisegate.linked.source import LinkedSource
 from noisegate.schema import DEFAULT_MISSING_VALUES, Comparison, Date, Datetime
-from noisegate.schema.bounded import outwards
 from noisegate.schema.encode import encode, is_text, plain_cells
-from noisegate.schema.ordering import can_be_origin, origin_ticks, ticks_at, ticks_per_unit
-from noisegate.schema.toml import write_toml
+from noisegate.schema.files import write_toml
+from noisegate.schema.numeric import outwards
 
 _LEAST_PARENTS = 30
 """What is the same in all children is remarked where so many parents have two or more."""

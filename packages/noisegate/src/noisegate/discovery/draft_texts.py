@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisegate.discovery.drafted import DraftedColumn
 from noisegate.schema import Categorical
-from noisegate.schema.drafted import DraftedColumn
 from noisegate.schema.encode import is_text
 from noisegate.schema.files import unseen
 

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from noisegate.records import Rows
 from noisegate.schema import Comparison, Constraint, Continuous, Date, Datetime, Impossible, Schema
-from noisegate.schema.positions import outside, ranks_at
+from noisegate.schema.layout import outside, ranks_at
 from noisegate.schema.regions import decoded_numbers
 
 LEAST = 30

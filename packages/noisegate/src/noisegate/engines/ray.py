@@ -25,7 +25,7 @@ from noisegate.engines.ray_pool import Pool
 from noisegate.engines.ray_round import Pass
 from noisegate.engines.worker import SumJob
 from noisegate.errors import OptionError, require, said
-from noisegate.gate.steps import Held, HeldGradients, Integers, StepTask
+from noisegate.gate.samples import Held, HeldGradients, Integers, StepTask
 from noisegate.gate.sums import Engine, Progress, SumTask, Totals
 
 EVEN = 8

@@ -24,8 +24,7 @@ import numpy.typing as npt
 
 from noisegate.errors import OptionError
 from noisegate.schema import Continuous, NumericColumn
-from noisegate.schema.columns import positions_of
-from noisegate.schema.positions import APART, atoms_of, body, positions_of_ranks, ranks_at
+from noisegate.schema.layout import APART, atoms_of, body, positions_of, positions_of_ranks, ranks_at
 
 MOST_FINE_CELLS = 1024
 # A value is looked up by the part of [0, 1] it lies in; a power of two, so that the product with it rounds nothing.

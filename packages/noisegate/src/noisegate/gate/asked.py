@@ -6,9 +6,8 @@ from typing import Any
 
 from noisegate.errors import OptionError
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.events import Adjacency
+from noisegate.privacy.events import RECORD, Adjacency, linked_unit, unit_text
 from noisegate.privacy.plan import Budget
-from noisegate.privacy.units import RECORD, linked_unit, unit_text
 from noisegate.schema.kinds import is_linked, is_schema
 
 

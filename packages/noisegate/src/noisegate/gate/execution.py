@@ -28,17 +28,89 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import Enum
-from functools import partial
-from typing import Any, TypeAlias
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import DataError, OptionError, SlowKernelsWarning
 from noisegate.features.feature_map import FeatureMap, SharingMap
-from noisegate.gate.exact_products import exact_products
 from noisegate.privacy.grid import BLOCK_LIMIT
 from noisegate.schema import EncodedTable, Layout
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32, Float64, Int
+    from torch import Tensor
+
+
+def exact_products() -> AbstractContextManager[Any]:
+    """Returns a context in which float32 matrix products of this thread are exact sums, also in backward passes.
+
+    Every entry is a function of its row of the left matrix and its column of the right one alone, bit for bit (G-06),
+    off by about 2⁻ᵇ of the largest magnitudes, b = 21 for K ≤ 2048 (float32 has 24 bits), at several times the cost.
+    """
+    mode: AbstractContextManager[Any] = _mode()()
+    return mode
+
+
+def product(left: Float32[Tensor, "*batch n K"], right: Float32[Tensor, "*batch K m"]) -> Float32[Tensor, "*batch n m"]:
+    """Returns left @ right; see the module's guarantee."""
+    bits = (53 - max(left.shape[-1] - 1, 1).bit_length()) // 2
+    rows, of_rows = _whole(left, bits, -1)
+    columns, of_columns = _whole(right, bits, -2)
+    return ((rows @ columns) * of_rows * of_columns).to(left.dtype)
+
+
+def _whole(
+    values: Float32[Tensor, "*shape"], bits: int, dim: int
+) -> tuple[Float64[Tensor, "*shape"], Float64[Tensor, "..."]]:
+    """Returns values along `dim` as whole numbers in float64, and what one of them stands for: NaN where not finite."""
+    import torch
+
+    if not values.shape[dim]:
+        return values.double(), values.new_ones(()).double()
+    largest = values.abs().amax(dim=dim, keepdim=True)
+    finite = torch.isfinite(largest)
+    exponents = torch.frexp(torch.where(finite, largest, 0.0))[1]
+    whole = torch.where(finite, values, 0.0).double().mul_(_power_of_two(bits - exponents)).trunc_()
+    return whole, torch.where(finite, _power_of_two(exponents - bits), torch.nan)
+
+
+def _power_of_two(exponents: Int[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
+    """Returns 2 to the exponents, exactly: torch's power function may round."""
+    import torch
+
+    return ((exponents.to(torch.int64) + 1023) << 52).view(torch.float64)
+
+
+@cache
+def _mode() -> Any:
+    """Returns the mode's class; made when it is asked for, as its base is torch's."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    plain = {torch.ops.aten.mm.default, torch.ops.aten.bmm.default}
+    added = {torch.ops.aten.addmm.default, torch.ops.aten.baddbmm.default}
+
+    class ExactProducts(TorchDispatchMode):  # type: ignore[no-untyped-call]
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs = kwargs or {}
+            if func in plain and args[0].dtype == torch.float32:
+                return product(*args)
+            if func in added and args[1].dtype == torch.float32:
+                alpha, beta = kwargs.get("alpha", 1), kwargs.get("beta", 1)
+                found = product(*args[1:3])
+                found = found if alpha == 1 else found * alpha
+                return found if beta == 0 else found + (args[0] if beta == 1 else args[0] * beta)
+            # In inference mode a layer comes here whole; what it consists of comes back here.
+            if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"):
+                with self:
+                    return func.decompose(*args, **kwargs)
+            return func(*args, **kwargs)
+
+    return ExactProducts
+
 
 # Features run in blocks of exactly this many rows (the last one padded): their bits may depend on the shape of a batch.
 BLOCK_ROWS = 256

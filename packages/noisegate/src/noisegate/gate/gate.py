@@ -20,27 +20,24 @@ from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.features.feature_map import FeatureMap
 from noisegate.gate.asked import asked_budget, check_plan
-from noisegate.gate.per_example.losses import FactoredLoss, RecordLoss
+from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss
 from noisegate.gate.queries.batches import BatchSession, SampleVector
 from noisegate.gate.queries.gradients import GradientSession
 from noisegate.gate.queries.shards import ShardSession, Teacher
-from noisegate.gate.queries.shares import ShareSession
-from noisegate.gate.queries.sums import SumSession
+from noisegate.gate.queries.sums import ShareSession, SumSession
 from noisegate.gate.session import Access, Reservation, Single, ledger_of
 from noisegate.gate.sums import Engine, LocalEngine, Progress
 from noisegate.gate.unbooked import Unbooked
 from noisegate.ledger.ledger import Ledger
-from noisegate.privacy.batch_plan import BatchPlan
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.events import Adjacency
+from noisegate.privacy.events import RECORD, Adjacency
 from noisegate.privacy.gradient_plan import CalibratedStepPlan, GradientPlan, StepPlan
 from noisegate.privacy.marginal_plan import MarginalPlan
 from noisegate.privacy.masks import Masking
 from noisegate.privacy.plan import CalibratedPlan
 from noisegate.privacy.release import Release
 from noisegate.privacy.schema_certificate import KEY, check_fits, stated
-from noisegate.privacy.shard_plan import ShardPlan
-from noisegate.privacy.units import RECORD
+from noisegate.privacy.shard_plan import BatchPlan, ShardPlan
 from noisegate.schema import Schema
 from noisegate.schema.kinds import is_linked
 
@@ -153,7 +150,7 @@ class Gate(Single):
     def check_apart(self, public: Any) -> None:
         """Checks that a public data set, which will be handed out as it is, holds no file of the private one.
 
-        Nothing is spent by it. What is compared is whole files: see `noisegate.data.same_files`.
+        Nothing is spent by it. What is compared is whole files: see `noisegate.data.stores`.
 
         Raises:
             DataError: if they share a file, or are the same table.

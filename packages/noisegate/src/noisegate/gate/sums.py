@@ -27,7 +27,7 @@ from noisegate.devices import usable_cores
 from noisegate.errors import OptionError
 from noisegate.features.feature_map import ExactMap, ExactSum, FeatureMap
 from noisegate.gate.execution import Execution, Shared, block_rows, blocks, parts_of
-from noisegate.gate.steps import Held, HeldGradients, StepTask
+from noisegate.gate.samples import Held, HeldGradients, StepTask
 from noisegate.privacy.grid import Grid, check_room
 from noisegate.records import WeightedRows
 from noisegate.schema import EncodedTable

@@ -11,6 +11,7 @@ whole ledger and checks its chain (`chain`) before it believes a row.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import uuid
 import warnings
@@ -23,14 +24,13 @@ from typing import TYPE_CHECKING, Any
 from noisegate.errors import BudgetRefusedError, LedgerError, LedgerWarning, OptionError, said
 from noisegate.ledger import accounts
 from noisegate.ledger.accounts import Account, Book, Cap, Entry, Kind, Stage, lookalike, mixed_scripts, text_option
-from noisegate.ledger.chain import next_row, verify_chain
+from noisegate.ledger.chain import Row, next_row, verify_chain
 from noisegate.ledger.location import locate
-from noisegate.ledger.seen import RewoundError, check_seen
-from noisegate.privacy.events import Adjacency, Event, event_to_json
-from noisegate.privacy.units import linked
+from noisegate.privacy.events import Adjacency, Event, event_to_json, linked
 
 if TYPE_CHECKING:
     from noisegate.ledger.tables import Store, Transaction
+
 
 __all__ = ["Account", "Cap", "Entry", "Kind", "Ledger", "Stage"]
 
@@ -338,3 +338,37 @@ def _cure(left: float | None) -> str:
 def _up(value: float, rounding: str = ROUND_CEILING) -> str:
     """Writes a cost with five digits, never less than it is."""
     return f"{Context(prec=5, rounding=rounding).create_decimal(value).normalize():f}"
+
+
+class RewoundError(LedgerError):
+    """A row that was seen before is not in the ledger."""
+
+
+def check_seen(rows: Sequence[Row]) -> None:
+    """Refuses rows, whose chain is whole, that lack one that was seen before; remembers the last of them otherwise.
+
+    So a ledger that was put back is noticed, by a file in the user's state folder that is named by the hash of its
+    first row. Lines are added and never changed, so processes at once do no harm; where it cannot be read or written,
+    nothing is compared. What a reservation costs is remembered before noise is drawn: a run reads the ledger once more
+    to confirm it.
+    """
+    import platformdirs
+
+    if not rows:
+        return
+    path, text = platformdirs.user_state_path("noisegate", appauthor=False) / "ledgers" / rows[0].hash, ""
+    with contextlib.suppress(OSError):
+        text = path.read_text(encoding="ascii", errors="replace")
+    seen = {int(number): digest for number, digest in re.findall(r"^(\d+) ([0-9a-f]{64})$", text, re.MULTILINE)}
+    for number, digest in seen.items():
+        if number > len(rows) or rows[number - 1].hash != digest:
+            raise RewoundError(
+                f"row {number}, which was seen before, is not in it: it was put back as it was earlier, or it is a "
+                "copy of one that has gone on. What was spent since is not in it, and no budget is given from it. Use "
+                f"the newest copy; if that is lost, see what {path} is for under 'The ledger' in docs/threat-model.md."
+            )
+    if len(rows) not in seen:
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("a", encoding="ascii") as file:
+                file.write(f"\n{len(rows)} {rows[-1].hash}\n")  # on a line of its own, after one that was cut off too

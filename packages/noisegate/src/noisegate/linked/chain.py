@@ -17,7 +17,7 @@ from noisegate.linked.columns import LinkColumns
 from noisegate.linked.links import STEPS
 from noisegate.models.labelled import softmax, systematic
 from noisegate.models.mixture import Mixture
-from noisegate.schema.positions import numbers_at, positions_of
+from noisegate.schema.layout import numbers_at, positions_of
 from noisegate.seeds import uniform
 
 if TYPE_CHECKING:

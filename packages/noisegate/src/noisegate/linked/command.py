@@ -28,7 +28,7 @@ def sample_linked(
     Its files are CSV; Parquet where the folder is called so, as in tables.parquet.
     """
     from noisegate.linked.model import LinkedModel
-    from noisegate.models.output.table_file import table_writer
+    from noisegate.models.output.sample_file import table_writer
 
     given = [name for name, value in refused.items() if value]
     if given or out is None:

@@ -22,8 +22,7 @@ from noisegate.linked.links import Link
 from noisegate.privacy.plan import Query
 from noisegate.tables import design as rounds
 from noisegate.tables.design import Design
-from noisegate.tables.histograms import COARSE, HISTOGRAMS
-from noisegate.tables.released import Answered
+from noisegate.tables.released import COARSE, HISTOGRAMS, Answered
 
 NUMBER = "number"
 SHARES = {

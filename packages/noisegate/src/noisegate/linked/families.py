@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.linked.links import STEPS, Link
+from noisegate.linked.ordering import origin_ticks, ticks_at
 from noisegate.linked.spill import Records
 from noisegate.records import WHOLE, Rows
-from noisegate.schema.ordering import origin_ticks, ticks_at
-from noisegate.schema.positions import positions_of
+from noisegate.schema.layout import positions_of
 
 _MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 

@@ -21,8 +21,8 @@ from noisegate.models.checkpoint import FitState, under
 from noisegate.models.mixture import Mixture
 from noisegate.privacy.release import Release
 from noisegate.seeds import public_random
+from noisegate.tables.descent import MixtureSettings
 from noisegate.tables.mixture_fit import MixtureFit, mixture_of, within_cells
-from noisegate.tables.mixture_settings import MixtureSettings
 from noisegate.tables.tables import ClassTables
 
 _PARENTS = 20_000

@@ -13,12 +13,12 @@ from noisegate.errors import OptionError
 from noisegate.linked.chain import Cells, Chain, ColumnEffects, FamilyCells, Numbers
 from noisegate.linked.columns import LinkColumns
 from noisegate.linked.links import Link
+from noisegate.linked.ordering import origin_ticks, positions_at
 from noisegate.models.mixture import Mixture
 from noisegate.models.record_model import Array
 from noisegate.records import Rows
 from noisegate.schema.columns import Continuous
-from noisegate.schema.ordering import origin_ticks, positions_at
-from noisegate.schema.positions import numbers_at
+from noisegate.schema.layout import numbers_at
 from noisegate.schema.regions import Region
 from noisegate.seeds import uniform
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, TypeAlias
 
+from noisegate.linked.ordering import first_column, gap_column
 from noisegate.linked.table_schema import LinkedTable
 from noisegate.schema.columns import Categorical, Column, Integer, NumericColumn
 from noisegate.schema.constraints import Comparison, Constraint, Impossible
-from noisegate.schema.ordering import first_column, gap_column
 from noisegate.schema.schema import Schema
 
 Step: TypeAlias = Literal["first", "next", "none"]

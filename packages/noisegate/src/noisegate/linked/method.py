@@ -19,11 +19,10 @@ from noisegate.methods.registry import register
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan
 from noisegate.privacy.release import Release
 from noisegate.settings import Options, Seed, TwoOrMore, settings
+from noisegate.tables.descent import MixtureSettings
 from noisegate.tables.design import COUNTS
-from noisegate.tables.forecast import Forecast, forecast_of
-from noisegate.tables.mixture_settings import MixtureSettings
+from noisegate.tables.forecast import Forecast, forecast_of, verdict_of_fit
 from noisegate.tables.released import Answered
-from noisegate.tables.verdicts import verdict_of_fit
 
 if TYPE_CHECKING:
     from noisegate.features.binning import NumericBins
@@ -65,7 +64,7 @@ class Linked(Method):
     cells: TwoOrMore | None = None
     """Cells of a numeric column, about; None for a number that follows from ε."""
     fit_options: Options = field(default_factory=dict)
-    """Changes to `noisegate.tables.mixture_settings.MixtureSettings`; they cannot change the privacy."""
+    """Changes to `noisegate.tables.descent.MixtureSettings`; they cannot change the privacy."""
     seed: Seed = 0
     """Of the public randomness: the fit's first components and chains. Never of the private noise."""
 
@@ -141,7 +140,7 @@ class Linked(Method):
     def synthesizer(self, release: Release, fitting: LinkedFit) -> Any:
         """Returns the model of linked tables that a fit has reached."""
         from noisegate.linked.model import LinkedModel
-        from noisegate.models.fit_summary import FitSummary
+        from noisegate.models.checkpoint import FitSummary
 
         first = fitting.links[0].design.answers(release)
         units = max(float(first.values[COUNTS].sum()), first.noise_std[COUNTS])

@@ -14,7 +14,7 @@ from noisegate.cards import ResultCard, Shown
 from noisegate.errors import ModelError, OptionError
 from noisegate.linked.link_model import LinkModel
 from noisegate.linked.schema import LinkedSchema, LinkedTable
-from noisegate.models.fit_summary import FitSummary
+from noisegate.models.checkpoint import FitSummary
 from noisegate.models.folder import LINKED, read_model, write_model
 from noisegate.models.record_model import Array
 from noisegate.models.synthesizer import model_path, region_of

@@ -13,13 +13,11 @@ from typing import Any
 from noisegate.cards import ResultCard, Sheet, Shown
 from noisegate.errors import DataError, SchemaError, choices
 from noisegate.linked.links import Link, qualified
+from noisegate.linked.ordering import check_origin
 from noisegate.linked.table_schema import LinkedTable
-from noisegate.schema.card import HEADINGS, row_of
-from noisegate.schema.columns import check_keys
+from noisegate.schema.columns import HEADINGS, check_keys, row_of
 from noisegate.schema.constraints import Constraint, constraint_from_form
-from noisegate.schema.files import parse_toml, path_of, read_text
-from noisegate.schema.ordering import check_origin
-from noisegate.schema.toml import write_toml
+from noisegate.schema.files import parse_toml, path_of, read_text, write_toml
 
 __all__ = ["Link", "LinkedSchema", "LinkedTable"]
 

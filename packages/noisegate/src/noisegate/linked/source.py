@@ -18,9 +18,8 @@ import pyarrow.types as pt
 
 from noisegate.data.headers import check_alike, check_header
 from noisegate.data.stores import absolute
-from noisegate.data.tables.origins import Origin, files_of, open_origins
 from noisegate.data.tables.parts import Stamp, stamp
-from noisegate.data.tables.tables import told
+from noisegate.data.tables.tables import Origin, files_of, open_origins, told
 from noisegate.data.units import check_unit_column, named
 from noisegate.errors import DataError
 from noisegate.linked.families import Families, Transitions, Unmatched, families, transitions
@@ -28,8 +27,8 @@ from noisegate.linked.links import Link
 from noisegate.linked.schema import LinkedSchema, LinkedTable
 from noisegate.linked.spill import HELD_BYTES, Records, Spill, spilled_parts
 from noisegate.records import WHOLE
+from noisegate.schema.columns import Problem
 from noisegate.schema.encode import Mask, encode
-from noisegate.schema.problems import Problem
 
 __all__ = ["LinkedSource", "Transitions"]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
 from noisegate.errors import SchemaError
+from noisegate.linked.ordering import check_order
 from noisegate.schema.columns import Integer, column_name
-from noisegate.schema.ordering import check_order
 from noisegate.schema.schema import Schema
 from noisegate.schema.values import real, store, whole
 

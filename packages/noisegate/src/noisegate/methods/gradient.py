@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from noisegate.features.feature_map import FeatureMap
     from noisegate.gate.gate import Gate
-    from noisegate.gate.per_example.losses import FactoredLoss, RecordLoss
+    from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss
 
 STATE_FILE, JOURNAL_FILE = "training.safetensors", "steps.journal"
 _CURE = "What it held is lost and stays spent; remove its folder to begin anew."

@@ -17,8 +17,8 @@ from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape, read_shape
 from noisegate.settings import Settings
+from noisegate.tables.forecast import verdict_of_fit, verdict_of_plan
 from noisegate.tables.released import Table
-from noisegate.tables.verdicts import verdict_of_fit, verdict_of_plan
 from noisegate.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ class Method(Settings, ABC):
 
     def synthesizer(self, release: Release, fitting: Any) -> Synthesizer:
         """Returns the synthesizer that a fit, made by `fitting`, has reached."""
-        from noisegate.models.fit_summary import FitSummary
+        from noisegate.models.checkpoint import FitSummary
         from noisegate.models.synthesizer import Synthesizer
 
         model, verdict = self.model(release, fitting), verdict_of_fit(self, release, fitting)

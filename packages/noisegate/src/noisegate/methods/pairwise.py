@@ -11,29 +11,29 @@ https://arxiv.org/abs/2106.07153; PrivSyn, Zhang et al. (USENIX Security 2021), 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field
 
 from noisegate.devices import check_device
-from noisegate.features.contingency import check_groups
+from noisegate.errors import OptionError
+from noisegate.features.binning import equal_bins
+from noisegate.features.contingency import Contingency, check_groups, equally_weighted
 from noisegate.methods.method import Method
 from noisegate.methods.registry import register
-from noisegate.privacy.plan import Budget, CalibratedPlan, Plan
+from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query
 from noisegate.privacy.release import Release
-from noisegate.schema import Schema
+from noisegate.schema import Layout, Schema
 from noisegate.settings import Count, NoneOrMore, Options, Relative, Seed, TwoOrMore, settings
 from noisegate.tables import design as rounds
-from noisegate.tables.design import Design
+from noisegate.tables.descent import MixtureSettings
+from noisegate.tables.design import Columns, Design
 from noisegate.tables.forecast import Forecast, forecast, forecast_of
-from noisegate.tables.histograms import COARSE, HISTOGRAMS
-from noisegate.tables.mixture_settings import MixtureSettings
-from noisegate.tables.pairwise_choices import cells_for, columns_named, reason
-from noisegate.tables.released import Table, Values, read_tables
-from noisegate.tables.unfitted import UNFITTED, unfitted_query, unfitted_tables
+from noisegate.tables.released import COARSE, HISTOGRAMS, Table, Values, read_tables
 
 if TYPE_CHECKING:
     from noisegate.features.binning import NumericBins
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from noisegate.models.labelled import LabelledMixture
     from noisegate.models.mixture import Mixture
     from noisegate.tables.mixture_fit import PairwiseFit
+
 
 WIDE = 40
 """Above this many columns pairs are chosen instead of all being measured."""
@@ -91,7 +92,7 @@ class Pairwise(Method):
     report_share: NoneOrMore = 0.0
     """Budget share of counts that the fit never sees, for scores that may be published; 0 for none."""
     fit_options: Options = field(default_factory=dict)
-    """Changes to `noisegate.tables.mixture_settings.MixtureSettings`; they cannot change the privacy."""
+    """Changes to `noisegate.tables.descent.MixtureSettings`; they cannot change the privacy."""
     seed: Seed = 0
     """Of the public randomness: the fit's first components. Never of the private noise."""
 
@@ -204,3 +205,85 @@ class Pairwise(Method):
     def model(self, release: Release, fitting: PairwiseFit) -> Mixture | LabelledMixture:
         """Returns the mixture that a fit has reached."""
         return fitting.model()
+
+
+# Up to this many columns a numeric one gets the full number of cells.
+_NARROW = 15
+
+
+def reason(design: Design, epsilon: float) -> str:
+    """Returns which pairs are measured, on which cells, and why."""
+    columns = len(design.columns)
+    pairs, measured = math.comb(columns, 2), len(design.pairs or ())
+    if design.screened:
+        which = f"{columns} columns have {pairs:,} pairs, "
+        which += f"so at most {design.most_pairs:,} are chosen by a coarse look"
+    elif pairs and measured == pairs:
+        which = f"the {pairs:,} pairs of {columns} columns are few enough to measure all of them"
+    else:
+        which = f"of the {pairs:,} pairs of columns {measured:,} are measured"
+    if design.label is not None and design.layout.label is not None:
+        which += f", in each class of {design.layout.coded[design.layout.label].name!r}"
+    if design.bought:
+        which += f"; numeric columns become about {design.cells} cells at epsilon={epsilon:g}"
+    return which
+
+
+def columns_named(layout: Layout, names: Sequence[str], option: str) -> Columns:
+    """Returns the numbers of columns, ascending.
+
+    Raises:
+        OptionError: if a name is not in the schema, or twice in the list.
+    """
+    known = [column.name for column in (*layout.numeric, *layout.coded)]
+    for name in names:
+        if name not in known:
+            raise OptionError(f"{option} names {name!r}, which is no column of the schema; it has {', '.join(known)}.")
+    if len(set(names)) < len(names):
+        raise OptionError(f"{option}={list(names)!r} names a column twice.")
+    return tuple(sorted(known.index(name) for name in names))
+
+
+def cells_for(columns: int, epsilon: float) -> int:
+    """Returns how many cells a numeric column is cut into: fewer at small ε, and in wide tables, where noise is more.
+
+    Chosen on public tables and simulated ones; see docs/choosing.md.
+    """
+    return max(round((24 if epsilon < 3 else 36) * min(1.0, math.sqrt(_NARROW / columns))), 4)
+
+
+UNFITTED = "unfitted"
+_CELLS = 4  # of a numeric column, of equal width
+_MOST_CODES, _MOST_TABLES = 12, 10
+
+
+def unfitted_tables(layout: Layout) -> Contingency | None:
+    """Returns the tables, by a rule that knows the schema alone; None where it has no column for them.
+
+    They are pairs of the label with other columns, or of neighbouring columns where there is no label with levels: ten
+    at most, spread evenly over the schema. Columns of more than twelve levels are left out.
+    """
+    bins = tuple(equal_bins(column, _CELLS) for column in layout.numeric)
+    coded = tuple(column.size for column in layout.coded)
+    sizes = (*(each.size for each in bins), *coded)
+    columns = [column for column, size in enumerate(sizes) if 1 < size <= _MOST_CODES]
+    label = None if layout.label is None else len(bins) + layout.label
+    tables: list[tuple[int, ...]]
+    if label in columns and len(columns) > 1:
+        tables = [(column, label) if column < label else (label, column) for column in columns if column != label]
+    else:
+        tables = list(pairwise(columns)) or [(column,) for column in columns]
+    if not tables:
+        return None
+    step = max(len(tables) / _MOST_TABLES, 1.0)
+    kept = [tables[math.floor(place * step)] for place in range(min(len(tables), _MOST_TABLES))]
+    return equally_weighted(bins, coded, kept)
+
+
+def unfitted_query(layout: Layout, share: float) -> tuple[Query, ...]:
+    """Returns the query of a plan; none where there are no such tables, or nothing is to be spent on them."""
+    tables = unfitted_tables(layout) if share else None
+    if tables is None:
+        return ()
+    fixed: dict[str, Any] = {"columns": 1, "norm": 1.0, "nonnegative": True, "tables": len(tables.tables)}
+    return (Query(name=UNFITTED, dim=tables.dim, share=share, feature_map=tables, **fixed),)

@@ -30,11 +30,9 @@ import numpy.typing as npt
 from safetensors import SafetensorError
 
 from noisegate._version import __version__
-from noisegate.atomic import hidden_beside
+from noisegate.atomic import check_on_disk, hidden_beside
 from noisegate.errors import ModelError, said
-from noisegate.places import check_on_disk
-from noisegate.privacy.certificate import Certificate, canonical_json
-from noisegate.privacy.certificate_page import headline, render
+from noisegate.privacy.certificate import Certificate, canonical_json, headline, render
 from noisegate.privacy.events import (
     Adjacency,
     BatchGaussianEvent,

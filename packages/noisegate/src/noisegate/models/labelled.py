@@ -4,7 +4,7 @@ p(k | x) ∝ exp(b_k + Σ_i θ_ki(x_i) + κ log p(x, k))
 
 with an effect θ for each cell of the other columns, and κ from 0 to 1 for what the mixture itself says of the label.
 Classes whose mixtures are fitted apart make a poor posterior: each errs in its own way where records are few. Effects
-are estimated from released counts of label and column (`noisegate.tables.label_effects`).
+are estimated from released counts of label and column (`noisegate.tables.label_fit`).
 """
 
 from __future__ import annotations

@@ -17,9 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.features.binning import NumericBins
-from noisegate.models.choice import MOST_GROUPS, Choice, stratified_uniforms
 from noisegate.models.record_model import Array
-from noisegate.models.within_cell import WithinCell
+from noisegate.models.within_cell import MOST_GROUPS, Choice, WithinCell, stratified_uniforms
 from noisegate.schema import EncodedTable, Layout, Region, Schema
 
 if TYPE_CHECKING:

@@ -13,14 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from noisegate.atomic import check_on_disk
 from noisegate.cards import ResultCard, Shown
 from noisegate.errors import ModelError, OptionError, SchemaError
-from noisegate.models.fit_summary import FitSummary
+from noisegate.models.checkpoint import FitSummary
 from noisegate.models.folder import CLASSIFIER, NETWORK_CLASSIFIER, read_model, write_model
-from noisegate.models.output.image_batch import ImageBatch, image_batch
-from noisegate.models.record_model import ConditionalModel, RecordModel, model_class
-from noisegate.models.rejection import BATCH_ROWS, Accept, accepted_batches, mixed
-from noisegate.places import check_on_disk
+from noisegate.models.output.sample_file import ImageBatch, image_batch
+from noisegate.models.record_model import (
+    BATCH_ROWS,
+    Accept,
+    ConditionalModel,
+    RecordModel,
+    accepted_batches,
+    mixed,
+    model_class,
+)
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.release import Release
 from noisegate.registry import extension
@@ -184,7 +191,7 @@ class Synthesizer(Shown):
             MissingExtraError: if `datasets` is not installed.
             OptionError: as `sample` does.
         """
-        from noisegate.models.output.hugging_face import data_set
+        from noisegate.models.output.sample_file import data_set
 
         if self.schema.images is None:
             table = replace(self, convert=None).sample(n, seed=seed, where=where, even=even)

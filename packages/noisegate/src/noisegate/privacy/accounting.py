@@ -188,7 +188,7 @@ def _square_of_mu(event: _Gaussian, adjacency: Adjacency) -> float:
 def _sampled_epsilon(mu: float, events: tuple[SampledGaussianEvent, ...], delta: float, adjacency: Adjacency) -> float:
     """Returns ε of samples and a Gaussian mechanism; takes up to a second, and NumPy, which other events do without."""
     from noisegate.privacy import composition
-    from noisegate.privacy.lattice import Pair, Steps
+    from noisegate.privacy.composition import Pair, Steps
 
     if delta < composition.LEAST_DELTA:
         raise CalibrationError(

@@ -13,10 +13,62 @@ from noisegate._version import __version__
 from noisegate.cards import ResultCard, Sheet, Shown
 from noisegate.errors import ModelError, UserError
 from noisegate.privacy import accounting
-from noisegate.privacy.event_words import HEADINGS, in_words, row
-from noisegate.privacy.events import Adjacency, Event, event_to_json, events_from_json
+from noisegate.privacy.events import (
+    Adjacency,
+    BatchGaussianEvent,
+    Event,
+    SampledGaussianEvent,
+    Sampler,
+    ShardGaussianEvent,
+    ThresholdedGaussianEvent,
+    ZeroConcentratedEvent,
+    check_unit,
+    event_to_json,
+    events_from_json,
+    several,
+    used,
+)
 from noisegate.privacy.silos import Silos
-from noisegate.privacy.units import check_unit, several, used
+
+HEADINGS = (
+    *("question", "numbers released", "sensitivity (grid)", "noise (grid)", "noise / sensitivity", "noise drawn by"),
+)
+_SAMPLERS = {
+    Sampler.DISCRETE_GAUSSIAN: "exact discrete Gaussian (OpenDP)",
+    Sampler.ROUNDED_GAUSSIAN: "float64 Gaussian from ChaCha20, rounded to a grid",
+    Sampler.CONVOLVED_GAUSSIAN: "discrete Gaussian from ChaCha20 and a table",
+    Sampler.SUMMED_GAUSSIAN: "exact discrete Gaussians (OpenDP), a share by each silo",
+}
+
+
+def in_words(event: Event) -> str:
+    """Returns what was asked, with its noise over its sensitivity."""
+    if isinstance(event, ZeroConcentratedEvent):
+        return f"{event.name}: noisy marginals chosen on the way, rho {event.rho:.4g} together"
+    if isinstance(event, ThresholdedGaussianEvent):
+        return f"{event.name}: counts above a threshold, noise / sensitivity {event.noise_multiplier:.4g}"
+    return f"{event.name}: {event.coordinates} numbers, noise / sensitivity {event.noise_multiplier:.4g}"
+
+
+def row(event: Event) -> str:
+    """Returns the event as a row of a table in Markdown, under `HEADINGS`."""
+    if isinstance(event, ZeroConcentratedEvent):
+        return f"| {event.name} | marginals chosen on the way | - | rho = {event.rho:.6g} | - | {event.mechanism} |"
+    times = f" x {event.steps} steps at rate {event.rate:g}" if isinstance(event, SampledGaussianEvent) else ""
+    if isinstance(event, BatchGaussianEvent):
+        samples = f"on {event.shards} disjoint shards in turn" if event.shards > 1 else f"at rate {event.rate:g}"
+        times = f" x {event.steps} steps {samples}, each of a sample as a whole"
+    if isinstance(event, ShardGaussianEvent):
+        asked = "all" if event.rate == 1 else f"each by itself at rate {event.rate:g}"
+        times = f" x {event.steps} steps, each a sum over {event.shards} disjoint shards, of which {asked} are asked"
+    released = f"{event.coordinates}{times}"
+    if isinstance(event, ThresholdedGaussianEvent):
+        released = f"those of at least {event.threshold}"
+    return (
+        f"| {event.name} | {released} | {event.sensitivity:g} | {event.noise_std:.1f} "
+        f"| {event.noise_multiplier:.4g} | {_SAMPLERS[event.sampler]} |"
+    )
+
 
 FORMAT = 1
 # There is no way to seed private noise in this library, so this is a constant.
@@ -255,3 +307,82 @@ def schema_cost(certificate: Certificate) -> str | None:
         f"The schema was bought with ({discovery['epsilon']:g}, {discovery['delta']:g})-differential privacy, by a "
         f"discovery whose certificate has the SHA-256 {discovery['digest']}. If it was from the same records, {both}."
     )
+
+
+_MASKED = (
+    "The numbers beside this page are the masked share of one silo, and tell nothing by themselves. What is claimed is "
+    "claimed of the sum of all shares.\n"
+)
+
+
+def render(certificate: Certificate) -> str:
+    """Returns the certificate as a page that a person can read and sign for, Markdown."""
+    unit, limit, adjacency = certificate.unit, certificate.contributions, certificate.adjacency
+    somebody, them = (f"any one {unit}", f"that {unit}") if limit is None else (unit, "them")
+    relation = (
+        f"{adjacency.sentence()}. One record stands for one {unit}."
+        if limit is None
+        else f"{adjacency.sentence(unit)}. One unit is {used(unit, limit)}."
+    )
+    factor = f"{math.exp(certificate.epsilon):.4g}" if certificate.epsilon < 700 else "beyond any meaning"
+    lines = [
+        "# Privacy certificate",
+        "",
+        f"What was made from the private records satisfies {headline(certificate)}: {relation}",
+        "",
+        "In words: whoever sees the synthetic records, the model and this page, and knows everything about all other "
+        f"records, can hardly tell whether {somebody} took part. For every conclusion that could be drawn, its "
+        f"probability with and without {them} differs by a factor of at most exp({certificate.epsilon:g}) = "
+        f"{factor}, except for a chance of {certificate.delta:g}.",
+        "",
+        f"Method: {certificate.method}. Written by noisegate {certificate.version}.",
+        "",
+        "## What was computed from private records",
+        "",
+        "Nothing else was. All numbers are sums over records of vectors of bounded norm, with noise added once.",
+        "",
+        *([] if certificate.silos is None else [f"{certificate.silos.sentence} The table is of one silo.", ""]),
+        f"| {' | '.join(HEADINGS)} |",
+        "| --- | --- | --- | --- | --- | --- |",
+        *map(row, certificate.events),
+        "",
+        "The noise has no seed: its randomness came from the operating system.",
+        "",
+        *_public(certificate),
+        "",
+        "## How to check this",
+        "",
+        "`noisegate verify FOLDER` recomputes ε from the table above and checks the hashes, without the data. The "
+        "proofs of the bounds are in the documentation, under Guarantees. This page says nothing about other releases "
+        "from the same records: their costs add up, which is what a ledger is for.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def headline(certificate: Certificate) -> str:
+    """Returns the claim, as it stands on the page of every version."""
+    return f"**({certificate.epsilon:g}, {certificate.delta:g})-differential privacy**"
+
+
+def _public(certificate: Certificate) -> list[str]:
+    schema = certificate.public.get("schema")
+    described = schema.get("columns") if isinstance(schema, dict) else None
+    listed = described if isinstance(described, list) else []
+    columns = ", ".join(str(column.get("name")) for column in listed if isinstance(column, dict))
+    records = certificate.public.get("records")
+    masked = [] if certificate.silos is not None or "secure_sum" not in certificate.public else [_MASKED]
+    lines = [
+        *masked,
+        "## What was taken as public knowledge",
+        "",
+        f"* The schema: names, kinds, bounds and levels of the columns{f' ({columns})' if columns else ''}.",
+        "* The settings of the method, in `certificate.json`.",
+    ]
+    if records is not None:
+        exact = certificate.adjacency is Adjacency.REPLACE_ONE
+        lines.append(f"* {'The number of records' if exact else 'A guess of the number of records'}: {records}.")
+    bought = schema_cost(certificate)
+    lines += [] if bought is None else ["", bought]
+    if certificate.ledger:
+        lines += ["", f"The cost is booked in a ledger on the data set {certificate.ledger.get('dataset')!r}."]
+    return lines

@@ -16,10 +16,9 @@ from typing import Any, Protocol
 from noisegate.cards import ResultCard, Sheet, Shown
 from noisegate.errors import CalibrationError, OptionError, said
 from noisegate.privacy import accounting
-from noisegate.privacy.events import Adjacency, Event, GaussianEvent, Sampler
+from noisegate.privacy.events import RECORD, Adjacency, Event, GaussianEvent, Sampler, check_unit, used
 from noisegate.privacy.grid import Grid
 from noisegate.privacy.noise import choose_samplers, reached
-from noisegate.privacy.units import RECORD, check_unit, used
 
 _HEADINGS = ("question", "numbers", "sensitivity", "noise", "noise / sensitivity")
 

@@ -6,10 +6,49 @@ from typing import Annotated
 
 from pydantic import Field
 
-from noisegate.privacy.events import Adjacency, Sampler, ShardGaussianEvent
+from noisegate.errors import OptionError
+from noisegate.privacy.events import Adjacency, BatchGaussianEvent, Sampler, ShardGaussianEvent
 from noisegate.privacy.gradient_plan import StepPlan
 from noisegate.privacy.grid import UNITS, Grid
 from noisegate.settings import settings
+
+
+@settings
+class BatchPlan(StepPlan):
+    """Vectors of whole samples, each from any function of the sample and clipped as a whole (G-24).
+
+    A sample is a Poisson sample of all records; or, with `shards`, one of as many disjoint parts of them, in turn. A
+    record that comes or goes may change the vector of every sample that it is in from end to end, so the sensitivity is
+    the diameter of what vectors can be, 2 · clip_norm, where a sum of gradients has clip_norm. Use it for losses that
+    are no sum over records, such as optimal transport; otherwise a `GradientPlan` has half the noise.
+
+    Examples:
+        >>> from noisegate import Budget
+        >>> from noisegate.privacy.shard_plan import BatchPlan
+        >>> shapes = {"parameters": {"weight": (3, 2)}}
+        >>> steps = BatchPlan(name="network", steps=10, sampling_probability=1.0, shards=5, clip_norm=1.0, **shapes)
+        >>> event = steps.calibrate(Budget(epsilon=1.0)).events[0]
+        >>> event.uses, event.sensitivity / steps.grid.bound.units
+        (2, 2.0)
+    """
+
+    shards: Annotated[int, Field(ge=1, le=1_000_000), "a whole number from 1 to 1000000"] = 1
+    """Number of disjoint shards, each used in every `shards`-th step; 1 for Poisson samples. With more the sampling
+    probability is 1: a whole shard is used."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.shards > 1 and self.sampling_probability != 1:
+            raise OptionError(
+                f"sampling_probability={self.sampling_probability:g} with shards={self.shards}: a whole shard is used "
+                "in each step, and what shards save is not saved twice. Give sampling_probability=1.0, or shards=1 for "
+                "Poisson samples."
+            )
+
+    def event(self, noise_std: float, sampler: Sampler) -> BatchGaussianEvent:
+        """Returns the event of all steps."""
+        steps = vars(super().event(noise_std, sampler))
+        return BatchGaussianEvent(**steps | {"sensitivity": 2 * UNITS, "shards": self.shards})
 
 
 @settings

@@ -1,16 +1,4 @@
-"""What is left to an attacker: how well any test can tell whether a record took part, by what was run.
-
-Guarantee G-28 (trade-off). What was run is (ε, δ)-DP not at one δ alone but at every one, each by G-03. A test that
-raises a false alarm in a share α of the cases in which the record is not there catches it in a share β of those in
-which it is, and each pair bounds it from two sides,
-
-    β ≤ e^ε α + δ,    β ≤ 1 − e^−ε (1 − δ − α),
-
-the first by the set on which the test says yes, the second by its complement in the neighbour. The least of all these
-is `catches`. With even odds of both cases, a share of (1 − α + β)/2 of guesses is right, at most (e^ε + δ)/(e^ε + 1):
-Kairouz, Oh and Viswanath (ICML 2015), https://arxiv.org/abs/1311.0776, Theorem 2.1. Of Gaussian sums alone, all pairs
-together draw the curve Φ(Φ⁻¹(α) + μ): Dong, Roth and Su (2019), https://arxiv.org/abs/1905.02383, Proposition 2.12.
-"""
+"""What is left to an attacker: how well any test can tell whether a record took part, by what was run (G-28)."""
 
 from __future__ import annotations
 

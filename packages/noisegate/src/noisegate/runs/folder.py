@@ -31,13 +31,11 @@ from noisegate.methods.gradient import JOURNAL_FILE, STATE_FILE
 from noisegate.methods.method import Method
 from noisegate.methods.registry import make_for, method_named
 from noisegate.models.folder import PAGE_FILE, check_new
-from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.certificate_page import render
-from noisegate.privacy.events import Adjacency
+from noisegate.privacy.certificate import Certificate, render
+from noisegate.privacy.events import Adjacency, unit_text
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.privacy.schema_certificate import discovery_beside
-from noisegate.privacy.units import unit_text
 from noisegate.runs.observer import Observer
 from noisegate.schema import Schema
 from noisegate.schema.files import was_discovered

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from typing import Any, TypeAlias
 
+from noisegate.cards import ResultCard, Sheet
 from noisegate.errors import SchemaError, choices
-from noisegate.schema.bounded import MAX_STEPS
-from noisegate.schema.coded import Boolean, Categorical, CodedColumn, Ordinal
-from noisegate.schema.numeric import Continuous, Date, Datetime, Decimal, Integer, NumericColumn, SteppedColumn
-from noisegate.schema.positions import numbers_at, positions_of
-from noisegate.schema.values import TEXT_PADDING, column_name, flag, levels, text
+from noisegate.schema.numeric import (
+    MAX_STEPS,
+    Continuous,
+    Date,
+    Datetime,
+    Decimal,
+    Integer,
+    NumericColumn,
+    SteppedColumn,
+)
+from noisegate.schema.values import (
+    TEXT_PADDING,
+    Boolean,
+    Categorical,
+    CodedColumn,
+    Ordinal,
+    column_name,
+    flag,
+    levels,
+    text,
+)
 
 __all__ = [
     "COLUMN_KINDS",
@@ -35,8 +52,6 @@ __all__ = [
     "column_name",
     "flag",
     "levels",
-    "numbers_at",
-    "positions_of",
     "text",
 ]
 
@@ -82,3 +97,88 @@ def check_keys(form: Mapping[str, Any], allowed: Iterable[str], where: str) -> N
     for key in form:
         if key not in names:
             raise SchemaError(f"{where}: unknown key {key!r}; the allowed keys are {choices(key, names)}")
+
+
+HEADINGS = ("column", "kind", "range", "missing", "role")
+
+
+def row_of(column: Column, label: str | None) -> list[str]:
+    """Returns the name and kind of a column, its range, whether it may be missing, and whether it is the label."""
+    if isinstance(column, Boolean | Ordinal | Categorical):
+        span = f"{column.size - column.missing} levels"
+    else:
+        step = getattr(column, "step", None)
+        span = f"{column.lower} to {column.upper}" + (f" by {step:g}" if step is not None else "")
+        span += f"; atoms {', '.join(map(str, column.atoms))}" if column.atoms else ""
+    return [column.name, column.kind, span, "allowed" if column.missing else "no", "label" * (column.name == label)]
+
+
+def columns_card(columns: Sequence[Column], label: str | None, constraints: Sequence[Any]) -> ResultCard:
+    """Returns the card of a schema of a table."""
+    rows = [row_of(column, label) for column in columns]
+    sheets = [Sheet(title=f"{len(rows):,} columns", headings=HEADINGS, rows=rows)]
+    title = f"Schema: {len(rows):,} columns" + ("" if label is None else f", label {label!r}")
+    if constraints:
+        rules = [[str(one)] for one in constraints]
+        sheets.append(Sheet(title=f"{len(rules):,} constraints", headings=["what records keep to"], rows=rules))
+        title += f", {len(rules):,} constraints"
+    missing = {"allowed": ", may be missing", "no": ""}
+    facts = {name: f"{kind}, {span}{missing[may]}" for name, kind, span, may, _ in rows}
+    return ResultCard(title=title, facts=facts, sheets=sheets)
+
+
+_EXPECTED: dict[type[Column], str] = {
+    Continuous: "a number",
+    Decimal: "a number",
+    Integer: "a whole number",
+    Date: "a date such as 2020-12-31",
+    Boolean: "true or false (or yes/no, 1/0)",
+}
+
+
+class Problem(Exception):  # noqa: N818 - not an error for users; the caller adds the place, and makes it one
+    """What is wrong with the record at ``row`` of a batch, or with all of a column.
+
+    ``{found}`` in what it ``says`` stands for the value, which is private.
+    """
+
+    def __init__(self, row: int | None, says: str, value: Any = None) -> None:
+        super().__init__()
+        self.row, self.says, self.value = row, says, value
+
+
+def unfit_type(column: Column, found: str) -> Problem:
+    """Returns what is wrong with a column whose Arrow type, in words, cannot hold what the schema says."""
+    return Problem(
+        None,
+        f"column {column.name!r}: expected {_expected(column)}, found a column of {found}; "
+        f"convert the column, or describe it as another kind than {column.kind!r} in the schema",
+    )
+
+
+def unfit_cell(column: Column, row: int, value: Any) -> Problem:
+    """Returns what is wrong with a cell that does not fit its column."""
+    cure = "correct the data, list the value in missing_values, or describe the column as another kind in the schema"
+    if isinstance(column, Categorical):
+        cure = "add the level to the schema, or name one of the levels as `other`; levels must be public knowledge"
+    if isinstance(column, Ordinal):
+        cure = "add the level to the schema; levels must be public knowledge"
+    return Problem(row, f"column {column.name!r}: expected {_expected(column)}, found {{found}}; {cure}", value)
+
+
+def missing_cell(column: Column, row: int) -> Problem:
+    """Returns what is wrong where the schema allows no missing value."""
+    return Problem(
+        row,
+        f"column {column.name!r}: the value is missing, and the schema allows none here; set missing = true for this "
+        "column, or fill the value in",
+    )
+
+
+def _expected(column: Column) -> str:
+    if isinstance(column, Datetime):
+        zone = "with a time zone, such as 2020-12-31T23:59:59Z" if column.aware else "such as 2020-12-31T23:59:59"
+        return f"a moment {zone}"
+    if isinstance(column, Ordinal | Categorical):
+        return f"one of the {len(column.levels)} levels in the schema"
+    return _EXPECTED[type(column)]

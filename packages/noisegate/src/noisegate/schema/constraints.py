@@ -18,8 +18,7 @@ import numpy.typing as npt
 from noisegate.errors import SchemaError
 from noisegate.records import Rows
 from noisegate.schema.columns import Date, Datetime, NumericColumn
-from noisegate.schema.layout import Layout
-from noisegate.schema.positions import outside
+from noisegate.schema.layout import Layout, outside
 from noisegate.schema.regions import decoded_numbers, read_region
 
 Relation: TypeAlias = Literal["<=", ">=", "<", ">"]

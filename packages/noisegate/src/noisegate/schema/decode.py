@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.records import Images, Rows
-from noisegate.schema.columns import Boolean, CodedColumn, Date, Datetime, NumericColumn, numbers_at
+from noisegate.schema.columns import Boolean, CodedColumn, Date, Datetime, NumericColumn
+from noisegate.schema.layout import numbers_at
 from noisegate.schema.pixels import ImageForm
 from noisegate.schema.schema import Schema
 

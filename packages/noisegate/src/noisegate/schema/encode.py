@@ -19,8 +19,18 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from noisegate.records import Images, Rows
-from noisegate.schema.columns import TEXT_PADDING, Categorical, CodedColumn, Column, Datetime, Ordinal, positions_of
-from noisegate.schema.problems import missing_cell, unfit_cell, unfit_type
+from noisegate.schema.columns import (
+    TEXT_PADDING,
+    Categorical,
+    CodedColumn,
+    Column,
+    Datetime,
+    Ordinal,
+    missing_cell,
+    unfit_cell,
+    unfit_type,
+)
+from noisegate.schema.layout import positions_of
 from noisegate.schema.schema import Schema
 
 Mask: TypeAlias = npt.NDArray[np.bool_]

@@ -1,19 +1,36 @@
-"""How records are laid out: numeric columns as positions in [0, 1], all others as codes."""
+"""How records are laid out: numeric columns as positions in [0, 1], by a function of the number alone; others as codes.
+
+A column of steps counts its values, in ascending order, from rank 0 on; a rank over the last one is its position. Real
+numbers fill [0, 1] evenly from the lower bound to the upper one. An atom within the bounds, such as zero, is a value
+like others. One outside them, such as 999 for unknown, is a rank like others, or stands 1/128 apart from each other and
+from the bounds: it is read and written as it is, and no value between it and the bounds is.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import SchemaError
 from noisegate.records import Rows
-from noisegate.schema.columns import CodedColumn, Column, Date, Decimal, Integer, NumericColumn, positions_of
+from noisegate.schema.columns import (
+    CodedColumn,
+    Column,
+    Continuous,
+    Date,
+    Decimal,
+    Integer,
+    NumericColumn,
+    SteppedColumn,
+)
 from noisegate.schema.pixels import ImageColumns
-from noisegate.schema.positions import atoms_of, body
 
 INTERVALS = 100
 MOST_ATOMS = 128
@@ -119,3 +136,210 @@ def listed(names: Sequence[str], most: int = 100) -> str:
     """Returns the names for a message, the first ``most`` of them: images have a column for each pixel."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+Span: TypeAlias = tuple[float, float]
+"""Lowest and highest number of a closed interval: real numbers, or whole ones as in `numbers_at`."""
+
+APART = 1 / 128
+"""Distance of atoms outside the bounds of real numbers: a power of two, so that their positions are exact."""
+
+_SAFE_STEPS = 2**50  # below it, rounding position * steps always gives back the step that was encoded
+_AT = 2.0**-50  # of an atom; what is written down as a cell of its own has the width of a rounding error
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+
+def numbers_at(column: NumericColumn, positions: Floats) -> npt.NDArray[Any]:
+    """Returns the numbers that positions stand for, none of them NaN; those outside [0, 1] are clamped.
+
+    Returns:
+        float64 for continuous and decimal columns; else int64: whole numbers, days or microseconds since 1970.
+    """
+    if not isinstance(column, Continuous):
+        return numbers_of_ranks(column, ranks_at(column, positions))
+    clamped = np.clip(positions, 0.0, 1.0)
+    start, stop = body(column)
+    inner = np.clip((clamped - start) / (stop - start), 0.0, 1.0)
+    found = np.clip(column.lower + inner * (column.upper - column.lower), column.lower, column.upper)
+    below, above = column.outer
+    if below:
+        near = np.minimum(np.rint(clamped / APART), len(below)).astype(np.intp)
+        found = np.where(near < len(below), np.asarray([*below, math.nan])[near], found)
+    if above:
+        near = np.minimum(np.rint((1.0 - clamped) / APART), len(above)).astype(np.intp)
+        found = np.where(near < len(above), np.asarray([*reversed(above), math.nan])[near], found)
+    if column.atoms:
+        for atom, position in zip(column.atoms, positions_of(column, np.asarray(column.atoms)), strict=True):
+            found = np.where(np.abs(clamped - position) <= _AT, atom, found)
+    return np.asarray(found)
+
+
+def positions_of(column: NumericColumn, numbers: npt.ArrayLike) -> Floats:
+    """Returns the positions that encode numbers: float64, or int64 as in `numbers_at`.
+
+    Numbers outside the bounds are clamped unless they are atoms, and those between two steps go to the nearer one.
+    """
+    numbers = np.asarray(numbers)
+    if not isinstance(column, Continuous):
+        if isinstance(column, Decimal) or column.step is not None or any(column.outer):
+            return positions_of_ranks(column, ranks_of(column, numbers))
+        first, last = column.steps  # subtracted exactly, as integers
+        return np.asarray((np.clip(numbers, first, last) - first) / np.float64(last - first), dtype=np.float64)
+    offset = np.clip(numbers, column.lower, column.upper) - column.lower
+    positions = np.asarray((offset + 0.0) / (column.upper - column.lower), dtype=np.float64)
+    below, above = column.outer
+    if not (below or above):
+        return positions
+    start, stop = body(column)
+    positions = start + positions * (stop - start)
+    for place, atom in enumerate(below):
+        positions = np.where(numbers == atom, place * APART, positions)
+    for place, atom in enumerate(reversed(above)):
+        positions = np.where(numbers == atom, 1.0 - place * APART, positions)
+    return np.asarray(positions)
+
+
+def body(column: NumericColumn) -> tuple[float, float]:
+    """Returns the positions of the two bounds: 0 and 1, but for atoms outside."""
+    below, above = map(len, column.outer)
+    if isinstance(column, Continuous):
+        return below * APART, 1.0 - above * APART
+    return below / float(column.last), (column.last - above) / float(column.last)
+
+
+def bounds_of(column: NumericColumn) -> Span:
+    """Returns the bounds of a column as numbers."""
+    if isinstance(column, Continuous | Decimal):
+        return column.lower, column.upper
+    return column.steps
+
+
+def atoms_of(column: NumericColumn) -> tuple[float, ...]:
+    """Returns the atoms of a column as numbers."""
+    if isinstance(column, Continuous | Decimal):
+        return column.atoms
+    return tuple(column.unit(atom) for atom in column.atoms)  # type: ignore[arg-type]
+
+
+def sentinels_of(column: NumericColumn) -> tuple[float, ...]:
+    """Returns the atoms outside the bounds, as numbers."""
+    lower, upper = bounds_of(column)
+    return tuple(atom for atom in atoms_of(column) if not lower <= atom <= upper)
+
+
+def outside(column: NumericColumn, numbers: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Returns which numbers are no number of the scale, but atoms outside the bounds."""
+    if not any(column.outer):
+        return np.zeros(np.shape(numbers), dtype=np.bool_)
+    lower, upper = bounds_of(column)
+    return np.asarray((numbers < lower) | (numbers > upper))
+
+
+def ranks_at(column: SteppedColumn, positions: Floats) -> npt.NDArray[np.int64]:
+    """Returns the ranks that positions stand for: the nearest ones."""
+    clamped, width = np.clip(positions, 0.0, 1.0), column.last
+    nearest = np.rint(clamped * width).astype(np.int64)
+    if width > _SAFE_STEPS:  # the product may be off by a few steps: take the step that encodes to this very position
+        for candidate in [np.clip(nearest + shift, 0, width) for shift in (-2, -1, 1, 2)]:
+            nearest = np.where(candidate / np.float64(width) == clamped, candidate, nearest)
+    return np.asarray(np.clip(nearest, 0, width))
+
+
+def positions_of_ranks(column: SteppedColumn, ranks: npt.NDArray[np.int64]) -> Floats:
+    """Returns the positions of ranks."""
+    return np.asarray(ranks / np.float64(column.last))
+
+
+def ranks_of(column: SteppedColumn, numbers: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Returns the ranks of numbers: of atoms outside the bounds their own, else of the nearest number within."""
+    (first, last), (below, above), spacing = column.steps, column.outer, column.spacing
+    if isinstance(column, Decimal):
+        units = np.rint(np.clip(numbers, column.lower, column.upper) * float(column.scale)).astype(np.int64)
+    elif numbers.dtype.kind == "f":
+        units = np.rint(np.clip(numbers, first, last)).astype(np.int64)
+    else:
+        units = np.clip(numbers, first, last).astype(np.int64)
+    # Half a step goes up. The middle of an odd number of units is between two of them.
+    ranks = len(below) + (units - first + spacing // 2) // spacing
+    for rank, unit in [*enumerate(below), *enumerate(above, column.last + 1 - len(above))]:
+        ranks = np.where(numbers == _number(column, unit), rank, ranks)
+    return np.asarray(ranks, dtype=np.int64)
+
+
+def numbers_of_ranks(column: SteppedColumn, ranks: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """Returns the numbers of ranks."""
+    below, above = column.outer
+    inner = len(below)
+    units = column.steps[0] + (ranks - inner) * column.spacing
+    for rank, unit in [*enumerate(below), *enumerate(above, column.last + 1 - len(above))]:
+        units = np.where(ranks == rank, unit, units)
+    # Two whole numbers that float64 holds exactly: their quotient is the float64 nearest to the decimal.
+    return np.asarray(units / float(column.scale) if isinstance(column, Decimal) else units)
+
+
+def ranks_within(column: SteppedColumn, span: Span) -> tuple[int, int]:
+    """Returns the first and the last rank whose number lies in a closed interval; the last is less if there is none."""
+    return _first_rank(column, span[0], strict=False), _first_rank(column, span[1], strict=True) - 1
+
+
+def next_number(column: NumericColumn, value: float, *, strict: bool) -> float:
+    """Returns the least number of a column, atoms included, that is at least ``value``, or above it; infinity for none.
+
+    Real numbers are all float64 values within the bounds.
+    """
+    if not isinstance(column, Continuous):
+        rank = _first_rank(column, value, strict=strict)
+        return math.inf if rank > column.last else _at(column, rank)
+    least = _neighbour(value, math.inf, strict=strict)
+    atoms = [atom for ends in column.outer for atom in ends if atom >= least]
+    return min([*atoms, max(least, column.lower)]) if least <= column.upper else min(atoms, default=math.inf)
+
+
+def previous_number(column: NumericColumn, value: float) -> float:
+    """Returns the greatest number of a column, atoms included, that is below ``value``; minus infinity for none."""
+    if not isinstance(column, Continuous):
+        rank = _first_rank(column, value, strict=False) - 1
+        return -math.inf if rank < 0 else _at(column, rank)
+    most = _neighbour(value, -math.inf, strict=True)
+    atoms = [atom for ends in column.outer for atom in ends if atom <= most]
+    return max([*atoms, min(most, column.upper)]) if most >= column.lower else max(atoms, default=-math.inf)
+
+
+def _neighbour(value: float, towards: float, *, strict: bool) -> float:
+    """Returns the nearest float64 that is not on the other side of ``value``, nor equal to it if ``strict``."""
+    nearest = float(value)
+    wrong = nearest < value if towards > 0 else nearest > value
+    return math.nextafter(nearest, towards) if wrong or (strict and nearest == value) else nearest
+
+
+def _first_rank(column: SteppedColumn, value: float, *, strict: bool) -> int:
+    """Returns the rank of the least number that is at least ``value``, or above it; one beyond the last for none."""
+    if math.isinf(value):
+        return column.last + 1 if value > 0 else 0
+    first, spacing = column.steps[0], column.spacing
+    inner = len(column.outer[0])
+    # By exact arithmetic, up to how a decimal is rounded to float64: the rank, or the one beside it.
+    rank = inner + math.floor((Fraction(value) * column.scale - first) / spacing) - 1
+    rank = min(max(rank, inner), column.last - len(column.outer[1]))
+    while rank > 0 and not _below(column, rank - 1, value, strict=strict):
+        rank -= 1
+    while rank <= column.last and _below(column, rank, value, strict=strict):
+        rank += 1
+    return rank
+
+
+def _below(column: SteppedColumn, rank: int, value: float, *, strict: bool) -> bool:
+    """Returns whether the number of a rank is less than ``value``, or no greater if ``strict``."""
+    number = _at(column, rank)
+    return bool(number <= value if strict else number < value)
+
+
+def _at(column: SteppedColumn, rank: int) -> Any:
+    """Returns the number of one rank, a plain one."""
+    return numbers_of_ranks(column, np.asarray(rank, dtype=np.int64)).item()
+
+
+def _number(column: SteppedColumn, unit: int) -> float:
+    """Returns the number that is so many units."""
+    return unit / column.scale if isinstance(column, Decimal) else unit

@@ -29,11 +29,8 @@ from noisegate.schema.columns import (
     Datetime,
     Decimal,
     NumericColumn,
-    numbers_at,
-    positions_of,
 )
-from noisegate.schema.layout import Layout
-from noisegate.schema.positions import Span, bounds_of, ranks_within, sentinels_of
+from noisegate.schema.layout import Layout, Span, bounds_of, numbers_at, positions_of, ranks_within, sentinels_of
 
 _TRUTH = {"true": 1, "yes": 1, "1": 1, "false": 0, "no": 0, "0": 0}
 

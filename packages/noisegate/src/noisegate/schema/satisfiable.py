@@ -21,8 +21,7 @@ import numpy as np
 from noisegate.records import Rows
 from noisegate.schema.columns import Column, NumericColumn
 from noisegate.schema.constraints import Comparison, Constraint, Impossible
-from noisegate.schema.layout import Layout
-from noisegate.schema.positions import Span, bounds_of, next_number, previous_number, sentinels_of
+from noisegate.schema.layout import Layout, Span, bounds_of, next_number, previous_number, sentinels_of
 from noisegate.schema.regions import read_region
 
 MOST_LOOKS = 50_000

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 from noisegate.errors import OptionError
 from noisegate.methods.registry import AUTO
 from noisegate.models.folder import verify_release
-from noisegate.privacy.events import Adjacency
+from noisegate.privacy.events import RECORD, Adjacency
 from noisegate.privacy.plan import CalibratedPlan
 from noisegate.privacy.release import Release
-from noisegate.privacy.units import RECORD
 from noisegate.runs.folder import Run, RunFolder
 from noisegate.runs.observer import Observer
 from noisegate.runs.work import release_run

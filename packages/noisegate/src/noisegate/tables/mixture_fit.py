@@ -1,10 +1,10 @@
 """Fits a mixture of product distributions to released contingency tables, and stops before it fits their noise.
 
 Each class has components of its own, and the expected counts of its pairs are the second moment of its records; see
-`noisegate.tables.expected_counts`. It is fitted by gradient descent, on the CPU.
+`noisegate.tables.tables.Distance`. It is fitted by gradient descent, on the CPU.
 
 How long to fit is found by a trial on noisier tables, judged by tables with independent noise
-(`noisegate.tables.trial`): where the trial came nearest to what it could not see, there the fit itself ends.
+(`noisegate.tables.descent.Trial`): where the trial came nearest to what it could not see, there the fit itself ends.
 
 Related: RAP (Aydore et al. 2021), RAP++ (Vietri et al. 2022) and GEM (Liu, Vietri and Wu 2021) fit relaxed tables and
 generators to noisy queries by gradient descent.
@@ -27,14 +27,11 @@ from noisegate.models.mixture import Mixture
 from noisegate.models.within_cell import WithinCell
 from noisegate.privacy.release import Release
 from noisegate.schema import Layout, NumericColumn, Schema
-from noisegate.tables.descent import Descent
+from noisegate.tables.descent import Descent, MixtureSettings, Trial
 from noisegate.tables.design import Design
-from noisegate.tables.expected_counts import Components
 from noisegate.tables.label_fit import MOST_LABELS, LabelFit
-from noisegate.tables.mixture_settings import MixtureSettings
 from noisegate.tables.released import Table
-from noisegate.tables.tables import ClassTables, class_tables, split
-from noisegate.tables.trial import Trial, new_descent
+from noisegate.tables.tables import ClassTables, Components, class_tables, split
 
 FAR = 2.0
 """A fit that ends at a larger distance from its release, in units of its noise, says so."""
@@ -168,7 +165,7 @@ class MixtureFit:
     def _fit(self) -> Descent:
         """Returns the fit itself, at its start at first."""
         if self._descent is None:
-            self._descent = new_descent(self.tables, self.settings, self.trial.path.init_std, self._seed)
+            self._descent = Descent(self.tables, self.settings, self.trial.path.init_std, self._seed)
         return self._descent
 
 

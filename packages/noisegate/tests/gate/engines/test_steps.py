@@ -14,16 +14,16 @@ from noisegate.data.units import UnitLimit
 from noisegate.engines.ray import EVEN, RayEngine
 from noisegate.errors import DataError, OptionError
 from noisegate.features.feature_map import Counts
-from noisegate.gate.per_example.losses import FactoredLoss
+from noisegate.gate.per_example.gradients import FactoredLoss
 from noisegate.gate.queries.gradients import GradientSession
-from noisegate.gate.steps import HeldGradients
+from noisegate.gate.samples import HeldGradients
 from noisegate.gate.sums import LocalEngine
 from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.privacy import noise
-from noisegate.privacy.batch_plan import BatchPlan
 from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.plan import Query
+from noisegate.privacy.shard_plan import BatchPlan
 from noisegate.schema import Boolean, Continuous, Schema
 
 SCHEMA = Schema((*(Continuous(name=n, lower=-1.0, upper=1.0) for n in "abc"), Boolean(name="ill")), label="ill")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from noisegate.errors import OptionError
-from noisegate.models.output.image_batch import image_batch, pixel_table
+from noisegate.models.output.sample_file import image_batch, pixel_table
 from noisegate.schema import EncodedTable, Integer, Schema, decode
 
 

@@ -11,8 +11,8 @@ from typing import Any
 from noisegate.discovery.dictionaries.forms import csvw, read_table_schema
 from noisegate.discovery.dictionaries.sheets import EXCEL, codebook, read_sheets, redcap
 from noisegate.discovery.dictionaries.variable import Variable
+from noisegate.discovery.drafted import DraftedColumn, drafted_text
 from noisegate.errors import SchemaError, said
-from noisegate.schema.drafted import DraftedColumn, drafted_text
 from noisegate.schema.files import parse_toml, path_of, read_text, unseen
 from noisegate.schema.schema import DEFAULT_MISSING_VALUES
 

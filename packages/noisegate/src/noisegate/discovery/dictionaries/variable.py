@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
+from noisegate.discovery.drafted import OPEN, DraftedColumn
 from noisegate.errors import SchemaError
 from noisegate.schema.columns import (
     COLUMN_KINDS,
@@ -21,7 +22,6 @@ from noisegate.schema.columns import (
     Integer,
     Ordinal,
 )
-from noisegate.schema.drafted import OPEN, DraftedColumn
 
 IDENTIFIER = "an identifier, which must not be learnt"
 FREE_TEXT = "free text, which must not be learnt"

@@ -1,37 +1,14 @@
 """The integer half of gradients: clips those of a block to the grid and sums them. NumPy alone, whatever made them.
 
-What the gate computes in floating point of more than one number of a record is computed here, and each such step is a
-function of that record's row alone, bit for bit, whatever its place and the memory order of the block: NumPy adds the
-rows of an array in another order where it has another shape or layout, so no sum here is one that could be rounded.
+Each step in floating point of more than one number of a record is a function of that record's row alone, bit for bit,
+whatever its place and the memory order of the block: NumPy adds the rows of an array in another order where it has
+another shape or layout, so no sum here is one that could be rounded.
 
-Guarantee (part of G-20). With the factors c that `clip_factors` returns, each record's row x, its parts side by side,
-becomes the integer row q = trunc(x·c) with ‖q‖₂ ≤ `UNITS`, exactly, and q is a function of that row alone, bit for bit.
-It is what `Grid.quantise` gives, but that rows at the edge of the ball or outside of it differ a little in length, and
-takes a quarter of the time.
-
-Proof. Let m = max|x|, D the length of a row, s = min(2ᵏ/m, 2¹²⁰) in float32 with k ≤ 22 such that D·2²ᵏ ≤ 2⁵², and t =
-trunc(fl(x·s)). Coordinates of t are at most 2ᵏ, so Σ t² is an exact float64 whatever the order. Each coordinate has
-|x·s|·(1 − 2⁻²³) < |t| + 1, also where a product underflows. So
-
-    ‖x‖ ≤ (√(Σ t²) + √D)/s · (1 + 2⁻²²) =: r.
-
-Let c = UNITS·(1 − 2⁻¹⁰)/norm where r ≤ norm·(1 + 2⁻¹¹), else UNITS·(1 − 2⁻¹⁰)/r, at most 2¹²⁰, rounded to float32. In
-both cases c·‖x‖ ≤ UNITS·(1 − 2⁻¹¹)(1 + 2⁻²³), and q = trunc(fl(x·c)) has ‖q‖ ≤ UNITS·(1 − 2⁻¹¹)(1 + 2⁻²²)² < UNITS.
-Each step is one IEEE operation a coordinate, or exact, so q is a function of the row. A row with an entry that is not
-finite gets the factor zero, and adds nothing.
-
-*Norms* (`row_norms`). With m = max|x| = f·2ᵉ, 1/2 ≤ f < 1, and k such that D·2²ᵏ ≤ 2⁵², t = trunc(x·2ᵏ⁻ᵉ), where the
-product is exact, has coordinates of at most 2ᵏ. So Σ t² is a whole number of at most 2⁵², which float64 adds exactly in
-any order; its root and the product with 2ᵉ⁻ᵏ are one IEEE operation each. It is too small by at most √D·2ᵉ⁻ᵏ, which
-costs a little accuracy: that no direction is longer than its bound is ensured after it, by the grid (G-02).
-
-*Products* (`add_products`). Where the gradient of a weight is d ⊗ x at each record, |x|·d takes its place in the row
-that is clipped. With q its integers, U the direction of x and D = trunc(q/2¹¹), both rounded toward zero, |U| ≤ 2¹¹, so
-the record adds D ⊗ U of norm |D||U| ≤ |q|. *Factors* (`add_factored`): with x_g = |x_g|·u_g for each group, the
-directions u_g and the concatenated |x_g|·d_g are quantised, and both rounded toward zero to 2¹² units. The norm of the
-whole integer gradient is then at most 2¹²·2¹², since its square is Σ |U_g|²|D_g|² ≤ 2²⁴ Σ |D_g|² ≤ 2⁴⁸. Products of
-such integers add up exactly in float64, in any order, so a matrix product gives the exact sum over at most
-`BLOCK_LIMIT` records. Tested by packages/noisegate/tests/gate/test_clipped_rows.py.
+With the factors c of `clip_factors`, each row x, its parts side by side, becomes q = trunc(x·c) with ‖q‖₂ ≤ `UNITS`,
+exactly. It is what `Grid.quantise` gives, but that rows at the edge of the ball or outside of it differ a little in
+length, and takes a quarter of the time. Where the gradient of a weight is d ⊗ x, |x|·d takes its place in the row
+(`add_products`); of factored gradients, directions and |x_g|·d_g are quantised (`add_factored`). A row with an entry
+that is not finite gets the factor zero. Sums over at most `BLOCK_LIMIT` records are exact. The proof is that of G-20.
 """
 
 from __future__ import annotations

@@ -21,15 +21,20 @@ import numpy.typing as npt
 from noisegate.data.tables.raw import RawTable
 from noisegate.errors import OptionError
 from noisegate.gate.asked import check_public_records
-from noisegate.gate.queries.bounds import Counts, Occupied, bounds, occupied, second_look, threshold
 from noisegate.gate.queries.exact_counts import FINE, BinEdges, ExactCounts, HashPartition, bin_edges, read_counts
 from noisegate.gate.queries.findings import (
+    Counts,
     Finding,
+    Occupied,
     between,
     beyond,
+    bounds,
     from_bounds,
     from_levels,
+    occupied,
     schema_text,
+    second_look,
+    threshold,
     unseen_bounds,
 )
 from noisegate.gate.session import Access, Reservation, Session, ledger_of

@@ -26,12 +26,10 @@ from noisegate.errors import OptionError
 from noisegate.features.feature_map import FeatureMap
 from noisegate.gate.execution import Execution, map_execution
 from noisegate.gate.journal import Journal
-from noisegate.gate.per_example.gradients import choose_execution, gradient_source
-from noisegate.gate.per_example.losses import FactoredLoss, RecordLoss
+from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss, choose_execution, gradient_source
 from noisegate.gate.queries.sums import SumSession
-from noisegate.gate.samples import HeldRecords, PoissonSamples, Records
+from noisegate.gate.samples import Held, HeldRecords, PoissonSamples, Records, StepTask, one_core
 from noisegate.gate.session import Access, Integers, State
-from noisegate.gate.steps import Held, StepTask, one_core
 from noisegate.privacy.certificate import canonical_json
 from noisegate.privacy.events import event_to_json
 from noisegate.privacy.grid import RECORD_LIMIT, UNITS

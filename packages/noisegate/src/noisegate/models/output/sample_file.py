@@ -3,14 +3,114 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from noisegate.models.output.image_batch import pixel_table
-from noisegate.models.output.table_file import table_writer
+import numpy as np
+import numpy.typing as npt
+
+from noisegate.atomic import new_file
+from noisegate.errors import OptionError, require, said
+from noisegate.records import Images, Rows
 from noisegate.registry import extension
 from noisegate.schema import Schema
+from noisegate.schema.decode import as_images, decode
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from noisegate.schema import Schema
+
+
+def data_set(table: pa.Table, statement: str) -> Any:
+    """Returns a ``datasets.Dataset`` of a table, described by a statement.
+
+    Raises:
+        MissingExtraError: if `datasets` is not installed.
+    """
+    require("datasets", "to_datasets()")
+    import datasets
+
+    return datasets.Dataset(table, info=datasets.DatasetInfo(description=statement))
+
+
+@contextmanager
+def table_writer(out: Path, schema: Schema) -> Iterator[Callable[[pa.Table], None]]:
+    """Yields a function that appends a table to the file `out`, which appears only when all is written.
+
+    In a CSV file, missing cells are empty where the schema reads these as missing, else its first missing value.
+    """
+    if out.suffix not in (".csv", ".parquet"):
+        raise OptionError(f"{said('out', out)}: the ending must be .csv or .parquet, not {out.suffix!r}.")
+    with new_file(out) as path, ExitStack() as opened:
+        writer: Any = None
+
+        def write(rows: pa.Table) -> None:
+            import pyarrow.csv as csv
+            import pyarrow.parquet as parquet
+
+            nonlocal writer
+            if out.suffix == ".csv":
+                rows = _spelled(rows, schema)
+            make = csv.CSVWriter if out.suffix == ".csv" else parquet.ParquetWriter
+            writer = writer or opened.enter_context(make(str(path), rows.schema))
+            writer.write_table(rows)
+
+        yield write
+
+
+def _spelled(rows: pa.Table, schema: Schema) -> pa.Table:
+    """Returns the table with its missing cells as text, where an empty cell would not be read as missing."""
+    import pyarrow as pa
+
+    if not schema.missing_values or "" in schema.missing_values:
+        return rows
+    for column in schema.columns:
+        if column.missing:
+            # The text that the CSV writer would make of the cells.
+            cells = rows[column.name].cast(pa.string()).fill_null(schema.missing_values[0])
+            rows = rows.set_column(rows.column_names.index(column.name), column.name, cells)
+    return rows
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ImageBatch:
+    """Some synthetic images.
+
+    Attributes:
+        pixels: uint8, (rows, height, width, channels); 0 is dark.
+        labels: The label of each image, as the schema has it; None where images have none.
+    """
+
+    pixels: npt.NDArray[np.uint8]
+    labels: tuple[str | int, ...] | None
+
+    def __post_init__(self) -> None:
+        if self.pixels.dtype != np.uint8 or self.pixels.ndim != 4:
+            raise ValueError(f"expected four axes of uint8, found {self.pixels.dtype} of shape {self.pixels.shape}")
+        if self.labels is not None and len(self.labels) != len(self.pixels):
+            raise ValueError(f"{len(self.labels)} labels for {len(self.pixels)} images")
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+
+def image_batch(records: Rows, schema: Schema) -> ImageBatch:
+    """Returns images with their labels by value; an OptionError if the schema is none of images."""
+    if schema.images is None:
+        raise OptionError("the schema is of a table, not of images; describe them with noisegate.schema.pixel_schema.")
+    images, levels = as_images(records, schema.images), schema.images.labels
+    labels = None if images.labels is None else tuple(levels[code] for code in images.labels)
+    return ImageBatch(pixels=images.pixels, labels=labels)
+
+
+def pixel_table(batch: ImageBatch, schema: Schema) -> pa.Table:
+    """Returns images as the Arrow table that `Synthesizer.sample` makes of them."""
+    codes = {label: code for code, label in enumerate(schema.images.labels if schema.images is not None else ())}
+    labels = None if batch.labels is None else np.array([codes[label] for label in batch.labels], dtype=np.int32)
+    return decode(Images(batch.pixels, labels), schema)
 
 
 @contextmanager

@@ -16,17 +16,214 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from noisegate.atomic import new_folder
 from noisegate.errors import OptionError, said
 from noisegate.models.folder import PAGE_FILE
-from noisegate.models.packages.croissant import croissant
-from noisegate.models.packages.frictionless import data_package
-from noisegate.privacy.certificate_page import render
+from noisegate.privacy.certificate import render
 from noisegate.privacy.release import CERTIFICATE_FILE, Release
-from noisegate.schema import Schema
+from noisegate.registry import extension
+from noisegate.schema import Boolean, Column, Continuous, Date, Datetime, Decimal, Integer, Schema
+
+MEDIA_TYPES = {
+    ".csv": "text/csv",
+    ".parquet": "application/vnd.apache.parquet",
+    ".json": "application/json",
+    ".md": "text/markdown",
+}
+_TERMS = (
+    "citeAs column equivalentProperty extract field fileObject fileProperty fileSet format includes isLiveDataset "
+    "jsonPath key md5 parentField path recordSet references regex repeated replace samplingRate separator source "
+    "subField transform"
+)
+# The context of the specification, whole: readers warn of any other.
+_CONTEXT = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "sc": "https://schema.org/",
+    "cr": "http://mlcommons.org/croissant/",
+    "rai": "http://mlcommons.org/croissant/RAI/",
+    "dct": "http://purl.org/dc/terms/",
+    "conformsTo": "dct:conformsTo",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    **{term: f"cr:{term}" for term in _TERMS.split()},
+}
+# As the specification calls it, and mlcroissant reads it.
+_FORMATS = MEDIA_TYPES | {".parquet": "application/x-parquet"}
+_RECORDS = "records"
+
+
+def croissant(name: str, release: Release, *, files: Mapping[str, str], licence: str | None) -> dict[str, Any]:
+    """Returns the description of the records in the file `name`, among files whose SHA-256 is given by name."""
+    columns = resource_columns(name, release.schema)
+    described = {
+        "@context": _CONTEXT,
+        "@type": "sc:Dataset",
+        "conformsTo": "http://mlcommons.org/croissant/1.0",
+        "name": title(release),
+        "description": description(release),
+        "isLiveDataset": False,
+        "distribution": [_file(one, sha256) for one, sha256 in files.items()],
+        "recordSet": [
+            {
+                "@type": "cr:RecordSet",
+                "@id": _RECORDS,
+                "name": _RECORDS,
+                "field": _pictures(name, columns)
+                if isinstance(columns, PictureColumns)
+                else [_croissant_field(name, column.name, _data_type(column)) for column in columns],
+            }
+        ],
+    }
+    return described | ({} if licence is None else {"license": licence})
+
+
+def _file(name: str, sha256: str) -> dict[str, Any]:
+    return {
+        "@type": "cr:FileObject",
+        "@id": name,
+        "name": name,
+        "contentUrl": name,
+        "encodingFormat": _FORMATS[Path(name).suffix],
+        "sha256": sha256,
+    }
+
+
+def _croissant_field(name: str, column: str, data_type: str, **more: Any) -> dict[str, Any]:
+    source = {"fileObject": {"@id": name}, "extract": {"column": column}, **more}
+    place = f"{_RECORDS}/{quote(column, safe='')}"
+    return {"@type": "cr:Field", "@id": place, "name": column, "dataType": data_type, "source": source}
+
+
+def _pictures(name: str, columns: PictureColumns) -> list[dict[str, Any]]:
+    fields = [_croissant_field(name, columns.image, "sc:ImageObject", transform={"jsonPath": "bytes"})]
+    if columns.label is not None:
+        meaning = {"description": columns.meaning} if columns.names else {}
+        fields.append(_croissant_field(name, columns.label, "sc:Integer") | meaning)
+    return fields
+
+
+def _data_type(column: Column) -> str:
+    kinds = {Continuous: "Float", Decimal: "Float", Date: "Date", Datetime: "DateTime", Boolean: "Boolean"}
+    texts = not column.numeric and isinstance(column.levels[0], str)
+    return f"sc:{kinds.get(type(column), 'Text' if texts else 'Integer')}"
+
+
+# As the CSV writer spells moments.
+_MOMENT = "%Y-%m-%d %H:%M:%S.%f"
+
+
+def data_package(name: str, release: Release, *, sha256: str, size: int, licence: str | None) -> dict[str, Any]:
+    """Returns the descriptor of a package with one resource, the file `name` of `size` bytes."""
+    csv = name.endswith(".csv")
+    resource: dict[str, Any] = {
+        "name": "records",
+        "type": "table",
+        "path": name,
+        "format": Path(name).suffix[1:],
+        "mediatype": MEDIA_TYPES[Path(name).suffix],
+        "hash": f"sha256:{sha256}",
+        "bytes": size,
+        "schema": table_schema(name, release.schema),
+    }
+    descriptor = {
+        "$schema": "https://datapackage.org/profiles/2.0/datapackage.json",
+        "name": title(release),
+        "title": "Synthetic records",
+        "description": description(release),
+        "sources": [{"title": f"Privacy certificate: {release.certificate.guarantee}", "path": CERTIFICATE_FILE}],
+        "resources": [resource | ({"encoding": "utf-8"} if csv else {})],
+    }
+    if licence is not None:
+        descriptor["licenses"] = [{"path" if "://" in licence else "name": licence}]
+    return descriptor
+
+
+def table_schema(name: str, schema: Schema) -> dict[str, Any]:
+    """Returns the Table Schema of the file `name`: what the public schema says, in Frictionless's words."""
+    columns, csv = resource_columns(name, schema), name.endswith(".csv")
+    if isinstance(columns, PictureColumns):
+        fields: list[dict[str, Any]] = [{"name": columns.image, "type": "object", "description": "A PNG file."}]
+        if columns.label is not None:
+            known = [{"value": place, "label": label} for place, label in enumerate(columns.names)]
+            fields.append({"name": columns.label, "type": "integer"} | ({"categories": known} if known else {}))
+        return {"fields": fields}
+    spelled = schema.missing_values[0] if schema.missing_values and "" not in schema.missing_values else ""
+    return {"fields": [_field(column, csv) for column in columns], "missingValues": [spelled]}
+
+
+def _field(column: Column, csv: bool) -> dict[str, Any]:
+    limits: dict[str, Any] = {"required": not column.missing}
+    if column.numeric:
+        whole = {Integer: "integer", Date: "date", Datetime: "datetime"}
+        field = {"name": column.name, "type": whole.get(type(column), "number")}
+        lowest, highest = min(column.lower, *column.atoms, column.lower), max(column.upper, *column.atoms, column.upper)
+        limits |= {"minimum": lowest, "maximum": highest}
+    elif isinstance(column, Boolean):
+        field = {"name": column.name, "type": "boolean"}
+    else:
+        field = {"name": column.name, "type": "string" if isinstance(column.levels[0], str) else "integer"}
+        limits["enum"] = list(column.levels)
+    if isinstance(column, Datetime) and csv:
+        field["format"] = _MOMENT + ("Z" if column.aware else "")
+    return field | {"constraints": {key: _plain(value, field.get("format")) for key, value in limits.items()}}
+
+
+def _plain(value: Any, form: str | None) -> Any:
+    """Returns a bound as JSON has it; a moment is spelled as those of its column are."""
+    if isinstance(value, datetime):
+        return value.strftime(form) if form else value.isoformat()
+    return value.isoformat() if isinstance(value, date) else value
+
+
+@dataclass(frozen=True, kw_only=True)
+class PictureColumns:
+    """The columns of Parquet that hold images: PNG files, and labels, which stand for `names` by position if any."""
+
+    image: str
+    label: str | None
+    names: tuple[str, ...]
+
+    @property
+    def meaning(self) -> str:
+        """What the label's numbers stand for, in words."""
+        return ", ".join(f"{place}: {name}" for place, name in enumerate(self.names))
+
+
+def resource_columns(name: str, schema: Schema) -> tuple[Column, ...] | PictureColumns:
+    """Returns the columns that a file of synthetic records has: of the schema, or of pictures."""
+    if schema.images is None or name.endswith(".csv"):
+        return tuple(schema.columns)
+    metadata = extension("noisegate.pictures", "rows", "what writes images")(schema.images)[0].metadata
+    features: Mapping[str, Any] = json.loads(metadata[b"huggingface"])["info"]["features"]
+    label = schema.images.label
+    names = () if label is None else features[label].get("names", ())
+    return PictureColumns(image=next(iter(features)), label=label, names=tuple(names))
+
+
+def title(release: Release) -> str:
+    """Returns a name by which synthetic records of one model are told from those of another."""
+    return f"synthetic-{release.certificate.digest()[:12]}"
+
+
+def description(release: Release) -> str:
+    """Returns what the records are, in words: made up, of which guarantee, and by which rules."""
+    certificate = release.certificate
+    rules = [str(rule) for rule in release.schema.constraints]
+    kept = f" Every record keeps to: {'; '.join(rules)}." if rules else ""
+    return (
+        f"Synthetic records, none of which is a real one, made by noisegate {certificate.version} with "
+        f"{certificate.guarantee}; method: {certificate.method}.{kept} certificate.json states what was asked of the "
+        "private records."
+    )
+
 
 DATA_PACKAGE, CROISSANT = "datapackage.json", "croissant.json"
 

@@ -9,9 +9,8 @@ from typing import Any
 
 from noisegate.errors import SchemaError
 from noisegate.schema.columns import Column, column_form, column_from_form
-from noisegate.schema.files import unseen
+from noisegate.schema.files import unseen, write_toml
 from noisegate.schema.schema import Schema
-from noisegate.schema.toml import write_toml
 
 OPEN = ...
 """Stands in a form for a value that is still to be stated; the file has an empty comment for it."""

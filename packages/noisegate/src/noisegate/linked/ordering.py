@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from noisegate.errors import SchemaError
 from noisegate.schema.columns import Continuous, Datetime, Decimal, Integer, NumericColumn
-from noisegate.schema.positions import (
+from noisegate.schema.layout import (
     Floats,
     bounds_of,
     numbers_at,
