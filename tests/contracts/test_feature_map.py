@@ -13,6 +13,8 @@ import pytest
 import torch
 from torch import nn
 
+import noisegate_images.features
+import noisegate_papers.features
 from noisegate import features
 from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
@@ -231,7 +233,8 @@ def test_a_torch_form_that_differs_is_found_out():
 def test_the_gate_believes_the_norms_of_reviewed_maps_alone():
     stated = {
         f"{one.__module__}.{name}"
-        for module in pkgutil.walk_packages(features.__path__, f"{features.__name__}.")
+        for room in (features, noisegate_images.features, noisegate_papers.features)
+        for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}.")
         for name, one in vars(import_module(module.name)).items()
         if isinstance(one, type)
         and one.__module__ == module.name

@@ -80,7 +80,7 @@ def test_another_file_is_refused(tmp_path):
 
 
 def test_the_one_in_the_package_is_the_one_that_is_pinned(monkeypatch):
-    file = resources.files("noisegate_papers.networks").joinpath(SHIPPED)
+    file = resources.files("noisegate_images.networks").joinpath(SHIPPED)
     assert len(file.read_bytes()) < 3_000_000
     assert [name for name in LAYERS if not hasattr(load_encoder(), name)] == []
     monkeypatch.setattr(encoders, "SHIPPED_SHA256", SHIPPED_SHA256[::-1])

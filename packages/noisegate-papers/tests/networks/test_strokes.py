@@ -70,7 +70,7 @@ def test_a_file_gives_the_encoder_back_and_another_is_refused(tmp_path):
 
 @pytest.mark.parametrize(("module", "load"), [(strokes, load_strokes), (drawing, drawing.load_drawing)])
 def test_the_one_in_the_package_is_the_one_that_is_pinned(module, load, monkeypatch):
-    assert len(resources.files("noisegate_papers.networks").joinpath(module.SHIPPED).read_bytes()) < 600_000
+    assert len(resources.files("noisegate_images.networks").joinpath(module.SHIPPED).read_bytes()) < 600_000
     load()
     monkeypatch.setattr(module, "SHIPPED_SHA256", module.SHIPPED_SHA256[::-1])
     with pytest.raises(ModelError, match="SHA-256"):

@@ -13,7 +13,6 @@ from noisegate.atomic import check_outside, new_file
 from noisegate.cli.console import OUT, print_json, say, steps, table
 from noisegate.cli.options import Json
 from noisegate.errors import OptionError
-from noisegate.models.output.sample_file import table_writer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -108,6 +107,7 @@ def predict_command(
     """
     import pyarrow as pa
 
+    from noisegate.models.output.sample_file import table_writer
     from noisegate.schema import Schema
     from noisegate_papers.models.released_classifier import load_classifier
 

@@ -1,7 +1,6 @@
 """Public images: every form that the image layer reads, the same refusals, and arrays that a digest can be built on."""
 
 import hashlib
-import pickle
 
 import numpy as np
 import pyarrow as pa
@@ -27,14 +26,6 @@ def listed(root):
     return root
 
 
-def cifar(root):
-    root.mkdir()
-    data = np.ascontiguousarray(IMAGES.transpose(0, 3, 1, 2)).reshape(6, -1)
-    (root / "data_batch_1").write_bytes(pickle.dumps({b"data": data, b"labels": LABELS}, protocol=2))
-    (root / "batches.meta").touch()
-    return root
-
-
 def many(root):
     root.mkdir()
     parquet(root / "part-0.parquet", CONTENTS[:4], LABELS[:4])
@@ -56,7 +47,6 @@ FORMS = {
     ),
     "a folder of Parquet": lambda root: many(root / "x"),
     "npz": lambda root: arrays(root / "x.npz"),
-    "CIFAR for Python": lambda root: cifar(root / "x"),
 }
 TEXT = ("class folders", "labels.csv", "Parquet, a dictionary")
 

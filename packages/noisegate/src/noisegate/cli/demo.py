@@ -14,7 +14,6 @@ import noisegate
 from noisegate.cli.console import ERR, OUT, print_json, say, steps
 from noisegate.cli.options import Json
 from noisegate.errors import OptionError, require
-from noisegate.models.output.sample_file import table_writer
 from noisegate.progress import spinner
 from noisegate.registry import extension
 
@@ -93,6 +92,7 @@ def _copy_survey(folder: Path, epsilon: float) -> tuple[dict[str, Any], Any]:
     """Fills the empty `folder`; returns the figures and what is told of them."""
     from noisegate.gate.gate import Gate
     from noisegate.methods.pairwise import Pairwise
+    from noisegate.models.output.sample_file import table_writer
     from noisegate.schema import Schema
 
     text = resources.files("noisegate.cli").joinpath("demo_schema.toml").read_text("utf-8")
