@@ -45,8 +45,8 @@ CASES = {
     # Those of the orientations are Fourier features too.
     "dp-mepf of images": (IMAGES, {**PICTURES, "layers": ("last",)}, {"perceptual": 1}),
     "joint of images": (IMAGES, {**JOINT, "tries": 1}, {"frequencies": 4, "perceptual": 1}),
-    # The model judges its images on the CPU, by maps of its own: those of the fit share a network that may have moved.
-    "joint of images that are judged": (IMAGES, JOINT, {"frequencies": 8, "perceptual": 2}),
+    # The model judges its images on the CPU, by a network of its own: that of the fit may have moved.
+    "joint of images that are judged": (IMAGES, JOINT, {"frequencies": 4, "perceptual": 2}),
 }
 
 

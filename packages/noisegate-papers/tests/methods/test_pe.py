@@ -198,7 +198,7 @@ def test_a_variation_of_degree_none_is_the_image_and_of_more_is_near_it(shape):
 
 
 def test_a_decoder_varies_images(private, tmp_path):
-    settings = _made_up("dp-mge", SCHEMA, tmp_path)
+    settings = _made_up(("decoder",), SCHEMA, tmp_path)
     method = PrivateEvolution(**SMALL, variations="decoder", **settings)
     release = method.query(gate_of(private))
     assert release.certificate.public["settings"]["decoder_sha256"] == method.checked_decoder().digest

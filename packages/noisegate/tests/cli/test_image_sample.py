@@ -97,7 +97,7 @@ def test_a_disk_too_full_for_the_grid_leaves_no_images_either(gallery, pictured,
 
 
 def test_ctrl_c_while_images_are_written_leaves_nothing(gallery, pictured, cli, monkeypatch):
-    from noisegate.models.output import formats
+    from noisegate_images.output import formats
 
     made = []
 
