@@ -1,5 +1,6 @@
 """Options and fixtures that every test may use."""
 
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,6 +36,15 @@ def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def _shapes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     everywhere = request.config.getoption("--shapes")
     monkeypatch.setattr(shapes, "checking", everywhere or room(request.node.nodeid).startswith(shapes.ROOMS))
+
+
+@pytest.fixture(autouse=True)
+def _signals() -> Iterator[None]:
+    """Puts signals back in order after each test: the program ignores them at its end, and so would what is started."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(autouse=True)
