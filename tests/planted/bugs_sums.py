@@ -120,7 +120,7 @@ parts-counted-whole: Weighted rows are counted as whole records.
     rewrite contingency.Contingency.exact_sum: records.weights if isinstance(records, WeightedRows) else None => None
 any-map-is-reviewed: The gate believes whatever norm a map states of itself, a stranger's too.
     by test_the_gate_believes_the_norms_of_reviewed_maps_alone
-    wrap sums.is_reviewed: lambda _, kind: True
+    wrap sums.is_reviewed: lambda _, kind, *names: True
 any-map-takes-parts: Weighted rows are handed to maps that know nothing of weights.
     by test_only_counts_of_cells_take_records_in_part
     wrap sums.SumTask.takes_parts: lambda takes, task: True

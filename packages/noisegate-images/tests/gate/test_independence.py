@@ -5,10 +5,13 @@ from datetime import date
 import numpy as np
 import pytest
 
+from noisegate import Gate
 from noisegate.errors import OptionError, SlowKernelsWarning
 from noisegate.features.feature_map import Counts, Levels
 from noisegate.gate.execution import BLOCK_ROWS, Execution, made_up_records, map_execution
-from noisegate.schema import Boolean, Categorical, Continuous, Date, Layout
+from noisegate.privacy.plan import Plan, Query
+from noisegate.schema import Boolean, Categorical, Continuous, Date, Layout, Schema, decode
+from noisegate.testing import made_up
 from noisegate_images.features.fourier import draw
 
 LAYOUT = Layout(
@@ -53,6 +56,16 @@ MIXING = {
 def test_a_map_that_mixes_records_is_refused(name):
     with pytest.raises(OptionError, match=r"feature map 'f' gives a record another vector"):
         map_execution("f", Map(MIXING[name]), LAYOUT, BLOCK_ROWS)
+
+
+def test_a_strangers_map_is_probed_itself_whatever_it_calls_its_encoding():
+    schema = Schema(LAYOUT.numeric + LAYOUT.coded, label="y")
+    stranger = Map(lambda records: np.roll(records.codes[:, 0], 1))
+    stranger.encoding = Counts()  # as the votes and angles of ours have, of which only this is probed
+    gate = Gate(decode(made_up(schema.layout, 300), schema), schema=schema, epsilon=1.0)
+    plan = Plan(queries=(Query.of("f", stranger, columns=1, share=1.0),)).calibrate(gate.budget)
+    with pytest.raises(OptionError, match="gives a record another vector"):
+        gate.sum(plan, {"f": stranger}, method="stranger", public={})
 
 
 def test_a_map_with_memory_is_refused():

@@ -98,15 +98,6 @@ class ExactMap(FeatureMap, Protocol):
 
 
 @runtime_checkable
-class EncodingMap(FeatureMap, Protocol):
-    """A map that hides what another one rounds, as the votes of an encoder's vectors do: the gate probes that one."""
-
-    @property
-    def encoding(self) -> FeatureMap:
-        """From records to vectors; each row of the map itself is computed from one of its rows alone."""
-
-
-@runtime_checkable
 class CellMap(FeatureMap, Protocol):
     """A map that is known in expectation over the cells of each column (`schema.layout.Cells`)."""
 

@@ -43,12 +43,19 @@ REVIEWED = frozenset(
     }
 )
 """The maps whose statement of their own norm is taken, since it has a proof: of `ExactMap`, exactly these classes."""
+ENCODED = frozenset(
+    {
+        "noisegate_images.features.perceptual.EncodedFourier",
+        "noisegate_papers.features.image_votes.ImageVotes",
+    }
+)
+"""The maps of which only the `encoding` is probed: they hide what it rounds, and each row follows from one of its."""
 
 
-def is_reviewed(kind: type) -> bool:
-    """Returns whether a class is one of `REVIEWED` itself: neither a subclass nor another one of that name."""
+def is_reviewed(kind: type, names: frozenset[str] = REVIEWED) -> bool:
+    """Returns whether a class is one of `names` itself: neither a subclass nor another one of that name."""
     return (
-        f"{kind.__module__}.{kind.__qualname__}" in REVIEWED
+        f"{kind.__module__}.{kind.__qualname__}" in names
         and getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is kind
     )
 

@@ -10,16 +10,16 @@ import math
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from noisegate.errors import CalibrationError, DataError, OptionError
 from noisegate.features.contingency import Contingency
-from noisegate.features.feature_map import EncodingMap, FeatureMap
+from noisegate.features.feature_map import FeatureMap
 from noisegate.gate.execution import block_rows, map_execution
 from noisegate.gate.session import Access, Integers, Session, State, Values
-from noisegate.gate.sums import Engine, SumTask
+from noisegate.gate.sums import ENCODED, Engine, SumTask, is_reviewed
 from noisegate.privacy.accounting import MINIMUM_STD
 from noisegate.privacy.events import Sampler
 from noisegate.privacy.grid import RECORD_LIMIT
@@ -149,7 +149,8 @@ class SumSession(Session):
         if task.exact is not None:
             return task
         # Votes and angles hide what an encoding rounds; so that is probed, in blocks of the size that is summed.
-        seen = feature_map.encoding if isinstance(feature_map, EncodingMap) else feature_map
+        hidden = is_reviewed(type(feature_map), ENCODED)
+        seen = cast("Any", feature_map).encoding if hidden else feature_map
         rows = block_rows(feature_map, len(layout.numeric))
         return replace(task, chosen=map_execution(name, seen, layout, rows))
 
