@@ -102,3 +102,14 @@ def test_a_package_adds_a_method_a_metric_and_a_verb_and_touches_nothing_here(ad
     assert "rows-apart" in added("evaluate", *files)
     assert "greet" in added("--help") and added("greet", "you") == "hello you\n"
     assert changed() == before
+
+
+def test_two_packages_with_one_verb_are_told_and_not_traced(added, tmp_path):
+    folder = tmp_path / "noisegate_clash-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: noisegate-clash\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_text("[noisegate.verbs]\nfit = noisegate_added.verb:greet_command\n")
+    with pytest.raises(subprocess.CalledProcessError) as ended:
+        added("--help")
+    assert ended.value.returncode == 2 and "Traceback" not in ended.value.stderr
+    assert "two installed packages add 'fit'" in " ".join(ended.value.stderr.split())

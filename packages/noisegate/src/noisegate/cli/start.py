@@ -31,7 +31,12 @@ def start() -> None:
     signal.signal(signal.SIGTERM, _stop)
     put_in_order()
     leave_pandas_alone()
-    from noisegate.cli.main import run
+    from noisegate.errors import NoisegateError
+
+    try:
+        from noisegate.cli.main import run
+    except NoisegateError as error:  # two installed packages add one name
+        sys.exit(_refuse(error))
 
     try:
         run()
@@ -39,6 +44,11 @@ def start() -> None:
         # What there was to say is said: nothing may interrupt the interpreter while it clears up.
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_IGN)
+
+
+def _refuse(error: Exception) -> int:
+    print(f"error: {error}", file=sys.stderr)
+    return 2
 
 
 def _stop(_signal: int, _frame: FrameType | None) -> None:
