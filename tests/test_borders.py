@@ -35,7 +35,7 @@ CORE = {
     "privacy.accounting": "from noisegate.privacy import composition\n",
     "privacy.composition": "",
     "ledger.tables": "import sqlalchemy\n",
-    "privacy.masks": "import cryptography\n",
+    "silos.masks": "import cryptography\n",
     "gate.samples": "import randomgen\n",
     "privacy.plan": "from noisegate.privacy import noise\n",
     "privacy.gradient_plan": "from noisegate.privacy import noise\n",

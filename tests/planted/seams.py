@@ -16,7 +16,7 @@ SEAMS = {
     "grid": "noisegate.privacy.grid",
     "lattice": "noisegate.privacy.composition",
     "marginal_plan": "noisegate.privacy.marginal_plan",
-    "masks": "noisegate.privacy.masks",
+    "masks": "noisegate.silos.masks",
     "noise": "noisegate.privacy.noise",
     "schema_certificate": "noisegate.privacy.schema_certificate",
     "plan": "noisegate.privacy.plan",
