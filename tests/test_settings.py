@@ -117,5 +117,5 @@ def test_settings_go_through_json():
 
 def test_a_stored_setting_with_an_old_name_is_still_read():
     assert Example.from_json({"rate": 0.25}) == Example(sampling_probability=0.25)
-    with pytest.raises(OptionError, match="has no such setting; it has .*sampling_probability"):
+    with pytest.raises(OptionError, match=r"has no such setting; it has .*sampling_probability"):
         Example(rate=0.25)
