@@ -46,7 +46,6 @@ SEAMS = {
     "tables": "noisegate.data.tables.tables",
     "unit_counter": "noisegate.data.units",
     # The gate.
-    "asked": "noisegate.gate.asked",
     "batches": "noisegate.gate.queries.batches",
     "binning": "noisegate.features.binning",
     "clipping": "noisegate.gate.per_example.clipping",
