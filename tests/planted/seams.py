@@ -24,7 +24,7 @@ SEAMS = {
     "silos": "noisegate.privacy.silos",
     "stated_noise": "noisegate.privacy.stated_noise",
     "shard_plan": "noisegate.privacy.shard_plan",
-    "tradeoff": "noisegate.privacy.tradeoff",
+    "tradeoff": "noisegate_evaluate.reporting.tradeoff",
     "units": "noisegate.privacy.events",
     # The ledger.
     "accounts": "noisegate.ledger.accounts",
