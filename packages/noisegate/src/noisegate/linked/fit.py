@@ -39,7 +39,8 @@ class LinkFit(MixtureFit):
         self._numbers = design.numbers(found)
         sizes = [*(bins.size for bins in self._bins), *design.tables.coded]
         prior = design.prior(self._histograms, self._bins)
-        super().__init__(tables, sizes, None, settings, seed=seed, prior=prior)
+        ordered = [bins.size - bins.nullable for bins in self._bins] + [0] * len(design.tables.coded)
+        super().__init__(tables, sizes, None, settings, seed=seed, ordered=ordered, prior=prior)
 
     def _known(self, tables: ClassTables) -> ClassTables:
         return with_start(tables, self.design.columns, self._numbers.masses, self._begins)

@@ -1,22 +1,11 @@
-"""A mixture of products on its way to released tables: its logits, moved by Adam, and a trial of how long to fit.
-
-The trial is on noisier tables and judged by tables with independent noise. It goes on as long as its judge sees it come
-nearer, returns to where it was nearest, and goes on from there in smaller steps. What it is for is its path: the number
-of steps at each rate. It looks further while it is far from the tables, as a step that leads away is then no sign of
-fitted noise; and where it ends far from them, a second one sets out from a wider spread start, as components that begin
-alike may stay alike. The nearer of the two is kept.
-
-The judge's noise is √5 times that of the release (`noisegate.tables.tables.split`), so a mixture whose own squared
-error in a cell is e times the variance of the release's noise is at a mean squared distance of 1 + e/5 from it.
-"""
+"""A mixture of products on its way to tables: its logits, moved by Adam, and the search from one start or two."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Self
+from bisect import bisect_right
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,20 +22,10 @@ Array = npt.NDArray[Any]
 # The first steps bring the learning rate up.
 _RISE = 10
 _EPS = 1e-8  # of Adam
-# Parts of the learning rate, one after the other.
-_RATES = (1.0, 1 / 3, 1 / 9)
-# A rate is given up after so many steps that brought the trial no nearer; and while it is far from the tables.
-_PATIENCE, _FAR_PATIENCE = 25, 100
-# Squared errors, in units of the release's noise: above the first there is a second trial; above the other it is far.
-_POOR, _FAR = 0.5, 1.0
-# Behind its path a fit may take so many smaller steps at each rate, until it is nearly as near as the trial was.
-_SETTLING, _CLOSE = 60, 1.05
-# Columns are taken as independent, as a trial sets out, unless the judge sees it come nearer by this much, in squared
-# distance over all cells and in units of its noise. Where they are independent, a path of length s seems to gain
-# 2sz − s², z standard normal, so at most z²: over the few directions that a path can turn to, rarely more than this.
-_CLEAR = 10.0
-# How much wider the second one's start is spread, and how much longer a trial may be while it is far.
-_WIDER, _LONGER = 3.0, 3
+# Parts of the learning rate, and where among the steps the second and the third begin.
+_RATES, _LEGS = (1.0, 1 / 3, 1 / 9), (0.6, 0.8)
+# Above this squared distance to what was released, in units of its noise, there is a second start, so much wider.
+_POOR, _WIDER = 1.5, 3.0
 
 
 class ArrayAdam:
@@ -128,12 +107,6 @@ class Descent:
         """Lets Adam begin anew from where the mixture is."""
         self._adam = ArrayAdam(self.logits, beta2=0.99)
 
-    def go_back(self, logits: Mapping[str, Array]) -> None:
-        """Returns to an earlier place, and lets Adam begin anew there."""
-        restore_arrays(self.logits, logits)
-        self.restart()
-        self._settle()
-
     def step(self, rate: float) -> None:
         """Takes a step against the gradient of the distance in a cell, at a learning rate."""
         at, distance = self.components, self.distance
@@ -211,184 +184,102 @@ class MixtureSettings(Settings):
 
     components: Steps = 600
     "Of all classes together."
-    steps: Whole = 1000
-    "Most optimiser steps from one start; while that is far from the tables, three times as many."
+    steps: Whole = 250
+    "Optimiser steps from a start; where these end far from the tables, there is a second one."
     learning_rate: LearningRate = 0.3
     "Of Adam, at first; a third and a ninth of it follow."
     init_std: LearningRate = 0.3
     "Standard deviation of the components' first logits about the one-way estimate."
 
 
-@dataclass(frozen=True, kw_only=True)
-class Path:
-    """How a mixture gets to its tables.
+class Search:
+    """Descends to tables, and where it ends far from what was released once more, from a wider spread start.
+
+    Components that begin alike may stay alike. The nearer of the two is kept. A `Resumable`.
+
+    Args:
+        tables: What is descended to.
+        released: The same with all of their noise: how far the end is from these is what counts.
+        settings: Of the fit.
+        seed: Of the starts.
 
     Attributes:
-        init_std: How its start is spread.
-        steps: How many steps it takes at each rate.
-        distance: How near it then is to the tables that it is fitted to.
+        components: The start, and from the end of the first descent on the nearest end.
+        discrepancy: Its mean squared distance to what was released, in units of the noise; infinite before.
     """
 
-    init_std: float
-    steps: tuple[int, ...]
-    distance: float
-
-    @property
-    def length(self) -> int:
-        """All these steps."""
-        return sum(self.steps)
-
-    def rate(self, step: int) -> float | None:
-        """Returns the part of the learning rate at a step, counted from 0.
-
-        Behind the last step there are some smaller ones, and None behind these, for a mixture that is not as near to
-        its own tables: at a large rate it swings about them, and the trial's nearest step need not be its own.
-        """
-        legs = [*zip(_RATES, self.steps, strict=False), *((rate, _SETTLING) for rate in _RATES[1:])]
-        ends = accumulate(count for _, count in legs)
-        return next((rate for (rate, _), end in zip(legs, ends, strict=True) if step < end), None)
-
-    def turns(self, step: int) -> bool:
-        """Returns whether another rate begins with a step, so that Adam does too."""
-        return step > 0 and (step in tuple(accumulate((*self.steps, _SETTLING))))
-
-    def over(self, step: int, distance: float) -> bool:
-        """Returns whether a mixture at a distance from its tables is there after so many steps."""
-        # Where the trial took no step, there is none.
-        near = not self.length or distance <= _CLOSE * self.distance or self.rate(step) is None
-        return step >= self.length and near
-
-
-@dataclass(kw_only=True)
-class _Attempt:
-    """The way from one start so far.
-
-    Attributes:
-        init_std: How the start is spread.
-        taken: Steps in all, those too that were gone back on.
-        steps: At each rate that was given up, until the trial was nearest.
-        now: At the present rate.
-        nearest: Of these, until it was nearest.
-        error: The least so far.
-        distance: From its own tables, there.
-    """
-
-    init_std: float
-    taken: int = 0
-    steps: tuple[int, ...] = ()
-    now: int = 0
-    nearest: int = 0
-    error: float = math.inf
-    distance: float = math.inf
-
-    @property
-    def path(self) -> Path:
-        """The way to where the trial was nearest."""
-        steps = (*self.steps, self.nearest)[: len(_RATES)]
-        return Path(init_std=self.init_std, steps=steps, distance=self.distance)
-
-    def numbers(self) -> list[float]:
-        """Returns the attempt as a row of numbers."""
-        steps = (*self.steps, *[-1] * len(_RATES))[: len(_RATES)]
-        return [self.init_std, self.taken, self.now, self.nearest, self.error, self.distance, *steps]
-
-    @classmethod
-    def of_numbers(cls, row: Sequence[float]) -> Self:
-        """Returns the attempt of such a row."""
-        init_std, taken, now, nearest, error, distance, *steps = row
-        given_up = tuple(int(count) for count in steps if count >= 0)
-        counts = {"taken": int(taken), "now": int(now), "nearest": int(nearest)}
-        return cls(init_std=init_std, error=error, distance=distance, steps=given_up, **counts)
-
-
-class Trial:
-    """A trial from one start, and where it ends far from the tables, from a second.
-
-    Attributes:
-        components: The mixture where it came nearest to the judge's tables.
-    """
-
-    def __init__(self, tables: ClassTables, judge: ClassTables, settings: MixtureSettings, *, seed: int) -> None:
-        self._tables, self._judge, self._settings, self._seed = tables, Distance(judge), settings, seed
-        self._attempts = [_Attempt(init_std=settings.init_std)]
-        self._set_out()
+    def __init__(self, tables: ClassTables, released: ClassTables, settings: MixtureSettings, *, seed: int) -> None:
+        self._tables, self._released, self._settings, self._seed = tables, Distance(released), settings, seed
+        self.discrepancy = math.inf
+        self._set_out(0)
         self.components = self._descent.components
+        self._keep_the_end()
 
     @property
     def step(self) -> int:
         """Steps done."""
-        return sum(attempt.taken for attempt in self._attempts)
+        return self._number * self._most + self._taken
 
     @property
-    def error(self) -> float:
-        """Estimated squared error in a cell of the nearest mixture, in units of the variance of the release's noise."""
-        return self._best.error
+    def steps(self) -> int:
+        """Steps that there will be, as far as is known; 0 without pairs, as the start matches single columns."""
+        return self._most * (2 if self._number or self._again else 1)
 
-    @property
-    def path(self) -> Path:
-        """The way to the nearest mixture."""
-        return self._best.path
-
-    def more(self) -> bool:
-        """Whether there is another step; sets out anew where the first start has led nowhere."""
-        now = self._attempts[-1]
-        most = self._settings.steps * (_LONGER if _FAR < now.error < math.inf else 1)
-        if self._judge.cells and len(now.steps) < len(_RATES) and now.taken < most:
-            return True
-        if len(self._attempts) > 1 or not self._judge.cells or now.error <= _POOR:
+    def advance(self) -> bool:
+        """Takes a step; False where there is none left."""
+        if self._again:
+            self._set_out(1)
+        if self._taken == self._most:
             return False
-        self._attempts.append(_Attempt(init_std=_WIDER * now.init_std))
-        self._set_out()
+        ends = [round(part * self._most) for part in _LEGS]
+        if self._taken in ends:
+            self._descent.restart()
+        self._descent.step(self._settings.learning_rate * _RATES[bisect_right(ends, self._taken)])
+        self._taken += 1
+        self._keep_the_end()
         return True
-
-    def advance(self) -> None:
-        """Takes a step."""
-        now, descent = self._attempts[-1], self._descent
-        descent.step(self._settings.learning_rate * _RATES[len(now.steps)])
-        now.taken, now.now = now.taken + 1, now.now + 1
-        error = self._error(descent)
-        if error < now.error:
-            if error < self.error:
-                self.components = descent.components
-            now.error, now.nearest, now.distance = error, now.now, descent.mean_distance()
-            self._kept = {name: value.copy() for name, value in descent.logits.items()}
-        elif now.now - now.nearest >= (_FAR_PATIENCE if now.error > _FAR else _PATIENCE):
-            now.steps, now.now, now.nearest = (*now.steps, now.nearest), 0, 0
-            descent.go_back(self._kept)
 
     def state_dict(self) -> dict[str, Array]:
         """Returns everything that `load_state_dict` needs to go on with the same bits."""
-        state = {"attempts": np.array([attempt.numbers() for attempt in self._attempts])}
-        state |= {f"nearest/{name}": value for name, value in vars(self.components).items()}
-        state |= {f"kept/{name}": value.copy() for name, value in self._kept.items()}
-        return {**state, **self._descent.state_dict()}
+        nearest = {f"nearest/{name}": value for name, value in vars(self.components).items()}
+        return {
+            "search": np.array([self._number, self._taken, self.discrepancy]),
+            **nearest,
+            **self._descent.state_dict(),
+        }
 
     def load_state_dict(self, arrays: Mapping[str, Array]) -> None:
-        """Takes up the trial where `state_dict` was called.
+        """Takes up the search where `state_dict` was called.
 
         Raises:
-            KeyError, ValueError: if the state is that of another trial.
+            KeyError, ValueError: if the state is that of another search.
         """
-        self._attempts = [_Attempt.of_numbers(row) for row in arrays["attempts"].tolist()]
-        self._set_out()
+        number, taken, self.discrepancy = arrays["search"].tolist()
+        self._set_out(int(number))
+        self._taken = int(taken)
         self._descent.load_state_dict(arrays)
-        restore_arrays({f"kept/{name}": value for name, value in self._kept.items()}, arrays)
         nearest = {name: np.empty_like(value) for name, value in vars(self._descent.components).items()}
         restore_arrays({f"nearest/{name}": value for name, value in nearest.items()}, arrays)
         self.components = Components(**nearest)
 
     @property
-    def _best(self) -> _Attempt:
-        return min(self._attempts, key=lambda attempt: attempt.error)
+    def _most(self) -> int:
+        """Steps from one start."""
+        return self._settings.steps if self._released.cells else 0
 
-    def _set_out(self) -> None:
-        self._descent = Descent(self._tables, self._settings, self._attempts[-1].init_std, self._seed)
-        self._kept = {name: value.copy() for name, value in self._descent.logits.items()}
-        now, descent = self._attempts[-1], self._descent
-        if self._judge.cells and not now.taken:
-            # No step is better than one whose gain may be chance.
-            now.error = self._error(descent) - 5 * _CLEAR / self._judge.cells
-            now.distance = descent.mean_distance()
+    @property
+    def _again(self) -> bool:
+        """Whether the first start has led nowhere."""
+        return not self._number and 0 < self._most == self._taken and self.discrepancy > _POOR
 
-    def _error(self, descent: Descent) -> float:
-        return 5 * (descent.mean_distance(self._judge) - 1)
+    def _set_out(self, number: int) -> None:
+        self._number, self._taken = number, 0
+        spread = self._settings.init_std * _WIDER**number
+        self._descent = Descent(self._tables, self._settings, spread, self._seed)
+
+    def _keep_the_end(self) -> None:
+        """Keeps where a descent has ended, if it is the nearest."""
+        if self._taken == self._most and self._released.cells:
+            found = self._descent.mean_distance(self._released)
+            if found < self.discrepancy:
+                self.components, self.discrepancy = self._descent.components, found

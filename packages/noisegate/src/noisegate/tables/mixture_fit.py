@@ -1,10 +1,8 @@
-"""Fits a mixture of product distributions to released contingency tables, and stops before it fits their noise.
+"""Fits a mixture of product distributions to released contingency tables, whose noise is taken off before.
 
 Each class has components of its own, and the expected counts of its pairs are the second moment of its records; see
-`noisegate.tables.tables.Distance`. It is fitted by gradient descent, on the CPU.
-
-How long to fit is found by a trial on noisier tables, judged by tables with independent noise
-(`noisegate.tables.descent.Trial`): where the trial came nearest to what it could not see, there the fit itself ends.
+`noisegate.tables.tables.Distance`. It is fitted by gradient descent, on the CPU, to what `noisegate.tables.denoise`
+makes of them, and to its end: what could be overfitted is gone.
 
 Related: RAP (Aydore et al. 2021), RAP++ (Vietri et al. 2022) and GEM (Liu, Vietri and Wu 2021) fit relaxed tables and
 generators to noisy queries by gradient descent.
@@ -27,7 +25,8 @@ from noisegate.models.mixture import Mixture
 from noisegate.models.within_cell import WithinCell
 from noisegate.privacy.release import Release
 from noisegate.schema import Layout, NumericColumn, Schema
-from noisegate.tables.descent import Descent, MixtureSettings, Trial
+from noisegate.tables.denoise import denoised
+from noisegate.tables.descent import MixtureSettings, Search
 from noisegate.tables.design import Design
 from noisegate.tables.label_fit import MOST_LABELS, LabelFit
 from noisegate.tables.released import Table
@@ -43,12 +42,12 @@ if TYPE_CHECKING:
 class MixtureFit:
     """One fit; a `noisegate.models.checkpoint.Resumable`. For tables, sizes and label see `class_tables`.
 
+    `ordered` says how many cells of each column, the first ones, stand in an order.
+
     Attributes:
-        tables: The released tables, which the fit itself is fitted to.
-        trial_tables: The noisier ones of the trial.
-        judge_tables: Those with independent noise, which the trial never sees.
-        trial: Which says how long to fit, and keeps the mixture where it came nearest to the judge's tables.
-        discrepancy: Mean squared distance to the released pairs and triples, in units of their noise.
+        tables: The released tables without what was taken for noise, which the fit is fitted to.
+        trial_tables: With a label, noisier ones, which a trial is fitted to.
+        judge_tables: With a label, those with independent noise, by which the trial is judged.
     """
 
     def __init__(
@@ -59,19 +58,19 @@ class MixtureFit:
         settings: MixtureSettings,
         *,
         seed: int,
+        ordered: Sequence[int],
         prior: Mapping[int, npt.NDArray[np.float64]] | None = None,
     ) -> None:
-        self.settings, self._seed, self.discrepancy = settings, seed, math.inf
+        self.settings, self._seed = settings, seed
+        others = [few for column, few in enumerate(ordered) if column != label]
         trial, judge = split(tables, np.random.default_rng(seed))
-        self.tables, self.trial_tables, self.judge_tables = (
-            class_tables(one, sizes, label, prior) for one in (tables, trial, judge)
-        )
-        self.tables, self.trial_tables = self._known(self.tables), self._known(self.trial_tables)
+        released, tried, self.judge_tables = (class_tables(one, sizes, label, prior) for one in (tables, trial, judge))
+        self._searches: dict[str, Search] = {}
         with one_thread():
-            self.trial = Trial(self.trial_tables, self.judge_tables, settings, seed=seed)
-        # The fit itself and its steps, once the trial is over.
-        self._descent: Descent | None = None
-        self._done = 0
+            self.trial_tables, self.tables = (self._known(denoised(one, others)) for one in (tried, released))
+            if label is not None:
+                self._searches["trial"] = Search(self.trial_tables, tried, settings, seed=seed)
+            self._searches["fit"] = Search(self.tables, released, settings, seed=seed)
 
     def _known(self, tables: ClassTables) -> ClassTables:
         """Returns tables that are fitted to with what is known of them beforehand, if anything is."""
@@ -80,16 +79,17 @@ class MixtureFit:
     @property
     def step(self) -> int:
         """Steps done, of the trial and of the fit."""
-        return self.trial.step + self._done
+        return sum(search.step for search in self._searches.values())
 
     @property
     def steps(self) -> int:
-        """Most steps that there will be, as far as is known; 0 without pairs, as the start matches single columns."""
-        if not self.tables.larger:
-            return 0
-        if self._descent is None:
-            return max(2 * self.settings.steps, self.step + 1)
-        return self.trial.step + max(self.trial.path.length, self._done)
+        """Steps that there will be, as far as is known."""
+        return sum(search.steps for search in self._searches.values())
+
+    @property
+    def discrepancy(self) -> float:
+        """Mean squared distance to the released pairs and triples, in units of their noise; infinite before the end."""
+        return self._searches["fit"].discrepancy
 
     @property
     def warning(self) -> str | None:
@@ -106,28 +106,23 @@ class MixtureFit:
         )
 
     @property
-    def trial_components(self) -> Components:
-        """The mixture of the trial where it came nearest to the judge's tables."""
-        return self.trial.components
-
-    @property
     def reached(self) -> Components:
         """The mixture that the fit has reached."""
-        return self._fit().components
+        return self._searches["fit"].components
 
     def run(self, report: Callable[[FitState], None] | None = None) -> None:
         """Runs the remaining steps of the trial, and then of the fit."""
         with one_thread():
-            while self._step():
-                if report:
-                    report(FitState(step=self.step, steps=self.steps, discrepancy=self.discrepancy))
+            for search in self._searches.values():
+                while search.advance():
+                    if report:
+                        report(FitState(step=self.step, steps=self.steps, discrepancy=self.discrepancy))
 
     def state_dict(self) -> dict[str, Array]:
         """Returns everything that `load_state_dict` needs to go on with the same bits, as named arrays."""
-        state = {f"trial/{name}": value for name, value in self.trial.state_dict().items()}
-        if self._descent is not None:
-            state |= {f"fit/{name}": value for name, value in self._descent.state_dict().items()}
-        return {**state, "done": np.array([self._done, self.discrepancy])}
+        return {
+            f"{kind}/{name}": value for kind, one in self._searches.items() for name, value in one.state_dict().items()
+        }
 
     def load_state_dict(self, arrays: Mapping[str, Array]) -> None:
         """Takes up the fit where `state_dict` was called.
@@ -135,38 +130,11 @@ class MixtureFit:
         Raises:
             KeyError, ValueError: if the state is that of another fit.
         """
-        if "trial/attempts" not in arrays:
+        if "fit/search" not in arrays:
             raise ValueError("it holds the fit of an earlier version")
         with one_thread():
-            self.trial.load_state_dict(under(arrays, "trial/"))
-            if fit := under(arrays, "fit/"):
-                self._fit().load_state_dict(fit)
-        done, self.discrepancy = arrays["done"].tolist()
-        self._done = int(done)
-
-    def _step(self) -> bool:
-        """Takes a step of the trial, or once that is over of the fit; False where there is none left."""
-        if self._descent is None and self.trial.more():
-            self.trial.advance()
-            return True
-        fit, path = self._fit(), self.trial.path
-        if not self._done and self.tables.larger:
-            self.discrepancy = fit.mean_distance()
-        rate = path.rate(self._done)
-        if rate is None or path.over(self._done, self.discrepancy):
-            return False
-        if path.turns(self._done):
-            fit.restart()
-        fit.step(self.settings.learning_rate * rate)
-        self._done += 1
-        self.discrepancy = fit.mean_distance()
-        return True
-
-    def _fit(self) -> Descent:
-        """Returns the fit itself, at its start at first."""
-        if self._descent is None:
-            self._descent = Descent(self.tables, self.settings, self.trial.path.init_std, self._seed)
-        return self._descent
+            for kind, search in self._searches.items():
+                search.load_state_dict(under(arrays, f"{kind}/"))
 
 
 class PairwiseFit(MixtureFit):
@@ -178,7 +146,8 @@ class PairwiseFit(MixtureFit):
         sizes = [*(bins.size for bins in self._bins), *(column.size for column in design.layout.coded)]
         self._histograms = design.read_histograms(release)
         prior = design.prior(self._histograms, self._bins)
-        super().__init__(self._released, sizes, design.label, settings, seed=seed, prior=prior)
+        self._ordered = [bins.size - bins.nullable for bins in self._bins] + [0] * len(design.layout.coded)
+        super().__init__(self._released, sizes, design.label, settings, seed=seed, ordered=self._ordered, prior=prior)
 
     def model(self) -> Mixture | LabelledMixture:
         """Returns the model that the fit has reached, with a model of the label where there is one."""
@@ -186,14 +155,15 @@ class PairwiseFit(MixtureFit):
         column = self._label
         if column is None or not 1 < mixture.sizes[column] <= MOST_LABELS or len(mixture.sizes) == 1:
             return mixture
-        ordered = [bins.size - bins.nullable for bins in self._bins] + [0] * len(self.design.layout.coded)
-        del ordered[column]
+        ordered = [few for place, few in enumerate(self._ordered) if place != column]
         told_apart = self.design.label is not None
         tables = self.tables if told_apart else class_tables(self._released, mixture.sizes, column)
         fit = LabelFit(column, tables, ordered, seed=self._seed)
         with one_thread():
-            trial = self.trial_tables, self.judge_tables, self._mixture(self.trial.components, self.trial_tables)
-            weight = fit.weight(*trial) if told_apart else 0.0
+            weight = 0.0
+            if told_apart:
+                tried = self._mixture(self._searches["trial"].components, self.trial_tables)
+                weight = fit.weight(self.trial_tables, self.judge_tables, tried)
             return LabelledMixture(mixture=mixture, label=fit.model(mixture, weight))
 
     def _mixture(self, components: Components, tables: ClassTables) -> Mixture:

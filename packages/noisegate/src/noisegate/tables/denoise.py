@@ -1,0 +1,112 @@
+"""Takes noise off released pairs before a mixture is fitted to them: post-processing, which costs no privacy.
+
+A pair's table is, in each class l, what independent columns would have, r_l c_l'/n_l of the margins that all tables say
+together, and a residual. That is written in orthonormal bases Q of the vectors that sum to zero, of either column, and
+in one of the classes: C = Σ_l q_l Q_i' (T_l − r_l c_l'/n_l) Q_j. So the noise on the coefficients is as large as that
+on the counts, and as independent but for what the margins have of it. The signal is not spread so: of columns in an
+order it is in the coefficients of low orders, of classes in what they have in common.
+
+Coefficients are shrunk in groups by empirical Bayes (Efron and Morris, 1973), f = τ²/(τ² + 1), with τ² in units of the
+noise, from the group's own squares and from those of the same group in all pairs. A group is of one pair and product of
+orders, of what classes have in common or of the rest. What is left of the noise of a pair is √f of it, in the mean.
+
+Bases of residuals: ResidualPlanner, Xiao, He, Zhang and Kifer (NeurIPS 2023), https://arxiv.org/abs/2305.08175.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from noisegate.tables.tables import ClassTables, Floats
+
+if TYPE_CHECKING:
+    from jaxtyping import Float64
+
+    Array = npt.NDArray[Any]
+
+# So many coefficients of a pair is worth what all pairs say of a group.
+_POOLED = 2.0
+# Tables are fitted to as if they had this part of their noise at least.
+_LEAST_NOISE = 0.15
+_TINY = 1e-9
+
+
+def denoised(tables: ClassTables, ordered: Sequence[int]) -> ClassTables:
+    """Returns tables whose pairs have less noise, and the precision that they have then.
+
+    Args:
+        tables: As they were released, arranged by class.
+        ordered: How many cells of each column, the first ones, stand in an order; 0 for none.
+    """
+    counts = np.maximum(tables.counts, _TINY)
+    singles = np.maximum(tables.singles, 0.0)
+    margins = [singles[:, span] for span in tables.spans]
+    margins = [each * (counts / np.maximum(each.sum(axis=1), _TINY))[:, None] for each in margins]
+    bases = [column_basis(each.sum(axis=0), few) for each, few in zip(margins, ordered, strict=True)]
+    classes = _class_basis(counts)
+    most = max((int(orders.max(initial=1)) for _, orders in bases), default=1) ** 2 + 1
+    found, squares, numbers = [], np.zeros(8 * most), np.zeros(8 * most)
+    for first, second in combinations(range(len(margins)), 2):
+        rows, columns = tables.spans[first], tables.spans[second]
+        precision = float(tables.precision[rows.start, columns.start])
+        (left, low), (right, high) = bases[first], bases[second]
+        if precision <= 0 or not (low.size and high.size):
+            continue
+        independent = margins[first][:, :, None] * margins[second][:, None] / counts[:, None, None]
+        residual = precision * (tables.pairs[:, rows, columns] - independent)
+        coefficients = np.einsum("kl,lpq->kpq", classes, left.T @ residual @ right)
+        # A number for each group: the product of orders, whether classes differ, which columns have an order.
+        groups = np.broadcast_to(low[:, None] * high, coefficients.shape).copy()
+        groups[1:] += most
+        groups += 2 * most * ((ordered[first] > 1) + (ordered[second] > 1))
+        own = np.bincount(groups.ravel(), coefficients.ravel() ** 2, 8 * most)
+        many = np.bincount(groups.ravel(), minlength=8 * most)
+        squares, numbers = squares + own, numbers + many
+        found.append((rows, columns, precision, independent, left, right, coefficients, groups, own, many))
+    pooled = np.maximum(squares / np.maximum(numbers, 1), 1.0)
+    pairs, precisions = tables.pairs.copy(), tables.precision.copy()
+    for rows, columns, precision, independent, left, right, coefficients, groups, own, many in found:
+        signal = np.maximum((own + _POOLED * pooled) / (many + _POOLED) - 1, 0.0)
+        kept = (signal / (signal + 1))[groups]
+        residual = left @ np.einsum("kl,kpq->lpq", classes, kept * coefficients) @ right.T
+        pairs[:, rows, columns] = independent + residual / precision
+        precisions[rows, columns] = precision / max(float(np.sqrt(kept.mean())), _LEAST_NOISE)
+    return replace(tables, pairs=pairs, precision=precisions)
+
+
+def column_basis(shares: Floats, ordered: int) -> tuple[Float64[Array, "cells orders"], npt.NDArray[np.int64]]:
+    """Returns an orthonormal basis of the vectors over a column's cells that sum to zero, and the order of each.
+
+    Cells in an order have Legendre polynomials of their ranks, weighted by their shares, each made orthogonal to those
+    before; further cells, and those without an order, are all of order 1.
+
+    Examples:
+        >>> import numpy as np
+        >>> basis, orders = column_basis(np.array([0.4, 0.3, 0.2, 0.1]), 4)
+        >>> np.allclose(basis.T @ basis, np.eye(3)), np.allclose(basis.sum(axis=0), 0), orders.tolist()
+        (True, True, [1, 2, 3])
+    """
+    size = len(shares)
+    weights = np.maximum(shares, _TINY) / np.maximum(shares, _TINY).sum()
+    few = ordered if ordered > 1 else 0
+    alone = np.diag(weights)[:, few:] if few else np.diag(weights)[:, :-1]
+    vectors, orders = [alone], [1] * alone.shape[1]
+    if few:
+        inside = weights[:few] / weights[:few].sum()
+        ranks = 2 * np.cumsum(inside) - inside - 1
+        smooth = np.zeros((size, few - 1))
+        smooth[:few] = weights[:few, None] * np.polynomial.legendre.legvander(ranks, few - 1)[:, 1:]
+        vectors, orders = [*vectors, smooth], [*orders, *range(1, few)]
+    together = np.concatenate(vectors, axis=1)
+    return np.linalg.qr(together - together.mean(axis=0))[0], np.array(orders, dtype=np.int64)
+
+
+def _class_basis(counts: Floats) -> Float64[Array, "classes classes"]:
+    """Returns an orthonormal basis over the classes, in rows; in the first one they differ by their counts alone."""
+    return np.asarray(np.linalg.qr(np.column_stack([np.maximum(counts, 1.0), np.eye(len(counts))[:, :-1]]))[0].T)
