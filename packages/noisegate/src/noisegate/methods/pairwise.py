@@ -46,8 +46,9 @@ if TYPE_CHECKING:
 
 WIDE = 40
 """Above this many columns pairs are chosen instead of all being measured."""
-DESIGN = 2
+DESIGN = 3
 """Version of the rules by which cells and tables follow from settings and released histograms; 1 is not stated."""
+_CLEAR = 2.0
 Pair = Annotated[tuple[str, str], Field(strict=False)]
 Triple = Annotated[tuple[str, str, str], Field(strict=False)]
 Pairs = Annotated[tuple[Pair, ...], Field(strict=False), "a list of lists of 2 column names"]
@@ -71,7 +72,8 @@ class Pairwise(Method):
     seeded_fit, fit_class = True, MixtureSettings
 
     cells: TwoOrMore | None = None
-    """Cells of a numeric column, about; None for a number that follows from ε and the number of columns."""
+    """Cells of a numeric column, about; None for a number that follows from ε and the number of columns, and for fewer
+    where the histograms say that there are few records."""
     pairs: Literal["auto", "all", "chosen", "none"] | Pairs = "auto"
     """"all", "chosen" by a coarse noisy look, "none" for one-way tables only, a list of pairs of column names (a
     workload), or "auto": all, and in tables of more than 40 columns chosen."""
@@ -105,7 +107,8 @@ class Pairwise(Method):
         cells = self.cells or cells_for(len(layout.numeric) + len(layout.coded), epsilon)
         fixed: dict[str, Any] = {"most_pairs": self.most_pairs, "screened": False, "pairs": (), "scaled": version > 1}
         yielding = version > 1 and self.pairs == "auto" and not self.triples
-        bare = Design(layout=layout, cells=cells, yielding=yielding, **fixed)
+        clear = _CLEAR if version > 2 and self.cells is None else None
+        bare = Design(layout=layout, cells=cells, yielding=yielding, clear=clear, **fixed)
         # The label is in every table anyway where its classes are told apart.
         triples = (columns_named(layout, names, "triples") for names in self.triples)
         unlabelled = (tuple(column for column in triple if column != bare.label) for triple in triples)

@@ -188,9 +188,11 @@ class Design:
 
     def _aimed(self, values: Values, stds: Mapping[str, float]) -> int:
         """Returns how many cells to aim at in a numeric column, by about how many records there are."""
-        if self.clear is None or not self.pairs:
+        pairs = self._chosen(values, stds) if self.pairs is None and SCREEN in values else self.pairs
+        if self.clear is None or not pairs:
             return self.cells
-        noise = self.clear * stds[PAIRS] * math.sqrt(len(self.pairs))
+        classes = 1 if self.label is None else self.coded[self.label - len(self.fine)]
+        noise = self.clear * stds[PAIRS] * math.sqrt(len(pairs)) * classes
         most = math.sqrt(records_of(self._first_round(values, stds)) / noise)
         return min(max(round(most), _FEWEST), self.cells)
 
@@ -243,7 +245,9 @@ class Design:
         pairs = self.pairs if self.pairs is not None else self._chosen(values, stds)
         if not (self.yielding and pairs and self.bought and self._room):
             return pairs, 0.0
-        records, sizes = records_of(self._first_round(values, stds)), self.about_sizes
+        records, aimed = records_of(self._first_round(values, stds)), self._aimed(values, stds)
+        few = {place: aimed + self.fine[place].nullable for place in self.bought}
+        sizes = [min(size, few.get(column, size)) for column, size in enumerate(self.about_sizes)]
         label = self._with_a_large_label
         # Pairs with such a label are worth more than others, which have to be twice as clear, and than single columns.
         for some, most in ((pairs, _DROWNED / 2 if label else _DROWNED), (label, _DROWNED)):
