@@ -8,8 +8,7 @@ import pytest
 from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.features.contingency import LEAST_WEIGHT, Contingency
-from noisegate.gate.execution import Encoded
-from noisegate.gate.sums import LocalEngine, SumTask, sum_records
+from noisegate.gate.sums import SumTask, sum_records
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.grid import UNITS, Grid
 from noisegate.schema import EncodedTable
@@ -51,26 +50,6 @@ def test_counts_are_the_sums_of_quantised_vectors(rows, norm):
     assert one.exact is not None
     quantised = one.grid.quantise(one.feature_map(table)).astype(np.int64)
     assert np.array_equal(sum_records(table, {"q": one}).sums["q"], quantised.sum(axis=0)[None])
-
-
-@pytest.mark.parametrize("order", [TABLES, TABLES[::-1], (TABLES[2], TABLES[0], TABLES[3], TABLES[2])])
-def test_a_table_is_counted_the_same_wherever_it_stands(order):
-    weights = tuple(WEIGHTS[TABLES.index(table)] for table in order)
-    one, table = task(order, weights), records(300)
-    quantised = one.grid.quantise(one.feature_map(table)).astype(np.int64)
-    assert np.array_equal(sum_records(table, {"q": one}).sums["q"][0], quantised.sum(axis=0))
-
-
-def test_no_records_count_nothing():
-    assert not sum_records(records(0), {"q": task()}).sums["q"].any()
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-def test_sums_do_not_depend_on_batches_and_threads(threads):
-    one, table = task(), records(1000)
-    batches = [table.rows(slice(start, start + 77)) for start in range(0, 1000, 77)]
-    found = LocalEngine(threads=threads).sum(Encoded(batches), {"q": one}, None)
-    assert found.records == 1000 and np.array_equal(found.sums["q"], sum_records(table, {"q": one}).sums["q"])
 
 
 def test_adding_or_removing_a_record_moves_the_sum_by_the_bound():

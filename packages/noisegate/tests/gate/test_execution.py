@@ -14,7 +14,7 @@ from tests.kernels import EVERYTHING, ByPlace
 
 from noisegate.errors import OptionError, SlowKernelsWarning, UnbookedWarning
 from noisegate.gate import samples
-from noisegate.gate.execution import Execution, executions
+from noisegate.gate.execution import Execution
 from noisegate.gate.gate import Gate
 from noisegate.gate.per_example import clipping
 from noisegate.gate.per_example.gradients import FactoredLoss, module_loss
@@ -139,13 +139,6 @@ def test_a_block_that_adds_something_else_than_its_records_is_refused(monkeypatc
     monkeypatch.setattr(clipping, "add_clipped", by_count)
     with pytest.raises(OptionError, match="2 records of a block"):
         stepped(by_torch, frame(3))
-
-
-def test_ways_go_from_the_fastest_to_the_surest():
-    ways = list(executions(64))
-    assert ways[0] == Execution(rows=64) and ways[-1] == Execution(rows=1) and all(way.exact for way in ways[1:-1])
-    assert [way.rows for way in ways[1:-1]] == [64, 32, 8] and all(way.rows <= 14 for way in executions(14))
-    assert list(executions(1)) == [Execution(rows=1)]
 
 
 SCRIPT = """

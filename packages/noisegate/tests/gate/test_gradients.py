@@ -57,22 +57,6 @@ def kinds(ledger):
 # What steps give.
 
 
-def test_a_model_learns_from_what_leaves_the_gate():
-    parameters = {name: value.clone() for name, value in START.items()}
-    data = frame(2000)
-    with opened(data, plan_of(steps=30, sampling_probability=0.2), epsilon=10.0) as session:
-        while session.remaining_steps:
-            noisy = session.step(parameters)
-            assert {name: (tuple(value.shape), value.dtype) for name, value in noisy.items()} == {
-                "w": ((3,), torch.float32),
-                "bias": ((), torch.float32),
-            }
-            for name in parameters:
-                parameters[name] -= noisy[name] / 400 * 3
-    right = ((data[["a", "b", "c"]].to_numpy() @ parameters["w"].numpy() + float(parameters["bias"])) > 0) == data.ill
-    assert right.mean() > 0.9
-
-
 def test_a_step_is_the_clipped_sum_and_noise_of_the_planned_size(monkeypatch):
     taken = np.arange(0, 80, 3)
     monkeypatch.setattr(samples, "poisson_sample", lambda records, rate, _: taken)
@@ -224,18 +208,6 @@ def test_layers_that_mix_records_or_draw_randomness_are_refused_by_name(layer, c
     with pytest.raises(OptionError, match=cure):
         module_loss(module, lambda run, numeric, codes: run(numeric[None]).sum())
     module_loss(module.eval(), lambda run, numeric, codes: run(numeric[None]).sum())
-
-
-def test_a_module_with_group_norm_is_trained():
-    torch.manual_seed(0)
-    module = torch.nn.Sequential(
-        torch.nn.Linear(3, 4), torch.nn.GroupNorm(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1)
-    )
-    parameters = dict(module.named_parameters())
-    of_module = module_loss(module, lambda run, numeric, codes: run(numeric[None]).square().sum())
-    shapes = {name: tuple(value.shape) for name, value in parameters.items()}
-    with opened(plan=plan_of(parameters=shapes), loss=of_module) as session:
-        assert set(session.step(parameters)) == set(shapes)
 
 
 def test_a_loss_that_draws_randomness_is_refused():

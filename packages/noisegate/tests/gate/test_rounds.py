@@ -83,34 +83,6 @@ def test_the_certificate_states_the_planned_events_and_which_were_adaptive():
     assert certificate.check() <= 500.0
 
 
-def test_two_rounds_cost_the_same_as_one(ledger):
-    with opened(ledger=ledger, dataset="clinic") as session:
-        session.ask({"bins": FIRST})
-        session.ask({"pairs": LATER})
-    release = session.release()
-    gate = Gate(frame(), schema=SCHEMA, epsilon=500.0)
-    fixed = Plan(queries=(question("bins", FIRST), question("pairs", LATER, share=3.0)))
-    at_once = gate.sum(fixed.calibrate(gate.budget), {"bins": FIRST, "pairs": LATER}, method="test", public={})
-    assert release.noise_std == pytest.approx(at_once.noise_std, rel=1e-12)
-    assert cost(release.certificate.events, 1e-5) == pytest.approx(cost(at_once.certificate.events, 1e-5), rel=1e-9)
-    assert ledger.show("clinic")[0].spent == cost(release.certificate.events, 1e-5)
-
-
-def test_every_round_gets_noise_of_its_planned_size():
-    noises = {"bins": [], "pairs": []}
-    exact = FIRST.counts(FIRST(records()).sum(axis=0, dtype=np.float64))[0]
-    later = LATER(records()).sum(axis=0, dtype=np.float64)
-    for _ in range(60):
-        with opened(epsilon=1.0) as session:
-            noises["bins"].append(session.ask({"bins": FIRST})["bins"][:, 0] - exact)
-            noises["pairs"].append(session.ask({"pairs": LATER})["pairs"][:, 0] - later)
-        planned = session.release().noise_std
-    for name, values in noises.items():
-        # 300 to 420 draws: an honest standard deviation is off by a quarter less than once in 1e9 runs.
-        assert np.std(values) == pytest.approx(planned[name], rel=0.25)
-    assert planned["bins"] / planned["pairs"] == pytest.approx(3**0.5 / 2**0.5, rel=1e-6)
-
-
 def records():
     (batch,) = TableSource(frame(), SCHEMA).batches()
     return batch

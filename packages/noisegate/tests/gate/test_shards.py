@@ -10,7 +10,6 @@ from noisegate.errors import OptionError
 from noisegate.gate.queries import shards
 from noisegate.privacy import accounting, noise
 from noisegate.privacy.certificate import Certificate, render
-from noisegate.privacy.events import Sampler, ShardGaussianEvent
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.release import Release
 from noisegate.privacy.shard_plan import ShardPlan
@@ -106,13 +105,6 @@ def test_a_shard_sees_its_own_records_only_and_an_empty_one_nothing(exactly):
     assert all(0 < found[1] / UNITS * 50 < 3.1 for found in seen)
 
 
-def test_states_are_kept_from_step_to_step(exactly):
-    with opened(Means(records=20), frame(4000), shards=2, clip_norm=1.0) as session:
-        first = [session.step(AT) for _ in range(4)][-1]
-        assert session._states[1]["times"].tolist() == [4.0, 4.0]
-    assert first / UNITS == pytest.approx([1.0, 1.0], abs=0.25)
-
-
 def test_a_public_schedule_says_who_learns_whoever_is_asked():
     with opened(Means(learning=3, warm_up=2), shards=10) as session:
         for _ in range(4):
@@ -190,14 +182,6 @@ def test_shards_that_may_be_left_out_are_accounted_as_replaced_records(adjacency
     step = dp_accounting.GaussianDpEvent(2 * accounting.effective_multiplier(event))
     accountant.compose(dp_accounting.PoissonSampledDpEvent(event.rate, step), event.steps)
     assert accounting.epsilon([event], 1e-5) == pytest.approx(accountant.get_epsilon(1e-5), rel=2e-3)
-
-
-def test_gs_wgan_pays_for_a_step_and_not_for_each_image():
-    """Its program takes each of a step's 32 images for a draw of its own, and claims 10 for its schedule."""
-    joint = 1.07 / np.sqrt(32)  # of the diameter of the 32 gradients of a step together
-    noise = {"noise_std": 2.0 * UNITS * joint, "coordinates": 1, "sampler": Sampler.DISCRETE_GAUSSIAN}
-    steps = {"name": "s", "rate": 0.001, "steps": 20_000, "shards": 1000, "sensitivity": 2.0 * UNITS}
-    assert accounting.epsilon([ShardGaussianEvent(**steps, **noise)], 1e-5) > 20
 
 
 def test_two_worlds_of_a_shard_are_told_apart_by_as_much_as_is_claimed_and_no_more():

@@ -99,27 +99,6 @@ def test_removing_any_unit_moves_the_sums_by_at_most_the_stated_sensitivity(show
             assert 0 < squared_difference(before[event.name], after[event.name]) <= event.sensitivity**2
 
 
-def test_without_a_limit_a_unit_would_move_them_by_more(showing_engine):
-    # What the tests above would see, were the limit not kept.
-    frame = visits()
-    engine = showing_engine()
-    for data in (frame, pd.concat([frame, of_one(40, 777)])):
-        gate = Gate(data.drop(columns="patient"), schema=SCHEMA, epsilon=1.0, engine=engine)
-        question = Query(name="counts", dim=1, columns=2, norm=1.0, share=1.0, nonnegative=True)
-        gate.sum(Plan(queries=(question,)).calibrate(gate.budget), {"counts": Counts()}, method="test", public={})
-    assert squared_difference(*(totals.sums["counts"] for totals in engine.totals)) > (3 * UNITS) ** 2
-
-
-def test_every_round_uses_the_same_records(showing_engine):
-    frame = visits()
-    engine = showing_engine()
-    _, session = opened(frame, engine, 2)
-    session.ask({"tables": TABLES})
-    session.ask({"counts": Counts()})
-    kept = int(frame.groupby("patient").size().clip(upper=2).sum())
-    assert [totals.records for totals in engine.totals] == [kept, kept]
-
-
 @pytest.mark.parametrize("column", ["patient", " patient "])
 def test_plan_and_certificate_state_the_unit(column, showing_engine):
     gate, session = opened(visits(), showing_engine(), unit_column=column)

@@ -120,13 +120,3 @@ def test_a_resumed_run_is_confirmed_too_where_an_earlier_version_had_not(ledger,
     with pytest.raises(LedgerError, match="void already"):
         gradients(book, meddle, journal)
     assert journal.exists()
-
-
-def test_a_ledger_that_cannot_be_told_stops_the_run_before_its_noise(ledger, drawn, monkeypatch):
-    def gone(*_):
-        raise LedgerError("locked")
-
-    monkeypatch.setattr(Ledger, "confirm", gone)
-    with pytest.raises(LedgerError, match="locked"):
-        sums({"ledger": ledger, "dataset": "clinic"}, None)
-    assert not drawn and [entry.kind for entry in ledger.history("clinic")] == [Kind.REGISTER, Kind.RESERVE, Kind.VOID]

@@ -238,21 +238,6 @@ def test_a_run_that_is_stopped_leaves_no_worker_behind(stop, joined, data):
     assert joined.hired == 2 and not joined.alive
 
 
-def test_those_who_have_begun_take_what_nobody_else_comes_for(joined, data, exact):
-    wait, late = joined.wait, []
-
-    def never_the_first(calls, num_returns, timeout):
-        late[:] = late or [calls[0].instance]
-        able = [call for call in calls if call.instance is not late[0]]
-        return wait(able, num_returns, timeout) if able else ([], calls)
-
-    joined.wait = never_the_first
-    engine = RayEngine(wait_seconds=0.2)
-    with opened(data, engine) as session:
-        found = [session.step(AT).tolist() for _ in range(3)]
-        assert found == expected(session, parts_of(engine, data), 3)
-
-
 # What else a session asks, and what is refused.
 
 
