@@ -91,19 +91,6 @@ def test_noise_follows_the_sensitivity_for_the_adjacency(adjacency, nonnegative,
     assert release.noise_std / plain.noise_std == pytest.approx(times, rel=1e-6)
 
 
-def test_noise_in_natural_units_grows_with_the_norm():
-    (narrow,), (wide,) = (plan(1.0, norm=norm).calibrate(Budget(epsilon=1.0)).releases for norm in (1.0, 50.0))
-    assert narrow.noise_std == wide.noise_std
-    assert wide.noise_std_natural / narrow.noise_std_natural == pytest.approx(50.0)
-
-
-def test_the_event_says_what_the_release_does():
-    release = plan(1.0, 2.0).calibrate(Budget(epsilon=2.0)).release("q1")
-    event = release.event
-    assert (event.name, event.sensitivity, event.noise_std) == ("q1", release.sensitivity, release.noise_std)
-    assert (event.coordinates, event.sampler) == (20, Sampler.DISCRETE_GAUSSIAN)
-
-
 # A plan made by hand.
 
 

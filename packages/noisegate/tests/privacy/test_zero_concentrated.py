@@ -2,7 +2,6 @@
 
 import math
 from decimal import Decimal, localcontext
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -82,13 +81,6 @@ def test_a_gaussian_costs_no_less_through_zcdp_than_exactly(mu, delta):
     through = accounting.zcdp_epsilon(accounting.rho_of_gaussian(mu), delta)
     exact = accounting.gaussian_epsilon(mu, delta)
     assert exact <= through <= 1.35 * exact + 0.1
-
-
-def test_more_rho_costs_more_and_more_delta_less():
-    costs = [accounting.zcdp_epsilon(rho, 1e-5) for rho in np.geomspace(1e-4, 800, 40)]
-    assert all(a < b for a, b in pairwise(costs))
-    costs = [accounting.zcdp_epsilon(0.1, delta) for delta in np.geomspace(1e-12, 1e-2, 40)]
-    assert all(a > b for a, b in pairwise(costs)) and accounting.zcdp_epsilon(0.0, 1e-5) == 0.0
 
 
 # Composition.
