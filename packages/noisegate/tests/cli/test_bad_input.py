@@ -1,11 +1,6 @@
 """The table of bad input: one clear message, nothing spent, nothing left behind, no private value told."""
 
-import sqlite3
-from contextlib import closing
-
 import pytest
-
-from noisegate.ledger import tables as ledger_tables
 
 from .conftest import CANARY, refused, rows, small_disk
 
@@ -139,15 +134,6 @@ def test_a_broken_model(desk, model, cli, file, spoil):
     spoil(model / file)
     refused(desk, cli, file, arguments=["verify", model])
     refused(desk, cli, file, arguments=["sample", model, "-n", 5, "-o", "x.csv"])
-
-
-def test_a_locked_ledger(desk, cli, monkeypatch):
-    monkeypatch.setattr(ledger_tables, "LOCK_SECONDS", 0.2)
-    with closing(sqlite3.connect(desk.ledger, isolation_level=None)) as other:
-        other.execute("BEGIN EXCLUSIVE")
-        refused(desk, cli, "ledger.db", "locked")
-        other.execute("ROLLBACK")
-    _unspent(desk)
 
 
 def test_an_exhausted_budget_is_refused_with_the_figures(desk, cli):

@@ -1,7 +1,5 @@
 """`fit --engine ray`: what is refused, before anything is spent."""
 
-from importlib.util import find_spec
-
 import pytest
 
 
@@ -25,10 +23,3 @@ def test_a_training_on_whole_samples_is_refused_and_nothing_is_written(desk, cli
     ended = cli("fit", desk.data, "--schema", desk.schema, *told)
     assert ended.code == 2 and "more than sums" in " ".join(ended.err.split())
     assert not desk.out.exists() and not list(desk.out.parent.glob("*.partial"))
-
-
-def test_without_ray_the_line_that_installs_it_is_told(desk, cli, monkeypatch):
-    monkeypatch.setattr("noisegate.errors.find_spec", lambda name: None if name == "ray" else find_spec(name))
-    ended = cli(*desk.fit("--engine", "ray"))
-    assert ended.code == 2 and "pip install 'noisegate[ray]'" in " ".join(ended.err.split())
-    assert desk.account().spent == 0

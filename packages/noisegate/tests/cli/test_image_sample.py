@@ -88,14 +88,6 @@ def test_a_full_disk_leaves_nothing(gallery, pictured, cli, out):
     assert f"{out} cannot be written" in " ".join(ended.err.split()) and gallery.listing() == before
 
 
-def test_a_disk_too_full_for_the_grid_leaves_no_images_either(gallery, pictured, cli):
-    before = gallery.listing()
-    with small_disk(400):
-        ended = cli("sample", pictured.out, "-n", 10, "-o", "made", "--grid", "grid.png")
-    assert ended.code == 2, ended.err
-    assert "--grid grid.png cannot be written" in " ".join(ended.err.split()) and gallery.listing() == before
-
-
 def test_ctrl_c_while_images_are_written_leaves_nothing(gallery, pictured, cli, monkeypatch):
     from noisegate_images.output import formats
 

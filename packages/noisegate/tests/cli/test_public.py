@@ -50,17 +50,6 @@ def test_from_public_records_to_a_model(desk, cli, public):
     assert cli("verify", desk.out).code == 0
 
 
-def test_few_references_are_warned_of(desk, cli, public):
-    # One teacher who is 90 among 300, and private records that are all like her.
-    desk.write_rows(["90,100.0,teacher,yes"] * 200)
-    lines = [line for line in public.read_text().splitlines()[1:] if not line.startswith("9")]
-    public.write_text("\n".join([HEADER, *lines[:250], "90,100.0,teacher,yes"]) + "\n")
-    more = ["--set", "steps=60", "--set", "learning_rate=0.3", "--set", "most_weight=1e6", "--epsilon", "3"]
-    ended = cli(*command(desk, public, *more))
-    assert ended.code == 0, ended.err
-    assert "The weights rest on few public records" in said(ended.err)
-
-
 def test_the_private_records_as_public_ones_cost_nothing(desk, cli):
     before = desk.listing()
     copied = desk.folder / "copied.csv"
@@ -70,27 +59,6 @@ def test_the_private_records_as_public_ones_cost_nothing(desk, cli):
         assert ended.code == 2 and "is a file of the private data" in said(ended.err)
     copied.unlink()
     assert desk.listing() == before and desk.account().reserved == desk.account().committed == 0
-
-
-def test_what_is_missing_or_misplaced_costs_nothing(desk, cli, public):
-    before = desk.listing()
-    without = command(desk, public)
-    del without[without.index("--public") : without.index("--public") + 2]
-    for arguments, words in (
-        (without, "--public PATH"),
-        (command(desk, "nothing.csv"), "nothing.csv"),
-        (desk.fit("--public", str(public)), "dp-merf has no such setting"),
-    ):
-        ended = cli(*arguments)
-        assert ended.code == 2 and words in said(ended.err)
-    assert desk.listing() == before and desk.account().reserved == desk.account().committed == 0
-
-
-def test_the_price_is_known_without_public_records(desk, cli):
-    plan = ["plan", "--schema", desk.schema, "--epsilon", "1", *DRE, "--json"]
-    ended = cli(*plan)
-    assert (ended.json["method"], ended.json["steps"]) == ("dp-dre", 4)
-    assert cli(*plan, "--public", "anything.csv").json == ended.json
 
 
 def test_a_training_goes_on_with_the_public_records_that_it_began_with(desk, cli, public, monkeypatch):

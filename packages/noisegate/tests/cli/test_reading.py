@@ -1,7 +1,5 @@
 """What the operator is told of the files that are read, and where nothing is written."""
 
-import pytest
-
 from .conftest import HEADER, rows
 
 
@@ -25,12 +23,3 @@ def test_the_files_of_a_folder_are_told(desk, cli):
         ended = cli(*arguments)
         assert ended.code == 0, ended.err
         assert told in ended.err.replace("\n", " ").replace("  ", " ") or told in ended.err.replace("\n", "")
-
-
-@pytest.mark.parametrize("out", ["model", "more/model", "."])
-def test_a_model_is_not_made_among_the_records(desk, cli, out):
-    folder = parts(desk)
-    before = desk.listing()
-    ended = cli(*["fit", folder, *desk.fit("--out", folder / out)[2:]])
-    assert ended.code == 2 and "among the records" in ended.err and desk.listing() == before
-    assert desk.account().spent == 0

@@ -68,13 +68,6 @@ def test_odd_names_are_listed_as_they_are(desk, cli):
     assert list(columns) == names
 
 
-def test_the_types_of_a_parquet_file_fill_in_kinds(desk, cli):
-    pq.write_table(pa.table({"age": [1, 2], "job": ["a", "b"]}), desk.folder / "t.parquet")
-    told = cli("schema", "init", "--names-of", "t.parquet", "-o", "columns.toml", "--label", "job", "--json").json
-    assert told == {"schema": "columns.toml", "columns": 2, "open": []}
-    assert 'label = "job"' in (desk.folder / "columns.toml").read_text()
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
