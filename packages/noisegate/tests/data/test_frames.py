@@ -34,15 +34,6 @@ def test_dtypes_do_not_depend_on_the_records(people, schema):
     assert one.equals(other) and one.schema == other.schema
 
 
-def test_whole_numbers_stay_whole_where_one_may_be_missing(people, schema):
-    found = native_form(people.to_pandas(), schema)(synthetic(people, schema))
-    for column in schema.columns:
-        if column.missing and column.kind == "integer":
-            assert found[column.name].dtype == "Int64"
-        if column.missing and column.kind == "boolean":
-            assert found[column.name].dtype == "boolean"
-
-
 def test_polars_categories_become_the_levels_of_the_schema(people, schema):
     for kind in (pl.Categorical, pl.Enum(["nobody knows", "other", "Self, own", "Private"])):
         like = pl.from_arrow(people).with_columns(pl.col("work").cast(kind, strict=False))

@@ -239,13 +239,6 @@ def test_two_parents_with_one_key_are_refused():
         read(data | {"people": twice})
 
 
-def test_two_visits_with_one_key_are_refused_where_codes_hang_on_them_before_any_link_is_asked():
-    data = records()
-    twice = data["visits"].assign(visit=7)
-    with pytest.raises(DataError, match="'visits', column 'visit': two records have the same key"):
-        read(data | {"visits": twice}, table="visits")
-
-
 def test_orphans_are_refused_without_saying_which_or_how_many():
     data = records()
     fewer = data | {"people": data["people"][:3]}
@@ -327,36 +320,9 @@ def test_what_is_kept_on_disk_has_no_name_and_goes(tmp_path, monkeypatch):
     assert all(file.closed for file in files)
 
 
-def test_a_full_disk_is_named(monkeypatch):
-    def full(**_options):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(room.tempfile, "TemporaryFile", full)
-    with pytest.raises(DataError, match=r"No space left on device; make room, or name another folder.*TMPDIR"):
-        read(records(), held_bytes=0)
-
-
 def test_rows_come_in_batches_as_often_as_they_are_asked_for():
     schema = clinic()
     with LinkedSource(records((9, 30)), schema, batch_rows=8) as source:
         first, again = ([part.rows.numeric for part in source.transitions(schema.links[0])] for _ in range(2))
     assert max(map(len, first)) == 8
     np.testing.assert_array_equal(np.concatenate(first), np.concatenate(again))
-
-
-def test_whoever_waits_is_told_how_many_records_were_read_and_may_stop():
-    data, told_ = records(), []
-
-    def stop(done):
-        told_.append(done)
-        if len(told_) == 3:
-            raise KeyboardInterrupt
-
-    schema = clinic()
-    with LinkedSource(data, schema, batch_rows=4, progress=stop) as source:
-        with pytest.raises(KeyboardInterrupt):
-            next(source.transitions(schema.links[0]))
-        assert told_ == [4, 6, 10]
-        # What was read before is forgotten; the next reading begins anew.
-        assert sum(len(part) for part in source.transitions(schema.links[0])) == 20
-    assert told_[3:] == [4, 6, 10, 14, 18, 22, 25, *told_[10:]]

@@ -70,13 +70,6 @@ def test_every_source_gives_the_same_cells(tmp_path, form):
         assert found == EXPECTED[gap.name] and sum(batch[gap.name].missing for batch in cells) == 1
 
 
-def test_what_a_cell_says_does_not_depend_on_the_others(tmp_path):
-    whole = next(iter(RawTable(TABLE).batches(GAPS, ())))
-    for row, place in ((0, 0), (2, 1)):
-        single = next(iter(RawTable(TABLE.slice(row, 1)).batches(GAPS, ())))
-        assert all(single[name].values.tolist() == [whole[name].values.tolist()[place]] for name in KINDS)
-
-
 def test_only_parquet_suggests_kinds(tmp_path):
     assert RawTable(write(tmp_path, "parquet")).suggested_kinds() == {**KINDS, "code": "integer", "ok": "boolean"}
     for form in ("csv", "arrow", "polars", "pandas"):
@@ -99,11 +92,6 @@ def test_a_cell_of_another_kind_is_refused_without_quoting_it(tmp_path, text, ki
     with pytest.raises(DataError, match=message) as caught:
         list(RawTable(tmp_path / "t.csv").batches((Gap(name="x", kind=kind),), ("",)))
     assert "canary" not in str(caught.value) and caught.value.__context__ is None
-
-
-def test_a_type_without_a_kind_is_refused():
-    with pytest.raises(DataError, match=r"column 'x': expected .*, found a column of decimal numbers"):
-        list(RawTable(pa.table({"x": [0.5]})).batches((Gap(name="x", kind="categorical"),), ()))
 
 
 def test_files_of_a_folder_must_be_alike(tmp_path):
