@@ -5,7 +5,6 @@ import time
 import pytest
 
 from noisegate.errors import OptionError
-from noisegate.features.contingency import MOST_GROUPS, check_groups
 from noisegate.methods.registry import make_method
 from noisegate.privacy.plan import Budget
 from noisegate.schema import Boolean, Continuous, Schema
@@ -26,10 +25,3 @@ def test_what_the_refusal_proposes_is_planned_in_seconds():
     started = time.process_time()
     assert make_method("pairwise", {"pairs": "none"}).plan(WIDE, BUDGET).releases
     assert time.process_time() - started < 10
-
-
-def test_the_limit_is_that_of_two_thousand_columns():
-    check_groups(2000, "pairs='all'", "less")
-    with pytest.raises(OptionError, match="2,100 columns have 2,203,950 groups of 2"):
-        check_groups(2100, "pairs='all'", "less")
-    assert MOST_GROUPS == 2_000_000

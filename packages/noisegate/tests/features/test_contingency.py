@@ -25,13 +25,6 @@ def records():
     return EncodedTable(numeric=numeric, codes=codes)
 
 
-def test_columns_are_numbered_numeric_ones_first(records):
-    codes = tables().codes(records)
-    assert codes.dtype == np.int32 and np.array_equal(codes[:, 0], BINS[0].codes(records.numeric[:, 0]))
-    assert np.array_equal(codes[:, 1], BINS[1].codes(records.numeric[:, 1]))
-    assert np.array_equal(codes[:, 2:], records.codes)
-
-
 def test_a_record_has_one_cell_of_each_table_and_the_stated_norm(records):
     features = tables()
     vectors = features(records)

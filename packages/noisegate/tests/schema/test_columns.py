@@ -1,6 +1,5 @@
 from datetime import UTC, date, datetime, timedelta, timezone
 
-import numpy as np
 import pytest
 
 from noisegate.errors import SchemaError
@@ -46,17 +45,6 @@ from noisegate.schema import Boolean, Categorical, Continuous, Date, Datetime, I
 def test_a_wrong_column_is_refused_with_name_value_and_cure(make, says):
     with pytest.raises(SchemaError, match=says):
         make()
-
-
-def test_sizes_count_levels_and_missing():
-    assert Ordinal(name="o", levels=("a", "b", "c")).size == 3
-    assert Categorical(name="c", levels=[1, 2], missing=True).size == 3
-    assert (Boolean(name="b").size, Boolean(name="b", missing=True).size) == (2, 3)
-
-
-def test_numpy_bounds_become_plain_numbers():
-    column = Integer(name="n", lower=np.int64(-3), upper=np.int64(4))
-    assert (type(column.lower), column.lower, column.upper) == (int, -3, 4)
 
 
 def test_aware_moments_are_kept_in_utc():

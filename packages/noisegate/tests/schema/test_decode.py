@@ -42,11 +42,3 @@ def test_what_no_encoder_makes_is_refused():
         decode(EncodedTable(np.array([[0.0]]), one + 2), schema)
     with pytest.raises(ValueError, match="another number of columns"):
         decode(EncodedTable(np.zeros((1, 2)), one), schema)
-
-
-def test_an_empty_table_keeps_its_types():
-    schema = Schema((Integer(name="n", lower=0, upper=9), Boolean(name="b")))
-    assert decode(EncodedTable(np.zeros((0, 1)), np.zeros((0, 1), np.int32)), schema).schema.types == [
-        pa.int64(),
-        pa.bool_(),
-    ]

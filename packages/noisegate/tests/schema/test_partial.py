@@ -6,7 +6,7 @@ import pytest
 
 from noisegate.errors import SchemaError
 from noisegate.schema import Boolean, Categorical, Datetime, Decimal, Integer
-from noisegate.schema.partial import KINDS, Gap, PartialSchema, column_of_kind, read_partial
+from noisegate.schema.partial import Gap, PartialSchema, read_partial
 
 FILE = """\
 label = "job"
@@ -67,16 +67,6 @@ def test_options_overrule_the_file(read):
         None,
         "sex",
     )
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_is_a_gap_or_needs_nothing(kind):
-    column = column_of_kind("x", kind)
-    assert (column is None) == (kind == "ignore")
-    if isinstance(column, Gap):
-        assert (column.missing, column.reader.name, column.reader.missing) == (True, "x", True)
-        assert column.numeric == bool(column.reader.numeric) == (kind != "categorical")
-        assert column.reader.kind == kind.removesuffix("-utc")
 
 
 @pytest.mark.parametrize("label", ["nowhere", "id"])

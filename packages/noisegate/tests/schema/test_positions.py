@@ -51,21 +51,6 @@ def test_every_value_of_a_column_of_steps_comes_back_and_no_other_is_ever_writte
     assert set(anywhere.tolist()) <= set(numbers.tolist()) and len(set(anywhere.tolist())) > 0.8 * len(numbers)
 
 
-def test_decimals_are_written_as_their_shortest_text_in_csv_and_parquet(tmp_path):
-    import pyarrow.csv as csv
-    import pyarrow.parquet as parquet
-
-    said = [f"{place / 100:.2f}" for place in range(-150, 2001)]
-    schema = Schema([CENTS])
-    table = decode(encode({"x": pa.array(said)}, schema), schema)
-    csv.write_csv(table, tmp_path / "x.csv")
-    parquet.write_table(table, tmp_path / "x.parquet")
-    written = (tmp_path / "x.csv").read_text().split()[1:]
-    assert [float(text) for text in written] == [float(text) for text in said]
-    assert max(len(text.partition(".")[2]) for text in written) == 2
-    assert parquet.read_table(tmp_path / "x.parquet")["x"].to_pylist() == [float(text) for text in said]
-
-
 @pytest.mark.parametrize(
     ("cells", "says"),
     [
