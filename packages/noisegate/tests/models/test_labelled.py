@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-import torch
 
 from noisegate.models.labelled import LabelledMixture, LabelModel, systematic
 from noisegate.models.record_model import model_class
@@ -92,14 +91,6 @@ def test_every_row_has_its_own_probabilities_and_classes_come_in_their_numbers()
         # In any stretch of the order the first class comes as often as expected, up to one.
         assert np.abs(np.cumsum((codes == 0)[order]) - np.cumsum(probabilities[order, 0])).max() <= 1 + 1e-9
     np.testing.assert_allclose(found, probabilities, atol=5 * 0.5 / np.sqrt(4000))
-
-
-def test_records_of_a_stratum_agree_in_the_column_that_says_most():
-    cells = np.stack([np.arange(640) % 4, np.arange(640) % 2, np.zeros(640, int), np.zeros(640, int)], axis=1)
-    effects = (np.zeros((2, 4)), np.array([[0.0, 0.0], [-3.0, 3.0]]), np.zeros((2, 4)))
-    model = LabelModel(column=LABEL, bias=np.zeros(2), effects=effects, mixture_weight=0.0)
-    order = model.order(cells, torch.Generator().manual_seed(0))
-    assert sorted(order) == list(range(640)) and (np.diff(cells[order, 1]) != 0).sum() == 1
 
 
 @pytest.mark.parametrize(

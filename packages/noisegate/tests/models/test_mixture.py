@@ -1,5 +1,4 @@
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ from scipy.stats import chi2
 from noisegate.features.binning import NumericBins
 from noisegate.models.mixture import Mixture
 from noisegate.models.within_cell import WithinCell
-from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Integer, Schema
+from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
 
 SCHEMA = Schema(
     (
@@ -83,26 +82,6 @@ def chi_square(found, expected):
     return ((found - expected)[can] ** 2 / expected[can]).sum(), can.sum() - 1
 
 
-def test_marginals_are_nearer_to_the_mixture_than_those_of_independent_records():
-    """Mean total variation over 20 draws: at most 1/8 for single columns, at most 9/10 for pairs."""
-    model, rows, numbers = mixture(), 4096, np.random.default_rng(0)
-    full = joint(model)
-    spread_out = [shares(model, drawn(model, rows, seed)) for seed in range(20)]
-    independent = [numbers.multinomial(rows, full.ravel()).reshape(full.shape) / rows for _ in range(20)]
-    for width, factor in ((1, 1 / 8), (2, 0.9)):
-        near, far = (
-            np.mean(
-                [
-                    np.abs((table - full).sum(axis=away)).sum() / 2
-                    for table in tables
-                    for away in itertools.combinations(range(4), 4 - width)
-                ]
-            )
-            for tables in (spread_out, independent)
-        )
-        assert near < factor * far
-
-
 @pytest.mark.parametrize("rows", [1, 2, 7])
 def test_every_combination_of_cells_is_expected_as_often_as_the_mixture_says(rows):
     """Unbiased also for few rows, the first one like all. |z| < 5.5 of 128 shares: a false alarm in 200,000."""
@@ -160,13 +139,6 @@ def test_components_come_in_their_expected_numbers_up_to_one(rows):
         assert np.ptp(beyond) < 1 + 1e-6  # together with its neighbours in any number, such as a class's, too
 
 
-def test_cells_of_a_column_are_not_all_even_or_all_odd():
-    """16 records of 32 equally likely cells: on a lattice they would be, off it with probability 2**-15."""
-    one = replace(told_apart(np.full(32, 1 / 32)), weights=np.ones(1), probabilities=(np.full((1, 32), 1 / 32),))
-    even = [(drawn(one, 16, seed).codes % 2 == 0).mean() for seed in range(100)]
-    assert 0 < min(even) < 0.5 < max(even) < 1
-
-
 def test_the_component_of_a_record_does_not_depend_on_its_place():
     """Chi-square of places and components with a false-alarm rate of 1e-6, which sorted rows fail."""
     component = drawn(told_apart([0.4, 0.3, 0.2, 0.1]), 20_000).codes[:, 0]
@@ -180,12 +152,6 @@ def test_the_component_of_a_record_does_not_depend_on_its_place():
     following = np.zeros((4, 4))
     np.add.at(following, (component[:-1], component[1:]), 1)
     assert chi_square(following, np.outer(following.sum(axis=1), following.sum(axis=0)) / 19_999)[0] < 50
-
-
-def test_same_seed_same_records_and_another_seed_others():
-    first, again, other = (drawn(mixture(), 500, seed) for seed in (3, 3, 4))
-    assert np.array_equal(first.numeric, again.numeric, equal_nan=True) and np.array_equal(first.codes, again.codes)
-    assert not np.array_equal(first.codes, other.codes)
 
 
 def test_no_records_are_drawn_where_none_are_asked_for():
@@ -294,8 +260,3 @@ def test_broken_tensors_are_refused(broken):
     model = mixture()
     with pytest.raises(ValueError, match="probabilities"):
         Mixture.from_saved(SCHEMA, {**model.tensors(), **broken}, model.to_json())
-
-
-def test_cells_are_bins_and_codes():
-    records = EncodedTable(np.array([[0.0, 0.5], [np.nan, 0.49]]), np.array([[3, 1], [0, 0]], dtype=np.int32))
-    assert mixture().cells(records).tolist() == [[0, 1, 3, 1], [3, 0, 0, 0]]
