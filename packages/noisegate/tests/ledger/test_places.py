@@ -79,12 +79,6 @@ def test_a_missing_file_is_made_by_register_only(ledger, tmp_path, event):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_folders_of_a_new_ledger_are_made_with_it(tmp_path):
-    path = tmp_path / "team" / "budgets" / "ledger.sqlite"
-    Ledger(path).register("patients", **CAP)
-    assert path.is_file()
-
-
 def _both(ledger, event):
     return (lambda: _reserve(ledger, [event()]), lambda: ledger.register("patients", **CAP))
 

@@ -13,7 +13,7 @@ from noisegate.privacy import accounting
 from noisegate.schema import Boolean
 from noisegate.silos.merging import add_up
 
-from .conftest import ONE_ROUND, SCHEMA, SIZES, TABLES, table
+from .conftest import ONE_ROUND, SCHEMA, SIZES, TABLES
 
 
 def test_sums_and_variances_add_up(answers):
@@ -171,13 +171,3 @@ def test_tampered_values_and_certificates_are_refused(answers, tmp_path):
     told.write_text(json.dumps(content))
     with pytest.raises(ModelError, match="do not rely on it"):
         merge(folders)
-
-
-def test_silos_of_unequal_size_weigh_by_their_records():
-    few, many = table(20, 7).append_column("x", pa.array([True] * 20)), table(2000, 8)
-    many = many.append_column("x", pa.array([False] * 2000))
-    schema = Schema([Boolean(name="x")])
-    asked = {"schema": schema, "epsilon": 1000.0, "method": Pairwise()}
-    released = [release(one.select(["x"]), silo=name, **asked) for name, one in (("few", few), ("many", many))]
-    drawn = merge(released).sample(20_000, seed=0)["x"].to_pylist()
-    assert np.mean(drawn) == pytest.approx(20 / 2020, abs=0.005)
