@@ -7,7 +7,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from .conftest import PROGRAM, SCHEMA, TINY, environment, rows
+from .conftest import PROGRAM, SCHEMA, environment, rows
 
 
 def _plain(text):
@@ -30,20 +30,6 @@ def test_a_delta_that_is_too_large_for_the_records_is_warned_of(desk, cli):
     ended = cli(*plan, "--delta", 0.005, "--json")
     assert "warning: delta=0.005 is at least 1/(number of records) = 0.005" in " ".join(ended.err.split())
     assert ended.json and cli(*plan, "--delta", 0.0049).err == ""
-
-
-def test_fit_warns_of_delta_from_the_noisy_count(desk, cli):
-    # Two hundred records, which nobody has declared.
-    ended = cli("fit", desk.data, "--schema", desk.schema, "--epsilon", 100, "--delta", 0.1, "--out", "other", *TINY)
-    assert "warning: delta=0.1 is at least 1/(number of records)" in " ".join(ended.err.split())
-
-
-def test_fit_says_what_it_spends_and_where_the_model_is(desk, cli):
-    ended = cli(*desk.fit())
-    assert ended.code == 0 and _plain(ended.out)
-    for words in ("ε = 1", "δ = 1e-05", "add-remove", "sensitivity", "noise", "Done", "noisegate sample", "model"):
-        assert words in " ".join(ended.out.split())
-    assert ended.err == ""
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])

@@ -178,13 +178,6 @@ def test_a_draft_finds_the_grid_and_the_atoms_that_were_planted_and_no_others(na
     assert back == (pytest.approx(values.tolist()) if says["kind"] == "continuous" else pa.array(values).to_pylist())
 
 
-@pytest.mark.parametrize(("rows", "kind", "step"), [(9, "continuous", None), (49, "decimal", 0.01)])
-def test_a_small_sample_shows_its_decimals_at_most(rows, kind, step, tmp_path):
-    found = written(tmp_path, {"x": 5 * np.arange(rows), "y": np.arange(rows) / 4})
-    assert [column.kind for column in found.schema.columns] == ["integer", kind]
-    assert found.schema.columns[0].step is None and getattr(found.schema.columns[1], "step", None) == step
-
-
 def rules_of(tmp_path, columns):
     found = written(tmp_path, columns)
     assert Schema.loads(found.toml()) == found.schema and len(found.rules.reasons) == len(found.schema.constraints)
@@ -228,15 +221,6 @@ def test_a_comparison_needs_records_that_would_break_it(times, said, tmp_path):
     low = place % 100
     high = np.where(place < 15, low, low + 100)  # independent, 1 in 40 would be the lesser one: 7 of 300
     assert rules_of(tmp_path, {"low": np.tile(low, times), "high": np.tile(high, times)})[0] == said
-
-
-def test_constraints_that_would_leave_hardly_any_record_are_remarked_instead(tmp_path):
-    random = np.random.default_rng(5)  # what is proposed depends on the draw
-    ordered = random.integers(0, 1000, ROWS) + np.cumsum(random.integers(0, 9, (9, ROWS)), axis=0)
-    found = written(tmp_path, {f"x{place}": row for place, row in enumerate(ordered)})
-    assert 3 <= len(found.schema.constraints) < 8
-    assert "Not proposed, to keep those above few" in " ".join(found.rules.remarks)
-    assert found.schema.hardly_satisfiable is None
 
 
 def test_names_that_end_lines_stay_in_their_comment(tmp_path):

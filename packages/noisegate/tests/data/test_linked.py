@@ -104,12 +104,6 @@ def test_rows_are_those_of_a_slow_reading():
     assert told(data) == expected(data)
 
 
-def test_a_very_large_family_is_used_as_a_whole():
-    data = apart(records((10_000, 3)))
-    found, _ = read(data)
-    assert len(found) == 10_003 and told(data) == expected(data)
-
-
 @pytest.mark.parametrize("table", ["visits", "codes"])
 def test_weights_of_a_unit_come_to_the_grid_and_never_to_more(table):
     # One person a data set, so that all weights are its own.

@@ -1,6 +1,5 @@
 """Every kind of table in memory gives the same records, bit for bit; what is none is refused with the line to write."""
 
-import threading
 import tracemalloc
 
 import datasets
@@ -143,15 +142,6 @@ def test_a_lazy_frame_that_fails_on_its_way_is_refused_and_prints_nothing(capfd)
     assert caught.value.__context__ is None and SECRET not in "".join(capfd.readouterr())
     with pytest.raises(DataError, match="cannot be computed"):
         TableSource(pl.LazyFrame({"age": [1]}).select(pl.col("nobody")), schema)
-
-
-def test_a_lazy_frame_that_is_left_midway_leaves_no_thread():
-    frame = pl.LazyFrame({"age": [1] * 100_000, "rate": [0.5] * 100_000})
-    before = threading.active_count()
-    batches = TableSource(frame, NUMBERS, batch_rows=1000).batches()
-    next(batches)
-    batches.close()
-    assert threading.active_count() == before
 
 
 def test_a_stream_is_read_some_records_at_a_time(tmp_path):

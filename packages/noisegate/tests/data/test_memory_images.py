@@ -112,13 +112,6 @@ def test_images_that_do_not_fit_are_refused(data, says):
         encode(data, GREY)
 
 
-def test_items_of_torch_that_do_not_fit_are_refused():
-    with pytest.raises(DataError, match=r"array of float64; .*PILToTensor"):
-        encode(of_torch(GREY, LABELS, "floats"), GREY)
-    with pytest.raises(DataError, match="mixed"):
-        encode(of_torch(GREY, [0, "a", 1, 1, 1, 1], "pillow"), GREY)
-
-
 def test_whose_image_each_one_is_needs_a_column():
     units = UnitLimit(column="who", contributions=1)
     with pytest.raises(DataError, match="do not say whose image"):

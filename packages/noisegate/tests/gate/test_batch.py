@@ -10,8 +10,7 @@ import torch
 from noisegate.errors import OptionError
 from noisegate.gate import samples
 from noisegate.gate.gate import Gate
-from noisegate.gate.queries import batches
-from noisegate.ledger.ledger import Kind, Ledger
+from noisegate.ledger.ledger import Kind
 from noisegate.privacy import accounting, noise
 from noisegate.privacy.certificate import Certificate, render
 from noisegate.privacy.events import Adjacency
@@ -21,6 +20,9 @@ from noisegate.privacy.release import Release
 from noisegate.privacy.shard_plan import BatchPlan
 from noisegate.schema import Continuous, Schema
 
+from .conftest import kinds
+
+CAP = 2.0
 SCHEMA = Schema((Continuous(name="a", lower=0.0, upper=1.0), Continuous(name="b", lower=0.0, upper=1.0)))
 AT = {"w": np.zeros(2)}
 
@@ -42,24 +44,6 @@ def opened(vector=mean, data=None, *, epsilon=2.0, adjacency="add-remove", journ
         **{"name": "b", "steps": 4, "sampling_probability": 0.5, "clip_norm": 1.0, "parameters": {"g": (2,)}, **plan}
     )
     return gate.batch(plan.calibrate(gate.budget), vector, method="test", public={}, journal=journal)
-
-
-@pytest.fixture
-def exactly(monkeypatch):
-    """Steps hand out their integers, without noise and in grid units."""
-    monkeypatch.setattr(noise, "add_noise", lambda sums, **_: sums)
-    monkeypatch.setattr(batches.BatchSession, "_unpacked", lambda self, noisy: noisy)
-
-
-@pytest.fixture
-def ledger(tmp_path):
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.register("clinic", epsilon=2.0, delta=1e-5)
-    return ledger
-
-
-def kinds(ledger):
-    return [entry.kind for entry in ledger.history("clinic")][1:]
 
 
 # What a step hands out.

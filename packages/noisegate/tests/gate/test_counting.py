@@ -13,6 +13,8 @@ from noisegate.privacy.events import Adjacency
 from noisegate.privacy.grid import UNITS, Grid
 from noisegate.schema import EncodedTable
 
+from .conftest import squared
+
 SIZES = (3, 2)
 TABLES = ((), (0,), (0, 1), (0, 2), (0, 2, 3), (3, 2, 1, 0))
 WEIGHTS = (0.3, 1.0, 2.0, 0.7, 1.1, 0.01)
@@ -39,10 +41,6 @@ STRANGE = EncodedTable(
 )
 
 
-def squared_difference(left, right):
-    return sum((int(a) - int(b)) ** 2 for a, b in zip(left.ravel(), right.ravel(), strict=True))
-
-
 @pytest.mark.parametrize("rows", [1, 2, 1000])
 @pytest.mark.parametrize("norm", [None, 3.0, 30.0])
 def test_counts_are_the_sums_of_quantised_vectors(rows, norm):
@@ -58,10 +56,10 @@ def test_adding_or_removing_a_record_moves_the_sum_by_the_bound():
     bound = one.grid.bound.sensitivity_squared(Adjacency.ADD_REMOVE)
     for i in range(len(STRANGE)):
         after = sum_records(EncodedTable.concatenate([rest, STRANGE.rows([i])]), {"q": one}).sums["q"]
-        assert 0.99 * bound < squared_difference(before, after) <= bound
+        assert 0.99 * bound < squared(before - after) <= bound
     for i in range(50):
         after = sum_records(rest.rows([j for j in range(50) if j != i]), {"q": one}).sums["q"]
-        assert 0.99 * bound < squared_difference(before, after) <= bound
+        assert 0.99 * bound < squared(before - after) <= bound
 
 
 def test_replacing_a_record_moves_the_sum_by_at_most_the_bound_and_meets_it_without_a_common_cell():
@@ -69,7 +67,7 @@ def test_replacing_a_record_moves_the_sum_by_at_most_the_bound_and_meets_it_with
     bound = one.grid.bound.sensitivity_squared(Adjacency.REPLACE_ONE)
     every = EncodedTable.concatenate([records(40), STRANGE])
     sums = [sum_records(every.rows([i]), {"q": one}).sums["q"] for i in range(len(every))]
-    found = [squared_difference(left, right) for left in sums for right in sums]
+    found = [squared(left - right) for left in sums for right in sums]
     assert 0.99 * bound < max(found) <= bound == 2 * UNITS**2
 
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import warnings
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -72,11 +73,9 @@ def calibrated(made, budget):
 
 
 @pytest.fixture
-def plain(monkeypatch):
-    """Every record is in the sample, and the sum comes without noise, in grid units."""
+def plain(monkeypatch, exactly):
+    """Every record is in the sample."""
     monkeypatch.setattr(samples, "poisson_sample", lambda records, rate, _: np.arange(records))
-    monkeypatch.setattr(noise, "add_noise", lambda sums, **_: sums)
-    monkeypatch.setattr(gradients.GradientSession, "_unpacked", lambda self, sums: sums)
 
 
 def stepped(made, data, rows=None):
@@ -143,8 +142,8 @@ def test_a_block_that_adds_something_else_than_its_records_is_refused(monkeypatc
 
 SCRIPT = """
 import sys
-sys.path.insert(0, {root!r})
-import tests.gate.test_execution as here
+sys.path[:0] = {root!r}, {here!r}
+import test_execution as here
 here.check_all_blocks()
 """
 
@@ -173,8 +172,7 @@ def check_all_blocks():
     ids=lambda setting: "=".join(*setting.items()),
 )
 def test_the_kernels_of_other_processors(setting, pytestconfig):
-    root = str(pytestconfig.rootpath)
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT.format(root=root)], env={**os.environ, **setting}, capture_output=True, text=True
-    )
+    script = SCRIPT.format(root=str(pytestconfig.rootpath), here=str(Path(__file__).parent))
+    environment = {**os.environ, **setting}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]

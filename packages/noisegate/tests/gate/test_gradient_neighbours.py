@@ -8,6 +8,8 @@ from noisegate.gate.per_example.gradients import FactoredLoss, block_gradients, 
 from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.grid import UNITS
 
+from .conftest import squared
+
 DIM, NORM = 40, 0.7
 LARGEST = float(np.finfo(np.float32).max)
 
@@ -94,10 +96,6 @@ def total(made, codes):
     return sums
 
 
-def squared(vector):
-    return sum(int(value) ** 2 for value in vector)
-
-
 KINDS = len(hostile())
 REST = [(which, (which * 5) % KINDS) for which in range(KINDS)]
 
@@ -143,28 +141,3 @@ def test_what_a_record_adds_does_not_depend_on_neighbours_or_places(make):
     for _ in range(3):
         assert np.array_equal(total(made, random.permutation(REST)), alone)
     assert np.array_equal(total(make(rows=3), REST), alone)
-
-
-def test_inputs_that_torch_hands_over_column_by_column_add_the_same_integers_whatever_the_neighbours():
-    """As `linear` does after a public matrix: NumPy would add up such rows in another order where there are two."""
-    random = np.random.default_rng(0)
-    turn, rows, width = torch.from_numpy(random.normal(size=(300, 300)).astype(np.float32)), 8, 300
-    plan = GradientPlan(name="g", steps=1, sampling_probability=0.5, clip_norm=NORM, parameters={"w": (3, width)})
-
-    def loss(parameters, numeric, codes):
-        return torch.nn.functional.linear(turn @ numeric, parameters["w"]).sum()
-
-    source = gradient_source(loss, plan, rows)
-    records = random.uniform(size=(rows, width)), np.zeros((rows, 1), np.int32)
-    vectors = block_gradients(source, {"w": torch.zeros(3, width)}, *records, "cpu")
-    assert any(part.flags.f_contiguous and not part.flags.c_contiguous for part in vectors)
-
-    def added(some):
-        sums = np.zeros(plan.count, dtype=np.int64)
-        source.add(sums, tuple(part[some] for part in vectors))
-        return sums
-
-    singles = [added(slice(row, row + 1)) for row in range(rows)]
-    for start in range(rows - 1):
-        assert np.array_equal(added(slice(start, start + 2)), singles[start] + singles[start + 1])
-    assert np.array_equal(added(slice(None)), sum(singles))

@@ -5,17 +5,20 @@ import pandas as pd
 import pytest
 import torch
 
-from noisegate.errors import BudgetRefusedError, DataError, OptionError
+from noisegate.errors import DataError, OptionError
 from noisegate.features.feature_map import Counts
 from noisegate.gate import samples
 from noisegate.gate.gate import Gate
 from noisegate.gate.per_example.gradients import FactoredLoss, module_loss
-from noisegate.ledger.ledger import Kind, Ledger
+from noisegate.ledger.ledger import Kind
 from noisegate.models.folder import verify_model, write_model
 from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.plan import Query
 from noisegate.schema import Boolean, Continuous, Schema
 
+from .conftest import kinds
+
+CAP = 100.0
 SCHEMA = Schema((*(Continuous(name=n, lower=-1.0, upper=1.0) for n in "abc"), Boolean(name="ill")), label="ill")
 START = {"w": torch.zeros(3), "bias": torch.zeros(())}
 SHAPES = {"w": (3,), "bias": ()}
@@ -41,17 +44,6 @@ def opened(data=None, plan=None, *, loss=loss, epsilon=90.0, options=None, **ses
     gate = Gate(frame() if data is None else data, schema=SCHEMA, epsilon=epsilon, **(options or {}))
     calibrated = (plan or plan_of()).calibrate(gate.budget)
     return gate.gradients(calibrated, loss, **{"method": "test", "public": {"why": "a test"}, **session})
-
-
-@pytest.fixture
-def ledger(tmp_path):
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.register("clinic", epsilon=100.0, delta=1e-5)
-    return ledger
-
-
-def kinds(ledger):
-    return [entry.kind for entry in ledger.history("clinic")]
 
 
 # What steps give.
@@ -130,7 +122,7 @@ def test_questions_and_steps_share_a_gate_and_a_certificate(ledger):
         release = session.release(START)
     assert counts.sum() == pytest.approx(80, abs=20) and set(release.values) == {"counts", "gradients"}
     assert release.certificate.check() <= 90.0
-    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT]
+    assert kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT]
 
 
 def test_a_release_holds_the_final_parameters_and_can_be_verified(tmp_path):
@@ -228,7 +220,7 @@ def test_gradients_that_depend_on_the_place_in_a_block_are_refused(monkeypatch, 
     monkeypatch.setattr(RecordGradients, "vectors", mixed)
     with opened(options={"ledger": ledger, "dataset": "clinic"}) as session, pytest.raises(OptionError, match="place"):
         session.step(START)
-    assert kinds(ledger) == [Kind.REGISTER]
+    assert kinds(ledger) == []
 
 
 # The ledger.
@@ -240,19 +232,8 @@ def test_the_whole_plan_is_reserved_before_the_first_record_is_read(ledger, monk
     with pytest.raises(DataError, match="unreadable"):
         session.step(START)
     # No noise was drawn, so it is given back.
-    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.VOID]
+    assert kinds(ledger) == [Kind.RESERVE, Kind.VOID]
     assert ledger.history("clinic")[-1].reason == "stopped by DataError before any release"
-
-
-def test_a_run_over_the_cap_reads_nothing(ledger, monkeypatch):
-    first = opened(options={"ledger": ledger, "dataset": "clinic"})
-    first.step(START)
-    second = opened(options={"ledger": ledger, "dataset": "clinic"})
-    monkeypatch.setattr(second._access.source, "unread", lambda: pytest.fail("records were read"))
-    with pytest.raises(BudgetRefusedError):
-        second.step(START)
-    # The first was left after one step: it stays reserved, which counts as spent.
-    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM]
 
 
 def test_replace_one_checks_the_number_of_records(ledger):

@@ -27,6 +27,8 @@ from noisegate.privacy.plan import Plan, Query
 from noisegate.records import WHOLE, WeightedRows
 from noisegate.schema import Boolean, Categorical, Integer, Schema
 
+from .conftest import squared
+
 MOST = 5
 SCHEMA = LinkedSchema(
     (
@@ -98,10 +100,6 @@ def summed(data):
 
 OTHERS = together(*(family(f"other {place}", count) for place, count in enumerate((3, 0, 7, 1))))
 NONE = summed(OTHERS)
-
-
-def squared(vector):
-    return sum(int(one) ** 2 for one in vector)
 
 
 @pytest.mark.parametrize("count", [*COUNTS, *FEW])

@@ -7,17 +7,20 @@ import pandas as pd
 import pytest
 
 from noisegate.data.tables.tables import TableSource
-from noisegate.errors import BudgetRefusedError, DataError, OptionError
+from noisegate.errors import DataError, OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.features.contingency import Contingency
 from noisegate.features.feature_map import Counts
 from noisegate.gate.gate import Gate
-from noisegate.ledger.ledger import Kind, Ledger
+from noisegate.ledger.ledger import Kind
 from noisegate.privacy import noise
 from noisegate.privacy.accounting import epsilon as cost
 from noisegate.privacy.plan import Plan, Query
 from noisegate.schema import Boolean, Continuous, Schema
 
+from .conftest import kinds
+
+CAP = 1000.0
 SCHEMA = Schema((Continuous(name="age", lower=0.0, upper=100.0, missing=True), Boolean(name="ill")), label="ill")
 
 
@@ -41,20 +44,9 @@ def question(name, features, dim=None, **options):
 PLAN = Plan(queries=(question("bins", FIRST), question("pairs", LATER, dim=40, share=3.0, adaptive=True)))
 
 
-@pytest.fixture
-def ledger(tmp_path):
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.register("clinic", epsilon=2000.0 / 2, delta=1e-5)
-    return ledger
-
-
 def opened(data=None, plan=PLAN, **options):
     gate = Gate(frame() if data is None else data, **{"schema": SCHEMA, "epsilon": 500.0, **options})
     return gate.open(plan.calibrate(gate.budget), method="test", public={"why": "a test"})
-
-
-def kinds(ledger):
-    return [entry.kind for entry in ledger.history("clinic")]
 
 
 # What rounds give.
@@ -187,7 +179,7 @@ def test_a_map_that_is_refused_spends_nothing_and_another_may_be_asked(ledger):
     with opened(ledger=ledger, dataset="clinic") as session:
         with pytest.raises(OptionError):
             session.ask({"bins": Counts()})
-        assert kinds(ledger) == [Kind.REGISTER]
+        assert kinds(ledger) == []
         session.ask({"bins": FIRST})
 
 
@@ -203,20 +195,10 @@ def test_the_whole_plan_is_reserved_before_the_first_record_is_read(ledger, monk
     session = opened(ledger=ledger, dataset="clinic")
     session.ask({"bins": FIRST})
     session.ask({"pairs": LATER})
-    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM]
+    assert kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM]
     release = session.release()
-    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT]
+    assert kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT]
     assert seen == [cost(release.certificate.events, 1e-5)] * 2
-
-
-def test_a_plan_beyond_the_cap_is_refused_in_the_first_round(tmp_path):
-    ledger = Ledger(tmp_path / "small.db")
-    ledger.register("clinic", epsilon=1.0, delta=1e-5)
-    # The first question alone would fit.
-    session = opened(ledger=ledger, dataset="clinic", epsilon=1.1)
-    with pytest.raises(BudgetRefusedError):
-        session.ask({"bins": FIRST})
-    assert kinds(ledger) == [Kind.REGISTER]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
@@ -228,7 +210,7 @@ def test_an_error_in_a_later_round_leaves_the_whole_cost_spent(error, ledger, mo
         session.ask({"bins": FIRST})
         monkeypatch.setattr(TableSource, "unread", broken)
         session.ask({"pairs": LATER})
-    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM] and 499 < ledger.show("clinic")[0].spent <= 500
+    assert kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM] and 499 < ledger.show("clinic")[0].spent <= 500
     with pytest.raises(OptionError, match="has ended"):
         session.ask({"pairs": LATER})
 
@@ -241,7 +223,7 @@ def test_an_error_while_noise_is_drawn_leaves_the_cost_spent(ledger, monkeypatch
     session = opened(ledger=ledger, dataset="clinic")
     with pytest.raises(MemoryError):
         session.ask({"bins": FIRST})
-    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM]
+    assert kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM]
     with pytest.raises(OptionError, match="has ended"):
         session.ask({"bins": FIRST})
 

@@ -15,7 +15,7 @@ from noisegate.features.feature_map import Counts
 from noisegate.gate import unbooked
 from noisegate.privacy import accounting
 from noisegate.privacy.plan import Plan, Query
-from noisegate.schema import Boolean, Continuous, Integer, pixel_schema
+from noisegate.schema import Boolean, Continuous, Integer
 
 SCHEMA = Schema((Continuous(name="x", lower=0.0, upper=1.0), Boolean(name="ill")))
 COARSE = Schema((Boolean(name="ill"),), ignore=("x",))
@@ -91,11 +91,6 @@ def test_a_made_up_record_is_not_told_to_be_in_a_file(tmp_path):
         unbooked._RUNS.clear()
 
 
-def test_a_file_is_the_same_under_another_schema(tmp_path):
-    pyarrow.csv.write_csv(table(), tmp_path / "people.csv")
-    assert run(tmp_path / "people.csv")[0] == [] and len(run(str(tmp_path / "people.csv"), schema=COARSE)[0]) == 1
-
-
 def test_large_data_are_told_apart_in_constant_memory():
     large = table(300_000, seed=5)
     assert run(large)[0] == [] and run(table(300_000, seed=6))[0] == [] and len(run(large.slice(0, 250_000))[0]) == 1
@@ -103,13 +98,6 @@ def test_large_data_are_told_apart_in_constant_memory():
     for seed in (7, 8):
         ages = np.random.default_rng(seed).integers(0, 30_000, 200_000)
         assert run(pa.table({"age": ages}), schema=few)[0] == []
-
-
-def test_images_are_found_again():
-    images = np.random.default_rng(0).integers(0, 256, (60, 3, 5), dtype=np.uint8)
-    schema = pixel_schema(3, 5)
-    assert run(images, schema=schema)[0] == [] and len(run(images.copy(), schema=schema)[0]) == 1
-    assert run(255 - images, schema=schema)[0] == []
 
 
 def test_costs_for_other_neighbours_are_added_up():

@@ -129,14 +129,6 @@ def test_a_record_moves_one_cell_of_each_table_and_the_sum_by_the_bound_and_no_m
             assert 0.98 * UNITS**2 < squared <= UNITS**2 <= release.event.sensitivity**2
 
 
-def test_a_label_of_many_classes_is_one_more_column():
-    columns = (Categorical(name="k", levels=tuple("abcdefg")), Boolean(name="b"), Boolean(name="c"))
-    design = Pairwise().design(Schema(columns, label="k"), 1.0)
-    assert design.label is None and design.columns == (0, 1, 2) and design.pairs == ((0, 1), (0, 2), (1, 2))
-    few = Pairwise().design(Schema((Categorical(name="k", levels=tuple("abcdef")), *columns[1:]), label="k"), 1.0)
-    assert (few.label, few.columns, few.pairs) == (0, (1, 2), ((1, 2),))
-
-
 @pytest.mark.parametrize("pairs", ["auto", "all", "chosen", "none"])
 def test_tables_of_one_column_have_no_pairs(pairs):
     columns = (Continuous(name="x", lower=0.0, upper=1.0), Boolean(name="y"))

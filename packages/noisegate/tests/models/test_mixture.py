@@ -130,15 +130,6 @@ def told_apart(weights):
     return Mixture(layout=layout, within=(), weights=np.asarray(weights), probabilities=(np.eye(size),))
 
 
-@pytest.mark.parametrize("rows", [1, 10, 999])
-def test_components_come_in_their_expected_numbers_up_to_one(rows):
-    weights = np.random.default_rng(0).dirichlet(np.full(30, 0.5))
-    for seed in range(20):
-        count = np.bincount(drawn(told_apart(weights), rows, seed).codes[:, 0], minlength=30)
-        beyond = np.cumsum(np.append(0, count - rows * weights))
-        assert np.ptp(beyond) < 1 + 1e-6  # together with its neighbours in any number, such as a class's, too
-
-
 def test_the_component_of_a_record_does_not_depend_on_its_place():
     """Chi-square of places and components with a false-alarm rate of 1e-6, which sorted rows fail."""
     component = drawn(told_apart([0.4, 0.3, 0.2, 0.1]), 20_000).codes[:, 0]

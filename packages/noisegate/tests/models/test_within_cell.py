@@ -77,17 +77,6 @@ def test_spikes_are_single_values_and_the_rest_is_even():
     assert gap < 2 * len(between) ** -0.5  # Kolmogorov-Smirnov, far beyond 99.9 %
 
 
-def test_fine_cells_and_their_steps_come_in_their_expected_numbers_up_to_two():
-    """Independent draws of 60,000 would be off by up to about 300."""
-    within = fine(Integer(name="x", lower=0, upper=9), [4 / 9], [0, 4 / 9, 7 / 9, 1], [5, 1, 3])
-    cells = np.arange(120_000) % 2
-    steps = numbers_at(within.column, within.draw(cells, random()))
-    expected = np.array([15_000] * 4 + [5_000] * 3 + [15_000] * 3)
-    found = np.bincount(steps, minlength=10)
-    assert abs(found[4:7].sum() - 15_000) < 2
-    assert np.abs(found - expected).max() < 3  # up to two more of the fine cell shared by three or four steps
-
-
 def test_values_of_a_cell_do_not_follow_the_order_of_its_rows():
     within = fine(Continuous(name="x", lower=0.0, upper=1.0), [0.5], [0, 0.25, 0.5, 1], [1, 1, 1])
     values = within.draw(np.repeat([0, 1], 5000), random())

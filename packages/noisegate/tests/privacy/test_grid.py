@@ -119,14 +119,6 @@ def test_what_is_cut_off_a_long_row_counts_for_its_norm(dim):
     assert 0.94 * UNITS < math.sqrt(int(quantised @ quantised)) <= UNITS
 
 
-def test_quantising_leaves_its_argument_as_it_was():
-    rows = adversarial(17, np.float64, 1.0)
-    before = rows.copy()
-    for grid in grids(17):
-        grid.quantise(rows)
-        assert np.array_equal(rows, before, equal_nan=True)
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_rounding_is_toward_zero(dtype):
     grid = Grid(norm=1.0)
@@ -201,11 +193,6 @@ def test_minus_infinity_in_a_nonnegative_question_depends_on_the_row_alone():
     rows[:, 0] = -np.inf
     grid = Grid(norm=1.0, nonnegative=True)
     assert np.array_equal(grid.quantise(np.asfortranarray(rows)), grid.quantise(rows))
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_the_largest_number_is_clipped_without_a_word(dtype):
-    assert_inside(Grid(norm=1.0), np.array([[np.finfo(dtype).max, 1.0]], dtype=dtype))
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.float16, np.complex64, np.bool_])

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import pytest
 
 from noisegate.errors import CalibrationError, OptionError
@@ -40,12 +38,6 @@ def test_a_plan_that_costs_more_than_its_budget_cannot_be_made():
             candidates=plan.candidates,
             rho=plan.rho * 1.001,
         )
-
-
-def test_a_plan_may_cost_exactly_its_budget():
-    plan = planned()
-    exactly = Budget(epsilon=plan.epsilon)
-    assert replace(plan, budget=exactly).rho == plan.rho
 
 
 def test_opendp_is_told_less_than_is_paid_by_what_rounding_may_cost():

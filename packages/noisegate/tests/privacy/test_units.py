@@ -9,7 +9,7 @@ from noisegate.errors import CalibrationError, ModelError, OptionError
 from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate, render
 from noisegate.privacy.events import Adjacency, unit_text, used
-from noisegate.privacy.grid import UNITS, GridBound
+from noisegate.privacy.grid import UNITS
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query
 
 QUESTION = Query(name="q", dim=3, columns=2, norm=2.0, share=1.0)
@@ -49,12 +49,6 @@ def test_unusable_limits_are_refused(contributions):
 def test_replace_one_is_refused():
     with pytest.raises(OptionError, match="use adjacency='add-remove'"):
         budget(3, adjacency=Adjacency.REPLACE_ONE)
-
-
-@pytest.mark.parametrize("nonnegative", [False, True])
-def test_the_sum_of_a_unit_has_so_many_times_the_norm(nonnegative):
-    bound = GridBound(units=UNITS, nonnegative=nonnegative).of_unit(7)
-    assert bound.sensitivity(Adjacency.ADD_REMOVE) == 7 * UNITS and bound.nonnegative is nonnegative
 
 
 @pytest.mark.parametrize("contributions", [1, 3, 1000])

@@ -186,18 +186,3 @@ def test_a_fit_taken_up_again_ends_with_the_same_bits_whenever_it_was_stopped():
         again.run()
         assert joint_of(again).tobytes() == joint_of(whole).tobytes()
         assert (again.step, again.discrepancy) == (whole.step, whole.discrepancy)
-
-
-def test_the_trial_never_sees_the_tables_that_judge_it():
-    """The best number of steps is chosen on noise that the trial was not fitted to: pure noise stops it at once."""
-    tables = [
-        Table(columns=t.columns, counts=np.full_like(t.counts, 100.0), noise_std=1e4) for t in released(asked(), 0.0)
-    ]
-    random = np.random.default_rng(0)
-    noisy = [
-        Table(columns=t.columns, counts=t.counts + random.normal(scale=1e4, size=t.counts.shape), noise_std=1e4)
-        for t in tables
-    ]
-    one = fit(noisy, settings=MixtureSettings(components=40, steps=400))
-    one.run()
-    assert one.step < 200

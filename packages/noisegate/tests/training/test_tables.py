@@ -40,17 +40,6 @@ def test_counts_of_a_pair_stand_at_the_offsets_of_its_columns_in_each_class():
     assert found.precision.tolist() == [[0, 0, 2, 2], [0, 0, 2, 2], [0, 0, 0, 0], [0, 0, 0, 0]] and found.triples == ()
 
 
-def test_without_a_label_all_records_are_one_class(records):
-    tables = [table((), 400), table((0, 2), exact((0, 2), records)), table((0, 1, 2), exact((0, 1, 2), records), 2.0)]
-    found = class_tables(tables, SIZES, None)
-    assert found.sizes == SIZES and found.pairs.shape == (1, 7, 7)
-    assert found.pairs[0, :2, 5:].tolist() == exact((0, 2), records).tolist()
-    assert np.count_nonzero(found.precision) == 4
-    ((columns, counts, noise),) = found.triples
-    assert (columns, noise) == ((0, 1, 2), 2.0) and counts[0].tolist() == exact((0, 1, 2), records).tolist()
-    assert found.counts == pytest.approx([400])
-
-
 def test_tables_without_the_label_are_not_used(records):
     tables = [table((1,), exact((1,), records)), table((0, 1), exact((0, 1), records))]
     found = class_tables(tables, SIZES, LABEL)
@@ -92,16 +81,6 @@ def test_single_columns_are_the_inverse_variance_estimate(records):
             np.average(estimates, weights=1 / variances),
             abs=0.5 * (1 / variances).sum() ** -0.5,
         )
-
-
-def test_the_stated_noise_of_single_columns_is_theirs(records):
-    columns, stds = [(1,), (0, 1), (1, 2), (0, 1, 2)], [1.0, 2.0, 3.0, 0.7]
-    truth = class_tables([table(one, exact(one, records)) for one in columns], SIZES, LABEL).singles
-    runs = [class_tables(measured(records, seed, columns, stds), SIZES, LABEL) for seed in range(200)]
-    errors = np.stack([(run.singles - truth) / run.singles_std for run in runs])
-    # 600 draws a cell: its standard deviation is off by 3 %, and seven of these are not seen by chance.
-    assert errors.std(axis=(0, 1)) == pytest.approx(np.ones(4), abs=0.2)
-    assert np.abs(errors.mean(axis=(0, 1))).max() < 0.2
 
 
 def test_the_numbers_of_records_of_classes_are_shrunk_as_far_as_they_drown():
