@@ -1,5 +1,7 @@
 """The table of bad input: one clear message, nothing spent, nothing left behind, no private value told."""
 
+from pathlib import Path
+
 import pytest
 
 from .conftest import CANARY, refused, rows, small_disk
@@ -109,26 +111,13 @@ def test_a_disk_that_fills_up_leaves_no_half_sample(desk, fitted, cli, ending):
 FILES = ["certificate.json", "certificate.md", "release.safetensors", "generator.safetensors", "model.json"]
 
 
-def _removed(path):
-    path.unlink()
-
-
-def _emptied(path):
-    path.write_bytes(b"")
-
-
-def _truncated(path):
-    path.write_bytes(path.read_bytes()[:-20])
-
-
 def _edited(path):
     content = bytearray(path.read_bytes())
-    place = len(content) // 2
-    content[place] ^= 1
+    content[len(content) // 2] ^= 1
     path.write_bytes(bytes(content))
 
 
-@pytest.mark.parametrize("spoil", [_removed, _emptied, _truncated, _edited])
+@pytest.mark.parametrize("spoil", [Path.unlink, _edited])
 @pytest.mark.parametrize("file", FILES)
 def test_a_broken_model(desk, model, cli, file, spoil):
     spoil(model / file)

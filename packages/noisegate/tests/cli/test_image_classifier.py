@@ -10,19 +10,6 @@ from .conftest import IMAGES, words
 TRAINING = words("--method dp-llm --records 60 --set steps=20 --set sampling_probability=0.2 --set maps=2")
 
 
-def test_a_network_of_images_is_scored_where_the_labels_are_known_and_draws_no_maps(gallery, cli):
-    sgd = ["--method", "dp-sgd", "--records", "60", "--set", "steps=2", "--set", "width=2", "--set", "depth=1"]
-    ended = cli("fit", gallery.data, *IMAGES, "--epsilon", 100, "--out", gallery.out, *sgd)
-    assert ended.code == 0, ended.err
-    shutil.copytree(gallery.data / "cat", gallery.folder / "asked" / "cat")
-    ended = cli("predict", gallery.out, "asked", "-o", "predictions.csv", "--score", "--json")
-    assert ended.code == 0, ended.err
-    found = pyarrow.csv.read_csv("predictions.csv")["label"].to_pylist()
-    assert ended.json["accuracy"] == found.count("cat") / len(found)
-    ended = cli("explain", gallery.out)
-    assert ended.code == 2 and "no linear maps" in ended.err
-
-
 def test_a_classifier_of_images_predicts_and_is_drawn(gallery, cli):
     base = ["fit", gallery.data, *IMAGES, "--epsilon", 100, "--out", gallery.out, *TRAINING]
     ended = cli(*base)

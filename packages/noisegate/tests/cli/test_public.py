@@ -4,8 +4,6 @@ import json
 
 import pytest
 
-from noisegate.models.synthesizer import Synthesizer
-
 from .conftest import HEADER, rows
 
 DRE = ["--method", "dp-dre", "--records", "200"]
@@ -30,24 +28,6 @@ def public(desk):
 
 def said(text):
     return " ".join(text.split())
-
-
-def test_from_public_records_to_a_model(desk, cli, public):
-    ended = cli(*command(desk, public))
-    assert ended.code == 0, ended.err
-    assert "Of 300 public records," in said(ended.out) and "the heaviest has" in said(ended.out)
-    found = Synthesizer.load(desk.out)
-    assert found.certificate.public["settings"]["public"] == str(public)
-    lines = set(public.read_text().splitlines())
-    sample = cli("sample", desk.out, "-n", "20", "-o", "synthetic.csv")
-    assert sample.code == 0, sample.err
-    drawn = (desk.folder / "synthetic.csv").read_text().splitlines()[1:]
-    # Ages, jobs and answers are those of public records, and so are incomes to a cent.
-    known = {tuple(line.split(",")) for line in lines if line != HEADER}
-    known = {(age, f"{float(income):.2f}", job, answer) for age, income, job, answer in known}
-    shown = [line.replace('"', "").split(",") for line in drawn]
-    assert {(age, f"{float(income):.2f}", job, answer) for age, income, job, answer in shown} <= known
-    assert cli("verify", desk.out).code == 0
 
 
 def test_the_private_records_as_public_ones_cost_nothing(desk, cli):

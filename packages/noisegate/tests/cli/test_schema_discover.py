@@ -70,20 +70,11 @@ def test_a_corrected_schema_is_told_apart_and_a_false_certificate_refused(clinic
     path.write_text(path.read_text().replace("[columns.age]", "# corrected\n[columns.age]"))
     assert "was changed since" in cli("verify", "found.toml.certificate.json").out
     proof = certificate_path(path)
-    written, stated = (json.loads(proof.read_text()) for _ in range(2))
+    stated = json.loads(proof.read_text())
     stated["events"][-1]["threshold"] //= 2
     proof.write_text(json.dumps(stated))
     ended = cli("verify", proof)
     assert (ended.code, "do not rely on it" in ended.err) == (2, True)
-    dropped = {**written, "events": written["events"][:-1]}
-    of_units = {**written, "guarantee": {**written["guarantee"], "unit": "all records of one x", "contributions": 1}}
-    for false, message in ((dropped, "a discovery of its columns has"), (of_units, "states contributions")):
-        proof.write_text(json.dumps(false))
-        ended = cli("verify", proof)
-        assert (ended.code, message in " ".join(ended.err.split())) == (2, True)
-    path.unlink()
-    proof.write_text(json.dumps({**stated, "hashes": {}}))
-    assert "no certificate of a discovered schema" in cli("verify", proof).err.replace("\n", " ")
 
 
 @pytest.mark.parametrize(

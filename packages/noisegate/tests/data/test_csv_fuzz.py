@@ -43,22 +43,8 @@ def valid(draw):
     return draw.choice([b"", b"\xef\xbb\xbf"]) + (end.join(["age,rate,job,ok,note", *records]) + last).encode()
 
 
-INSERTED = [
-    b'"',
-    b'""',
-    b"\x00",
-    b"\r",
-    b"\n",
-    b"\r\n",
-    b",",
-    b"\xef\xbb\xbf",
-    b"\xff",
-    b"\xe2\x82",
-    b" ",
-    b"\\",
-    b"\x1a",
-    b"'",
-]
+INSERTED = [bytes([byte]) for byte in b"\"\x00\r\n,\xff \\\x1a'"]
+INSERTED += [b'""', b"\r\n", b"\xef\xbb\xbf", b"\xe2\x82"]
 INSERTED += [b'"' + b"q" * 70_000 + b'"', b"h" * 70_000, b"\n" * 300, b"," * 300, b"9" * 5000, "\u202e".encode()]
 
 

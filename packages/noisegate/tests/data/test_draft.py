@@ -51,15 +51,8 @@ def test_a_draft_from_parquet_uses_the_types(people, tmp_path):
     path = tmp_path / "public.parquet"
     pa.parquet.write_table(people, path)
     schema = draft_schema(path)
-    assert [column.kind for column in schema.columns] == [
-        "integer",
-        "continuous",
-        "categorical",
-        "integer",
-        "boolean",
-        "date",
-        "datetime",
-    ]
+    kinds = "integer continuous categorical integer boolean date datetime"
+    assert [column.kind for column in schema.columns] == kinds.split()
     assert [column.missing for column in schema.columns] == [True, True, True, False, True, False, False]
     assert sum(len(batch) for batch in TableSource(path, schema).batches()) == 300
 
@@ -141,9 +134,7 @@ DAYS = RANDOM.integers(0, 200, ROWS)
 GRIDS = {
     "cents": (np.round(RANDOM.gamma(2, 30, ROWS), 2), {"kind": "decimal", "step": 0.01}),
     "quarters": (normal(0.25), {"kind": "decimal", "step": 0.25}),
-    "off zero": (normal(0.5) + 0.1, {"kind": "decimal", "step": 0.5}),
     "fives": (normal(5).astype(int), {"kind": "integer", "step": 5}),
-    "odd": ((2 * RANDOM.integers(0, 40, ROWS) + 1), {"kind": "integer", "step": 2}),
     "whole": (RANDOM.integers(0, 40, ROWS), {"kind": "integer"}),
     "real": (RANDOM.normal(0, 1, ROWS), {"kind": "continuous"}),
     "one exception": (np.r_[normal(5).astype(int)[1:], 51], {"kind": "integer"}),
@@ -152,9 +143,6 @@ GRIDS = {
         mostly(-9, mostly(-1, RANDOM.integers(0, 9000, ROWS), 0.2), 0.1),
         {"kind": "integer", "atoms": [-9, -1]},
     ),
-    "one outlier": (np.r_[normal(1).astype(int)[1:], 999], {"kind": "integer"}),
-    "below zero": (RANDOM.integers(-4000, 4000, ROWS), {"kind": "integer"}),
-    "mostly none": (mostly(0, RANDOM.integers(0, 50_000, ROWS)), {"kind": "integer", "atoms": [0]}),
     "real and none": (mostly(0.0, RANDOM.gamma(2, 3, ROWS)), {"kind": "continuous", "atoms": [0.0]}),
     "minutes": (
         np.datetime64("2021-01-01T00:00:00", "us") + RANDOM.integers(0, 400_000, ROWS).astype("timedelta64[m]"),

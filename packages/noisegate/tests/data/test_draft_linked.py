@@ -50,14 +50,6 @@ def test_the_draft_says_what_hangs_on_what_and_why(tmp_path):
     assert "pain: the same" not in text
 
 
-def test_a_key_of_another_name_is_a_guess(tmp_path):
-    tables = clinic()
-    tables["visits"] = tables["visits"].rename(columns={"id": "patient_id"})
-    found = draft_linked(files(tmp_path, patients=tables["patients"], visits=tables["visits"]))
-    assert found.schema.table("visits").parent_key == "patient_id"
-    assert "a guess: look at it, the two columns have different names" in found.links["visits"].why
-
-
 def test_numbers_that_happen_to_be_keys_are_no_link(tmp_path):
     tables = clinic()
     # All pains are among the ids, and name none of them.

@@ -265,20 +265,6 @@ def test_missing_keys():
     assert len(read(data | {"visits": loose}, clinic("drop"))[0]) == len(read(data)[0]) - 1
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"visits": None}, "no data for table 'visits'"),
-        ({"visit": pa.table({})}, "table 'visit' is not in the schema.*did you mean visits"),
-        ({"visits": "visits.csv"}, "visits.csv: cannot be read"),
-    ],
-)
-def test_tables_that_do_not_fit_the_schema(changed, message):
-    data = {name: table for name, table in (records() | changed).items() if table is not None}
-    with pytest.raises(DataError, match=message):
-        LinkedSource(data, clinic())
-
-
 def test_columns_that_do_not_fit_the_schema():
     data = records()
     for visits, message in [

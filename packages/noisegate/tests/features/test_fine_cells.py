@@ -11,7 +11,6 @@ from noisegate.features.binning import (
     MOST_FINE_CELLS,
     atom_cells,
     denoise,
-    equal_bins,
     fine_bins,
     merged_bins,
     single_cells,
@@ -113,16 +112,6 @@ def test_atoms_are_cells_of_their_own(column):
     every = numbers_at(column, within.draw(np.arange(bins.size).repeat(9), torch.Generator().manual_seed(0)))
     outer = every[(every < 0) | (every > column.upper)]
     assert set(outer.tolist()) == {-9, -1, 999} if column.upper < 999 else {-9, -1, 999_999}
-
-
-@pytest.mark.parametrize("column", ATOMS, ids=lambda column: f"{column.kind}-{column.upper}")
-def test_equal_cells_leave_each_atom_alone_too(column):
-    bins = equal_bins(column, 16)
-    ends = np.array([0.0, *bins.cuts, 1.0])
-    for atom in column.atoms:
-        cell = int(bins.codes(positions_of(column, [atom]))[0])
-        inside = np.linspace(ends[cell], ends[cell + 1], 99)[1:-1]
-        assert numbers_at(column, inside).tolist() == [atom] * 97
 
 
 def test_a_stated_atom_is_kept_apart_where_another_value_would_be_taken_for_noise():

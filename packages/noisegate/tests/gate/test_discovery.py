@@ -2,8 +2,6 @@
 
 import random
 import re
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 
 import pyarrow as pa
@@ -254,21 +252,6 @@ def test_replace_one_checks_the_number_of_records(tmp_path):
         discover_schema(table, records=299, **options)
     assert book.show("survey")[0].spent == 0
     assert discover_schema(table, records=300, **options).schema.names == ("age", "job")
-
-
-def test_of_threads_at_one_gate_one_is_answered():
-    gate = SchemaGate(people(50).select(["age"]), epsilon=1.0, kinds={"age": "integer"})
-    start = threading.Barrier(8)
-
-    def ask(_):
-        start.wait()
-        try:
-            return gate.discover()
-        except OptionError:
-            return None
-
-    with ThreadPoolExecutor(8) as threads:
-        assert sum(found is not None for found in threads.map(ask, range(8))) == 1
 
 
 @pytest.mark.parametrize("records", [None, 400, 11_500])

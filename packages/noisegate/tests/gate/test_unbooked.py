@@ -91,22 +91,6 @@ def test_a_made_up_record_is_not_told_to_be_in_a_file(tmp_path):
         unbooked._RUNS.clear()
 
 
-def test_large_data_are_told_apart_in_constant_memory():
-    large = table(300_000, seed=5)
-    assert run(large)[0] == [] and run(table(300_000, seed=6))[0] == [] and len(run(large.slice(0, 250_000))[0]) == 1
-    few = Schema((Integer(name="age", lower=0, upper=99_999),))
-    for seed in (7, 8):
-        ages = np.random.default_rng(seed).integers(0, 30_000, 200_000)
-        assert run(pa.table({"age": ages}), schema=few)[0] == []
-
-
-def test_costs_for_other_neighbours_are_added_up():
-    data = table()
-    assert run(data)[0] == []
-    (said,), _ = run(data, adjacency="replace-one", records=400, epsilon=2.0)
-    assert "up to epsilon = 3 at delta = 2e-05" in said
-
-
 def test_as_an_error_it_stops_the_run_before_anything_is_spent():
     data = table()
     run(data)

@@ -23,20 +23,9 @@ def _reserve(ledger, events, dataset="patients", **options):
 
 def test_a_new_account_is_empty(ledger):
     ledger.register("patients", epsilon=2, delta=1e-6, adjacency=Adjacency.REPLACE_ONE, unit="household")
-    assert ledger.show("patients") == [
-        Account(
-            dataset="patients",
-            epsilon=2,
-            delta=1e-6,
-            adjacency=Adjacency.REPLACE_ONE,
-            unit="household",
-            spent=0,
-            remaining=2,
-            reserved=0,
-            committed=0,
-            voided=0,
-        )
-    ]
+    cap = {"epsilon": 2, "delta": 1e-6, "adjacency": Adjacency.REPLACE_ONE, "unit": "household"}
+    empty = Account(dataset="patients", **cap, spent=0, remaining=2, reserved=0, committed=0, voided=0)
+    assert ledger.show("patients") == [empty]
 
 
 def test_registering_twice_is_refused_and_names_the_cap(ledger):

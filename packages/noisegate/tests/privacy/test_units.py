@@ -82,10 +82,7 @@ def certificate(contributions):
 def test_certificate_and_page_state_the_unit_and_what_is_used_of_it():
     stated = certificate(3)
     assert "unit: all records of one patient, at most 3 used" in str(stated)
-    page = render(stated)
-    assert "One unit is all records of one patient, at most 3 used." in page
-    assert "one of them has all records of one patient more" in page
-    assert "tell whether all records of one patient took part" in page
+    assert "One unit is all records of one patient, at most 3 used." in render(stated)
     assert Certificate.from_json(stated.to_json()) == stated and stated.check() <= 1.0
 
 

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from noisegate import Gate, Pairwise, Schema
-from noisegate.models.labelled import LabelledMixture, log_ratios
+from noisegate.models.labelled import LabelledMixture
 from noisegate.models.mixture import Mixture
 from noisegate.schema import Boolean, Categorical
 from noisegate.tables.label_fit import LabelFit
@@ -118,8 +118,3 @@ def test_a_fit_of_records_has_a_label_model(levels):
     shares = model.marginal([0, 3])
     shares /= shares.sum(axis=1, keepdims=True)
     assert shares[0, 0] > 0.8 and shares[1, levels - 1] > 0.8
-
-
-def test_log_ratios_are_finite_where_the_mixture_rules_out():
-    found = log_ratios(np.array([[-3.0, -np.inf], [-np.inf, -np.inf]]))
-    np.testing.assert_array_equal(found, [[0, -50], [0, 0]])

@@ -131,12 +131,6 @@ def test_triples_are_matched():
     assert distance(joint_of(both), truth()) < 0.7 * distance(joint_of(pairs_only), truth())
 
 
-def test_without_pairs_the_start_is_the_answer():
-    one = fit(released(asked(pairs=False), 5.0), settings=MixtureSettings(components=40, init_std=0.0))
-    one.run()
-    assert (one.step, one.steps) == (0, 0) and joint_of(one) == pytest.approx(product_of(truth()), abs=2e-3)
-
-
 def test_classes_without_a_record_do_not_break_the_fit():
     tables = [
         Table(columns=one.columns, counts=one.counts - 1e6, noise_std=one.noise_std) for one in released(asked(), 5.0)
