@@ -35,16 +35,6 @@ def test_data_that_looks_odd_is_notrefused(desk, cli, case):
     assert desk.account().committed == 1
 
 
-def test_the_number_of_records_is_checked_but_not_told(desk, cli):
-    # The ledger has one adjacency for a data set.
-    assert cli("ledger", "register", "public-size", "--epsilon", 3, "--adjacency", "replace-one",
-               "--ledger", desk.ledger).code == 0  # fmt: skip
-    more = ["--adjacency", "replace-one", "--records", "199", "--dataset", "public-size"]
-    ended = refused(desk, cli, "records=199", arguments=desk.fit(*more))
-    assert "200" not in ended.err
-    _unspent(desk)
-
-
 PLACES = {"a file as parent": "data.csv/model", "no such parent": "none/model", "a place of the system": "/proc/model"}
 
 
@@ -140,3 +130,25 @@ def test_faults_of_ours_keep_private_values_to_themselves(desk, cli, monkeypatch
     monkeypatch.setattr(LocalEngine, "sum", fail)
     refused(desk, cli, "ValueError", "NOISEGATE_TRACEBACK=1", code=1)
     _unspent(desk)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--engine", "spark"], "must be local or ray"),
+        (["--address", "head:6379"], "give --engine ray"),
+        (["--engine", "ray", "--address", "127.0.0.1:1"], "no Ray cluster could be joined"),
+        (["--engine", "ray", "--resume"], "sums no records"),
+    ],
+)
+def test_what_an_engine_cannot_do_is_refused_and_nothing_is_spent(options, message, desk, cli):
+    ended = cli(*desk.fit(*options))
+    assert ended.code == 2 and message in " ".join(ended.err.split()) and desk.account().spent == 0
+    assert not desk.out.exists() and not list(desk.out.parent.glob("*.partial"))
+
+
+def test_a_training_on_whole_samples_is_refused_and_nothing_is_written(desk, cli):
+    told = ["--epsilon", 1, "--out", desk.out, "--method", "dp-sinkhorn", "--records", 200, "--engine", "ray"]
+    ended = cli("fit", desk.data, "--schema", desk.schema, *told)
+    assert ended.code == 2 and "more than sums" in " ".join(ended.err.split())
+    assert not desk.out.exists() and not list(desk.out.parent.glob("*.partial"))

@@ -16,21 +16,6 @@ def test_a_plan_says_whether_the_noise_drowns_the_teachers(capsys):
             assert ("drowns the teachers" in " ".join(capsys.readouterr().out.split())) == drowned
 
 
-def test_dp_merf_recommends_fewer_features_for_fewer_records(desk, cli):
-    def bounds(*options):
-        return cli("plan", "--epsilon", "1", "--schema", desk.schema, "--json", *options).json["error_bounds"]
-
-    merf = ["--method", "dp-merf"]
-    assert bounds(*merf) == []
-    few, many = (bounds(*merf, "--records", records)[0] for records in (300, 30_000))
-    assert few["least"]["value"] < few["chosen"]["value"] == 1000 and few["least"]["value"] < many["least"]["value"]
-    assert few["chosen"]["noise"] > 100 * many["chosen"]["noise"]
-    # A method without features that stand for a kernel has no such bound.
-    assert bounds("--method", "pairwise", "--records", 300) == []
-    shown = cli("plan", "--epsilon", "1", "--schema", desk.schema, *merf, "--records", 300)
-    assert "Least at frequencies=" in " ".join(shown.out.split())
-
-
 def test_a_share_for_the_public_page_is_one_more_question_of_the_plan(desk, cli):
     asked = ["plan", "--schema", desk.schema, "--epsilon", "1", "--json"]
     bare, more = cli(*asked).json, cli(*asked, "--report-share", "0.05").json

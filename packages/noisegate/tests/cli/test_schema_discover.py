@@ -16,8 +16,6 @@ from noisegate.privacy.schema_certificate import certificate_path, schema_hash
 from noisegate.runs.folder import RUN_FILE, Run
 from noisegate.schema import Boolean, Schema
 
-from .conftest import TINY
-
 CANARY = "CANARY7531"
 KINDS = "age=integer,income=continuous,job=categorical,answer=boolean"
 
@@ -139,23 +137,6 @@ def test_a_signal_while_reading_spends_nothing_and_one_after_the_noise_waits(cli
     monkeypatch.setattr(Ledger, "confirm", lambda *a: confirm(*a) or signal.raise_signal(signal.SIGTERM))
     assert cli(*discover(clinic)).code == 0 and clinic.account().committed == 1
     assert cli("verify", "found.toml.certificate.json").code == 0
-
-
-def test_a_fit_says_what_its_schema_cost(clinic, cli):
-    assert cli(*discover(clinic, epsilon="1.5", kinds=KINDS.replace("job=categorical", "job=ignore"))).code == 0
-    fit = ["fit", clinic.data, "--schema", "found.toml", "--epsilon", "1", "-o", "model", *TINY]
-    proof = clinic.folder / "found.toml.certificate.json"
-    kept = proof.read_bytes()
-    proof.unlink()
-    missing = cli(*fit)
-    assert (missing.code, "is missing: a fit could not say" in " ".join(missing.err.split())) == (2, True)
-    assert not (clinic.folder / "model.partial").exists()
-    proof.write_bytes(kept)
-    assert cli(*fit).code == 0
-    told = json.loads((clinic.folder / "model" / "certificate.json").read_text())["public"]["discovery"]
-    assert told["certificate"] == json.loads(kept) and 1.5 < told["together"]["epsilon"] < 2.5
-    verified = " ".join(cli("verify", "model").out.split())
-    assert f"both together satisfy ({told['together']['epsilon']:g}, 2e-05)-differential privacy" in verified
 
 
 def test_a_training_that_is_resumed_keeps_what_its_schema_cost(clinic, tmp_path):

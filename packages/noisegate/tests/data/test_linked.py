@@ -298,11 +298,3 @@ def test_what_is_kept_on_disk_has_no_name_and_goes(tmp_path, monkeypatch):
             assert list(tmp_path.iterdir()) == [] and {os.fstat(file.fileno()).st_nlink for file in files} == {0}
             assert {os.fstat(file.fileno()).st_mode & 0o777 for file in files} == {0o600}
     assert all(file.closed for file in files)
-
-
-def test_rows_come_in_batches_as_often_as_they_are_asked_for():
-    schema = clinic()
-    with LinkedSource(records((9, 30)), schema, batch_rows=8) as source:
-        first, again = ([part.rows.numeric for part in source.transitions(schema.links[0])] for _ in range(2))
-    assert max(map(len, first)) == 8
-    np.testing.assert_array_equal(np.concatenate(first), np.concatenate(again))

@@ -1,7 +1,5 @@
 """Every kind of table in memory gives the same records, bit for bit; what is none is refused with the line to write."""
 
-import tracemalloc
-
 import datasets
 import numpy as np
 import pandas as pd
@@ -142,17 +140,3 @@ def test_a_lazy_frame_that_fails_on_its_way_is_refused_and_prints_nothing(capfd)
     assert caught.value.__context__ is None and SECRET not in "".join(capfd.readouterr())
     with pytest.raises(DataError, match="cannot be computed"):
         TableSource(pl.LazyFrame({"age": [1]}).select(pl.col("nobody")), schema)
-
-
-def test_a_stream_is_read_some_records_at_a_time(tmp_path):
-    pq_path = tmp_path / "many.parquet"
-    pl.DataFrame({"age": np.zeros(1_000_000, dtype=np.int64), "rate": np.zeros(1_000_000)}).write_parquet(
-        pq_path, row_group_size=10_000
-    )
-    for data in (pl.scan_parquet(pq_path), datasets.Dataset.from_parquet(str(pq_path), cache_dir=str(tmp_path))):
-        tracemalloc.start()
-        seen = sum(map(len, TableSource(data, NUMBERS).batches()))
-        most = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        assert seen == 1_000_000
-        assert most < 8_000_000  # of 16 MB of cells, once they are numbers

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from noisegate.data.tables.raw import RawTable
-from noisegate.errors import DataError, OptionError, SchemaError
+from noisegate.errors import DataError, OptionError
 from noisegate.schema.partial import Gap
 
 TABLE = pa.table(
@@ -118,11 +118,6 @@ def test_a_column_without_a_kind_is_asked_for(tmp_path):
         RawTable(tmp_path / "a.csv", show_values=True).described({}, None, None)
     with pytest.raises(OptionError, match="'rate', 'age'"):
         RawTable(TABLE.to_pandas()).described({}, None, None)
-
-
-def test_a_described_column_must_be_in_the_data(tmp_path):
-    with pytest.raises(SchemaError, match="column 'aeg' is described but not in the data"):
-        RawTable(TABLE).described({**KINDS, "ok": "boolean", "aeg": "integer"}, None, None)
 
 
 def test_columns_stand_in_the_order_of_the_data_and_overrule_what_parquet_suggests(tmp_path):

@@ -59,28 +59,23 @@ def test_the_first_records_of_each_unit_are_used(contributions, batch_rows):
 )
 def test_every_kind_of_source_uses_the_same_records(form, tmp_path):
     table = people()
-    source = {
+    table.to_csv(tmp_path / "people.csv", index=False)
+    (tmp_path / "parts").mkdir()
+    table[:100].to_parquet(tmp_path / "parts" / "a.parquet", index=False)
+    table[100:].to_parquet(tmp_path / "parts" / "b.parquet", index=False)
+    made = {
+        "csv": lambda: tmp_path / "people.csv",
+        "parquet": lambda: tmp_path / "parts" / "a.parquet",
+        "folder": lambda: tmp_path / "parts",
+        "categories": lambda: table.astype({"who": "category"}),
         "polars": lambda: pl.from_pandas(table),
         "arrow": lambda: pa.Table.from_pandas(table),
         "dict": lambda: table.to_dict("list"),
         "lazy": lambda: pl.from_pandas(table).lazy(),
         "hugging face": lambda: datasets.Dataset.from_pandas(table),
     }
-    if form in source:
-        data = source[form]()
-    elif form == "categories":
-        data = table.astype({"who": "category"})
-    elif form == "csv":
-        data = tmp_path / "people.csv"
-        table.to_csv(data, index=False)
-    elif form == "parquet":
-        data = tmp_path / "people.parquet"
-        table.to_parquet(data, index=False)
-    else:
-        data = tmp_path
-        table[:100].to_parquet(tmp_path / "a.parquet", index=False)
-        table[100:].to_parquet(tmp_path / "b.parquet", index=False)
-    assert used(data, 2) == first(table, 2)
+    expected = table[:100] if form == "parquet" else table
+    assert used(made[form](), 2) == first(expected, 2)
 
 
 def test_whole_numbers_and_text_name_the_same_unit_in_files_of_both(tmp_path):

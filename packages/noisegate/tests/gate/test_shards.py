@@ -9,9 +9,7 @@ from noisegate import Gate
 from noisegate.errors import OptionError
 from noisegate.gate.queries import shards
 from noisegate.privacy import accounting
-from noisegate.privacy.certificate import Certificate, render
 from noisegate.privacy.grid import UNITS
-from noisegate.privacy.release import Release
 from noisegate.privacy.shard_plan import ShardPlan
 from noisegate.schema import Continuous, Schema
 
@@ -223,14 +221,3 @@ def test_what_is_not_finite_is_a_vector_of_zeros_of_its_shard_alone(exactly):
 
 
 # Plans, releases and certificates.
-
-
-def test_a_release_is_certified_and_verified(tmp_path):
-    with opened(steps=3, trained={"g": (5,)}) as session:
-        session.step(AT)
-        release = session.release({"g": np.arange(5.0)})
-    release.save(tmp_path)
-    certificate = Release.load(tmp_path).certificate
-    assert certificate == Certificate.from_json(certificate.to_json()) and certificate.check() <= 2.0
-    assert "3 steps, each a sum over 10 disjoint shards, of which all are asked" in render(certificate)
-    assert certificate.public["gradients"]["s"]["shards"] == 10

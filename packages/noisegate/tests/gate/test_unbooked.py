@@ -4,18 +4,17 @@ import re
 import warnings
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from noisegate import Gate, Ledger, Pairwise, Schema, discover_schema, fit
+from noisegate import Gate, Ledger, Schema, fit
 from noisegate.errors import UnbookedWarning, installed
 from noisegate.features.feature_map import Counts
 from noisegate.gate import unbooked
 from noisegate.privacy import accounting
 from noisegate.privacy.plan import Plan, Query
-from noisegate.schema import Boolean, Continuous, Integer
+from noisegate.schema import Boolean, Continuous
 
 SCHEMA = Schema((Continuous(name="x", lower=0.0, upper=1.0), Boolean(name="ill")))
 COARSE = Schema((Boolean(name="ill"),), ignore=("x",))
@@ -103,14 +102,6 @@ def test_as_an_error_it_stops_the_run_before_anything_is_spent():
         with pytest.raises(UnbookedWarning):
             gate.sum(plan, method="counts", public={})
     assert not drawn
-
-
-def test_a_discovery_counts_and_a_fit_behind_it_warns():
-    data = pd.DataFrame({"age": list(range(20, 70)) * 40})
-    discover_schema(data, epsilon=1.0, kinds={"age": "integer"})
-    schema = Schema((Integer(name="age", lower=0, upper=99),))
-    with pytest.warns(UnbookedWarning, match="2 runs"):
-        Pairwise(cells=4, fit_options={"steps": 2}).fit(data, schema=schema, epsilon=1.0)
 
 
 @pytest.mark.skipif(not installed("torch"), reason="gradients are taken with torch")

@@ -165,12 +165,6 @@ def test_parents_that_are_asked_for_have_the_children_of_such_parents(model):
         model.batches(5, where="chronic")
 
 
-@pytest.mark.parametrize("n", [-1, 2.5, True])
-def test_an_unusable_number_of_parents_is_refused(model, n):
-    with pytest.raises(OptionError, match="whole number"):
-        model.sample(n)
-
-
 def test_a_rule_that_no_family_keeps_leaves_children_out_and_one_that_no_parent_keeps_is_refused(model):
     rule = Comparison(left="visits.pain", relation=">", right="patients.entered")
     strict = replace(model.links[0], link=replace(SCHEMA.links[0], constraints=(rule,)))

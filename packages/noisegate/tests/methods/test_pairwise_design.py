@@ -129,20 +129,6 @@ def test_a_record_moves_one_cell_of_each_table_and_the_sum_by_the_bound_and_no_m
             assert 0.98 * UNITS**2 < squared <= UNITS**2 <= release.event.sensitivity**2
 
 
-@pytest.mark.parametrize("pairs", ["auto", "all", "chosen", "none"])
-def test_tables_of_one_column_have_no_pairs(pairs):
-    columns = (Continuous(name="x", lower=0.0, upper=1.0), Boolean(name="y"))
-    method = Pairwise(pairs=pairs)
-    for schema in (
-        Schema(columns[:1]),
-        Schema(columns[1:]),
-        Schema(columns[1:], label="y"),
-        Schema(columns, label="y"),
-    ):
-        _, maps = rounds(method, schema, "spikes")
-        assert PAIRS not in maps and SCREEN not in maps and len(maps[SINGLES].tables) == 1
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

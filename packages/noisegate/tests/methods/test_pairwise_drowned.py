@@ -78,16 +78,6 @@ def earlier(release):
     return replace(release, certificate=replace(release.certificate, public=public))
 
 
-@pytest.mark.parametrize("rows", [100, 5000])
-def test_a_release_says_by_which_rules_it_is_read(rows):
-    method, label = Pairwise(), "two classes"
-    release, design, _ = measured(method, label, rows, 0.3)
-    assert release.certificate.public["design"] == 2
-    assert method.fitting(release).tables.sizes == tuple(
-        one.size for one in design.bins(release.values, release.noise_std)
-    )
-
-
 def test_a_release_of_an_earlier_version_is_read_by_its_rules(monkeypatch):
     method, label = Pairwise(), "two classes"
     now = method.plan(schema(label), Budget(epsilon=0.1))

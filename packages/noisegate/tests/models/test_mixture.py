@@ -107,22 +107,6 @@ def test_pair_tables_scatter_no_more_than_those_of_independent_records(pair):
     assert statistic < chi2.isf(1e-6, freedom)
 
 
-@pytest.mark.parametrize("levels", [2, 12])
-def test_values_inside_the_cells_of_two_columns_are_independent(levels):
-    """One component, one bin, one or several fine cells: all that is left is where in them values lie."""
-    layout = Schema((Continuous(name="x", lower=0, upper=1), Integer(name="y", lower=0, upper=11))).layout
-    edges = np.arange(0, levels + 1, 2) / levels
-    within = tuple(
-        WithinCell.from_edges(column, NumericBins(()), edges=edges, masses=np.ones(len(edges) - 1))
-        for column in layout.numeric
-    )
-    model = Mixture(layout=layout, within=within, weights=np.ones(1), probabilities=(np.ones((1, 1)),) * 2)
-    x, y = drawn(model, 20_000).numeric.T
-    found, _, _ = np.histogram2d(x, y, bins=12, range=[[0, 1], [0, 1]])
-    expected = found.sum(axis=1)[:, None] * found.sum(axis=0) / len(x)
-    assert chi_square(found, expected)[0] < chi2.isf(1e-6, 11 * 11)
-
-
 def told_apart(weights):
     """One coded column, whose cell is the component."""
     size = len(weights)
@@ -226,15 +210,6 @@ def test_a_region_that_no_component_reaches_has_probability_zero():
 
 def saved_and_loaded(model):
     return Mixture.from_saved(SCHEMA, model.tensors(), model.to_json())
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_saved_and_loaded_it_draws_the_same_records(dtype):
-    model = mixture(dtype=dtype)
-    again = saved_and_loaded(model)
-    assert np.array_equal(drawn(again, 500).numeric, drawn(model, 500).numeric, equal_nan=True)
-    assert np.array_equal(drawn(again, 500).codes, drawn(model, 500).codes)
-    assert [table.dtype for table in again.probabilities] == [dtype] * 4
 
 
 @pytest.mark.parametrize(

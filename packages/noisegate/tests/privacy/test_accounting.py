@@ -20,26 +20,7 @@ from noisegate.privacy.events import (
 from noisegate.privacy.noise import WIDTH, multipliers
 from noisegate.privacy.plan import Budget, Plan, Query
 
-SENSITIVITY = 2**22
-
-
-def gaussian_event(
-    multiplier, *, name="q", coordinates=100, sampler=Sampler.DISCRETE_GAUSSIAN, sensitivity=SENSITIVITY
-):
-    std = multiplier * sensitivity
-    return GaussianEvent(name=name, sensitivity=sensitivity, noise_std=std, coordinates=coordinates, sampler=sampler)
-
-
-def sampled_event(multiplier, rate, steps, *, coordinates=100, sampler=Sampler.DISCRETE_GAUSSIAN):
-    return SampledGaussianEvent(
-        name="step",
-        rate=rate,
-        steps=steps,
-        sensitivity=SENSITIVITY,
-        noise_std=multiplier * SENSITIVITY,
-        coordinates=coordinates,
-        sampler=sampler,
-    )
+from .conftest import gaussian_event, sampled_event
 
 
 @pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.01, 0.4])
@@ -136,15 +117,7 @@ def test_a_mixture_of_both_kinds_costs_more_than_each_and_less_than_the_sum(adja
 def test_a_sampled_step_whose_records_move_at_a_right_angle():
     # Non-negative vectors: a record of norm B becomes one at a right angle, √2·B away, or is not sampled at all.
     rate, std, delta = 0.2, 0.5, 1e-3
-    event = SampledGaussianEvent(
-        name="step",
-        rate=rate,
-        steps=1,
-        sensitivity=SENSITIVITY,
-        noise_std=std * SENSITIVITY,
-        coordinates=2,
-        sampler=Sampler.DISCRETE_GAUSSIAN,
-    )
+    event = sampled_event(std, rate, 1, coordinates=2)
     x, width = np.linspace(-4, 5, 1501, retstep=True)
 
     def normal(a, b):

@@ -16,23 +16,12 @@ from noisegate.errors import CalibrationError
 from noisegate.privacy import accounting, composition
 from noisegate.privacy import composition as lattice
 from noisegate.privacy.composition import Pair, Steps, composed_epsilon, lattice_losses
-from noisegate.privacy.events import Adjacency, GaussianEvent, SampledGaussianEvent, Sampler
+from noisegate.privacy.events import Adjacency, GaussianEvent, Sampler
+
+from .conftest import sampled_event
 
 PRESENT, ABSENT, REPLACED = (Pair(upper=u, lower=v) for u, v in ((True, False), (False, True), (True, True)))
 PAIRS = {"add-remove": (PRESENT, ABSENT), "replace-one": (REPLACED,)}
-SENSITIVITY = 2**22
-
-
-def event(multiplier, rate, steps):
-    return SampledGaussianEvent(
-        name="steps",
-        rate=rate,
-        steps=steps,
-        sensitivity=SENSITIVITY,
-        noise_std=multiplier * SENSITIVITY,
-        coordinates=10,
-        sampler=Sampler.DISCRETE_GAUSSIAN,
-    )
 
 
 def exact_delta(steps, pair, epsilon):
@@ -221,13 +210,13 @@ def test_events_of_all_records_are_exactly_gaussian(steps, delta, adjacency):
     moved = 2 if adjacency is Adjacency.REPLACE_ONE else 1
     multiplier = math.sqrt(steps) / 0.5
     exact = accounting.gaussian_epsilon(0.5 * moved, delta)
-    assert exact * (1 - 1e-8) <= accounting.epsilon([event(multiplier, 1.0, steps)], delta, adjacency)
-    assert accounting.epsilon([event(multiplier, 1.0, steps)], delta, adjacency) <= exact * (1 + 1e-8)
+    assert exact * (1 - 1e-8) <= accounting.epsilon([sampled_event(multiplier, 1.0, steps)], delta, adjacency)
+    assert accounting.epsilon([sampled_event(multiplier, 1.0, steps)], delta, adjacency) <= exact * (1 + 1e-8)
     beside = GaussianEvent(
         name="g", sensitivity=1000, noise_std=4000.0, coordinates=1, sampler=Sampler.ROUNDED_GAUSSIAN
     )
     if delta > 1e-10:  # the rounded sampler has its own distance
-        both = accounting.epsilon([event(multiplier, 1.0, steps), beside], delta, adjacency)
+        both = accounting.epsilon([sampled_event(multiplier, 1.0, steps), beside], delta, adjacency)
         assert both == pytest.approx(accounting.gaussian_epsilon(math.hypot(0.5 * moved, 0.25), delta), rel=1e-2)
         assert both >= accounting.gaussian_epsilon(math.hypot(0.5 * moved, 0.25), delta) * (1 - 1e-8)
 
@@ -291,19 +280,19 @@ def test_it_is_below_what_moments_give(rate, multiplier, steps, delta):
     accountant = RdpAccountant(orders=[1 + x / 10 for x in range(1, 100)] + list(range(11, 300)))
     accountant.compose(dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(multiplier)), steps)
     above = accountant.get_epsilon(delta)
-    assert above * 0.7 < accounting.epsilon([event(multiplier, rate, steps)], delta) < above
+    assert above * 0.7 < accounting.epsilon([sampled_event(multiplier, rate, steps)], delta) < above
 
 
 @pytest.mark.parametrize("delta", [1e-300, 9e-201])
 def test_a_delta_at_the_end_of_float64_is_refused_with_the_least_one(delta):
     with pytest.raises(CalibrationError, match=r"least for which steps on Poisson samples.*raise delta"):
-        accounting.epsilon([event(1.0, 0.1, 10)], delta)
-    assert accounting.epsilon([event(1.0, 1.0, 10)], delta) > 100
+        accounting.epsilon([sampled_event(1.0, 0.1, 10)], delta)
+    assert accounting.epsilon([sampled_event(1.0, 1.0, 10)], delta) > 100
 
 
 def test_steps_without_end_are_refused():
     with pytest.raises(CalibrationError, match="no bound is computed"):
-        accounting.epsilon([event(1e6, 0.1, 10**9 + 1)], 1e-5)
+        accounting.epsilon([sampled_event(1e6, 0.1, 10**9 + 1)], 1e-5)
 
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))
@@ -314,7 +303,7 @@ def test_extremes_end_within_seconds_and_between_the_bounds_of_all_and_of_no_amp
     steps, multiplier, rate, adjacency
 ):
     begun = time.process_time()
-    found = accounting.epsilon([event(multiplier, rate, steps)], 1e-9, adjacency)
+    found = accounting.epsilon([sampled_event(multiplier, rate, steps)], 1e-9, adjacency)
     assert time.process_time() - begun < 20
     moved = 2 if adjacency is Adjacency.REPLACE_ONE else 1
     whole = accounting.gaussian_epsilon(math.sqrt(steps) * moved / multiplier, 1e-9)

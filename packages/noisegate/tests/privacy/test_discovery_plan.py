@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from noisegate.errors import CalibrationError, ModelError, OptionError
+from noisegate.errors import CalibrationError, ModelError
 from noisegate.privacy import accounting
 from noisegate.privacy.discovery_plan import RECORD, DiscoveryPlan, check_events, plan_discovery
 from noisegate.privacy.events import Adjacency
@@ -42,11 +42,6 @@ def test_sensitivities_are_those_of_one_cell_in_each_column(adjacency):
 def test_a_level_of_one_record_is_seen_with_a_billionth_or_a_tenth_of_delta(delta, odds):
     made = plan(1.0, delta)
     assert 0.99 * odds < accounting.threshold_odds(made.events) <= odds
-
-
-def test_nothing_to_ask_is_refused():
-    with pytest.raises(OptionError, match="nothing to discover"):
-        plan(1.0, 1e-5, magnitudes=(), texts=0)
 
 
 def test_a_plan_that_costs_more_than_its_budget_cannot_be_made():

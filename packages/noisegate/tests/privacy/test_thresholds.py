@@ -9,9 +9,7 @@ from scipy import stats
 from noisegate.errors import CalibrationError
 from noisegate.ledger.ledger import Ledger
 from noisegate.privacy import accounting
-from noisegate.privacy.certificate import Certificate, render
 from noisegate.privacy.events import (
-    Adjacency,
     EventError,
     GaussianEvent,
     SampledGaussianEvent,
@@ -145,21 +143,6 @@ def test_noise_on_counts_has_the_stated_scale():
     assert places.tolist() == list(range(size))
     statistic = np.square((noisy - counts) / std).sum()
     assert stats.chi2.ppf(5e-10, size) < statistic < stats.chi2.isf(5e-10, size)
-
-
-def test_a_certificate_says_what_was_released(tmp_path):
-    asked = event(z=5.0)
-    epsilon = accounting.epsilon([asked], 1e-5)
-    stated = Certificate(
-        epsilon=epsilon,
-        delta=1e-5,
-        adjacency=Adjacency.ADD_REMOVE,
-        unit="record",
-        events=(asked,),
-        method="schema discovery",
-    )
-    assert Certificate.from_json(stated.to_json()).check() == epsilon
-    assert f"those of at least {asked.threshold}" in render(stated) and "counts above a threshold" in str(stated)
 
 
 def test_a_ledger_says_what_is_left_after_a_threshold(tmp_path):

@@ -51,9 +51,3 @@ def test_aware_moments_are_kept_in_utc():
     zone = timezone(timedelta(hours=2))
     column = Datetime(name="t", lower=datetime(2020, 1, 1, 2, tzinfo=zone), upper=datetime(2021, 1, 1, tzinfo=zone))
     assert column.aware and column.lower.isoformat() == "2020-01-01T00:00:00+00:00"
-
-
-def test_steps_count_from_1970():
-    assert Date(name="d", lower=date(1969, 12, 31), upper=date(1970, 1, 3)).steps == (-1, 2)
-    moments = Datetime(name="t", lower=datetime(1970, 1, 1, 0, 0, 0, 7), upper=datetime(1970, 1, 1, 0, 0, 1))
-    assert moments.steps == (7, 1_000_000)

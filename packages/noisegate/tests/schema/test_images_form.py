@@ -37,13 +37,6 @@ def test_a_schema_of_images_is_written_by_their_form_not_by_their_columns():
     assert Schema.from_json(schema.to_json()).digest() == schema.digest()
 
 
-def test_rules_change_the_digest_and_defaults_may_be_left_out():
-    plain = Schema.loads("[images]\nheight = 2\nwidth = 2\nlabels = [0, 1]")
-    assert plain == pixel_schema(2, 2, labels=(0, 1)) and plain.label == "label"
-    others = [pixel_schema(2, 2, labels=(0, 1), resize="pad"), pixel_schema(2, 2, labels=(0, 1), convert=True)]
-    assert len({schema.digest() for schema in (plain, *others)}) == 3
-
-
 def test_constraints_and_texts_for_missing_values_travel_with_images():
     rule = '\n[[constraints]]\nrule = "pixel_0_0 <= pixel_0_1"\n'
     schema = Schema.loads('missing_values = ["-"]\n[images]\nheight = 1\nwidth = 2\nlabels = ["nan", "x"]\n' + rule)

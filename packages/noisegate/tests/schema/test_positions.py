@@ -12,7 +12,7 @@ import pytest
 from noisegate.errors import SchemaError
 from noisegate.schema import Continuous, Date, Datetime, Decimal, Integer, Schema, decode
 from noisegate.schema.encode import encode
-from noisegate.schema.layout import next_number, numbers_at, numeric_cells, positions_of, previous_number, ranks_within
+from noisegate.schema.layout import next_number, numbers_at, positions_of, previous_number, ranks_within
 from noisegate.schema.tolerant import encode_tolerantly
 
 CENTS = Decimal(name="x", lower=-1.5, upper=20.0, step=0.01)
@@ -122,19 +122,6 @@ def test_a_column_that_states_nothing_is_encoded_as_ever():
     assert positions_of(real, numbers).tobytes() == ((numbers - -0.1) / (0.7 - -0.1)).tobytes()
     positions = np.random.default_rng(1).random(999)
     assert numbers_at(real, positions).tobytes() == np.clip(-0.1 + positions * (0.7 - -0.1), -0.1, 0.7).tobytes()
-
-
-@pytest.mark.parametrize(
-    "column",
-    [
-        Integer(name="x", lower=0, upper=5000, atoms=[-1, 40, 9999]),
-        Continuous(name="x", lower=0, upper=5000, atoms=[-1, 40, 9999]),
-    ],
-)
-def test_a_generator_has_a_cell_for_each_atom(column):
-    cells = numeric_cells(column)
-    single = numbers_at(column, cells.low[cells.low == cells.high]).tolist()
-    assert sorted(single) == [-1, 0, 40, 5000, 9999]
 
 
 def test_a_schema_says_grids_and_atoms_in_its_file_and_nothing_where_there_are_none():

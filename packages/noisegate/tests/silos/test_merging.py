@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from noisegate import Certificate, Pairwise, Schema, merge, release, verify
-from noisegate.errors import ModelError, OptionError, installed
+from noisegate.errors import ModelError, OptionError
 from noisegate.privacy import accounting
 from noisegate.schema import Boolean
 from noisegate.silos.merging import add_up
@@ -32,16 +32,6 @@ def test_merged_silos_are_as_good_as_the_pooled_table_but_for_the_noise(answers)
     pooled = pa.concat_tables(TABLES.values())
     ages = np.array(model.sample(20_000, seed=0)["age"].to_pylist())
     assert abs(ages.mean() - np.mean(pooled["age"].to_pylist())) < 2 and model.certificate.silos is not None
-
-
-@pytest.mark.skipif(not installed("torch"), reason="fits a network")
-def test_mean_embeddings_add_up_too(answers):
-    few = {"frequencies": 5, "hidden": (4,), "fit_options": {"steps": 2}}
-    released = answers(epsilon=1000.0, schema=SCHEMA, method="dp-merf", **few)
-    model = merge(released)
-    assert model.release.values["counts"].sum() == pytest.approx(sum(SIZES.values()), abs=5)
-    assert np.allclose(model.release.values["fourier"], sum(one.values["fourier"] for one in released))
-    assert model.sample(3).num_rows == 3
 
 
 def test_disjoint_silos_cost_the_largest_epsilon(answers):
