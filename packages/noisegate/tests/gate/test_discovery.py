@@ -7,12 +7,12 @@ from datetime import UTC, date, datetime, timedelta
 import pyarrow as pa
 import pytest
 
+from noisegate.discovery import schema_gate as discovery
+from noisegate.discovery.exact_counts import read_counts
+from noisegate.discovery.schema_gate import SchemaGate, discover_schema
 from noisegate.errors import DataError, OptionError, SchemaError
-from noisegate.gate.queries import discovery
-from noisegate.gate.queries.discovery import SchemaGate, discover_schema
-from noisegate.gate.queries.exact_counts import read_counts
 from noisegate.ledger.ledger import Ledger
-from noisegate.privacy.discovery_plan import RECORD
+from noisegate.privacy.schema_certificate import RECORD
 from noisegate.schema import Categorical, Continuous, Date, Datetime, Integer
 
 CAP = 1.0

@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from noisegate.discovery.partial import Gap, PartialSchema, read_partial
 from noisegate.errors import SchemaError
 from noisegate.schema import Boolean, Categorical, Datetime, Decimal, Integer
-from noisegate.schema.partial import Gap, PartialSchema, read_partial
 
 FILE = """\
 label = "job"
