@@ -7,7 +7,6 @@ import threading
 import pytest
 
 from noisegate import Pairwise
-from noisegate.gate.sums import LocalEngine
 from noisegate.runs.work import held
 from noisegate_images.training.moment_matching import MomentMatching
 
@@ -124,34 +123,6 @@ def test_a_kill_while_reading_is_spent_and_explained(desk, cli, stopped_fit):
     assert again.code == 2
     assert "model.partial" in again.err
     assert _counts(desk) == (1, 0, 0)
-
-
-def test_ctrl_c_while_the_noise_is_drawn_waits_for_the_release(desk, cli, monkeypatch):
-    add = LocalEngine.sum
-
-    def pressed(engine, *arguments):
-        totals = add(engine, *arguments)
-        signal.raise_signal(signal.SIGINT)
-        return totals
-
-    monkeypatch.setattr(LocalEngine, "sum", pressed)
-    ended = cli(*desk.fit())
-    assert ended.code == 130
-    assert _counts(desk) == (0, 1, 0)
-    assert _release_is_kept(desk)
-    assert cli("fit", "--resume", "--out", desk.out).code == 0
-
-
-def test_a_second_fit_does_not_disturb_an_unfinished_one(desk, cli, ctrl_c):
-    release = ctrl_c(step=2)
-    cli(*desk.fit())
-    release()
-    before = desk.listing()
-    ended = cli(*desk.fit())
-    assert ended.code == 2
-    assert "--resume" in ended.err
-    assert desk.listing() == before
-    assert _counts(desk) == (0, 1, 0)
 
 
 @pytest.mark.parametrize("file", ["certificate.json", "release.safetensors", "checkpoint.safetensors"])

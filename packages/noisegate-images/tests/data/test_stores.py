@@ -3,7 +3,6 @@
 import io
 import pickle
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -135,13 +134,6 @@ def test_runs_on_a_folder_of_a_store_and_on_a_file_of_it_are_counted_together(st
             warnings.simplefilter("always", UnbookedWarning)
             fit(f"s3://bucket/{place}", schema=AGES, epsilon=1.0, method="pairwise", seed=0)
         assert len([one for one in caught if one.category is UnbookedWarning]) == warned
-
-
-def test_a_disk_is_no_store(store, tmp_path):
-    (tmp_path / "x.csv").write_bytes(written(range(3), "csv"))
-    assert len(list(TableSource(tmp_path, AGES).batches())) == 1
-    assert not store.asked and stores._store.cache_info().currsize == 0
-    assert not stores.in_store(Path("a/s3:/b"))
 
 
 def test_a_fit_reads_a_store_and_its_model_names_no_key(store, tmp_path):

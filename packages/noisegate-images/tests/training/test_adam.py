@@ -45,15 +45,6 @@ def test_the_state_of_other_parameters_is_refused():
         Adam({"v": torch.ones(3)}, learning_rate=0.1).load_state_dict(state)
 
 
-def test_a_step_may_be_a_part_of_the_learning_rate():
-    moved = []
-    for scale in (1.0, 0.25):
-        value = torch.zeros(1)
-        Adam({"w": value}, learning_rate=0.1).step({"w": torch.ones(1)}, scale=scale)
-        moved.append(float(value))
-    assert moved == pytest.approx([-0.1, -0.025])
-
-
 def test_what_is_slower_moves_by_that_part_and_the_rest_as_ever():
     """Adam's step is the learning rate times what does not depend on it."""
     start, parts = {"w": torch.ones(3), "b": torch.zeros(())}, {"w": torch.ones(3), "b": torch.zeros(())}

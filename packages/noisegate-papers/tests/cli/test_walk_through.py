@@ -65,15 +65,6 @@ def shelf(tmp_path, monkeypatch, quick):
     return tmp_path
 
 
-def test_the_home_page_says_what_the_readme_says():
-    said = [(ROOT / page).read_text("utf-8").split("\n\n") for page in ("README.md", "docs/index.md")]
-    install = [next(part for part in page if "pip install" in part) for page in said]
-    assert said[0][1] == said[1][1], "the first paragraph"
-    assert install[0] == install[1]
-    limits = [next(part for part in page if "Version 0.1" in part).splitlines()[-1] for page in said]
-    assert limits[0] == limits[1]
-
-
 @pytest.mark.slow  # the README's are a journey
 @pytest.mark.parametrize("page", PAGES)
 def test_the_commands_of(page, shelf, cli):
@@ -180,21 +171,3 @@ def test_the_demo_of_images(shelf, cli, monkeypatch):
         "real",
         "figures",
     }
-
-
-def test_drawn_digits_follow_from_the_seed_and_show_every_digit():
-    import numpy as np
-
-    from noisegate_images.demo import drawn_digits
-
-    first, again, other = ([*drawn_digits(1200, seed=0)], [*drawn_digits(1200, seed=0)], [*drawn_digits(1200, seed=1)])
-    assert [len(batch) for batch in first] == [1000, 200]
-    assert all(np.array_equal(one.pixels, two.pixels) for one, two in zip(first, again, strict=True))
-    assert not np.array_equal(first[0].pixels, other[0].pixels)
-    assert set(first[1].labels) == set(range(10))
-    ink = first[0].pixels.mean(axis=(1, 2, 3)) / 255
-    assert ink.min() > 0.03
-    assert ink.max() < 0.5
-    # Nothing is cut off: hardly any ink at the border.
-    border = np.concatenate([first[0].pixels[:, [0, -1]].ravel(), first[0].pixels[:, :, [0, -1]].ravel()])
-    assert (border > 127).mean() < 0.01

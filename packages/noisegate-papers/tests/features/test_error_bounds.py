@@ -55,12 +55,6 @@ def test_the_noise_follows_the_norm():
     assert halved == pytest.approx(plain / 4, rel=1e-9)
 
 
-def test_a_setting_that_is_best_is_kept():
-    bound, _ = series(10_000)
-    again, _ = series(10_000, bound.least.value)
-    assert again.chosen == again.least
-
-
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_dp_merf_follows_its_proposition(adjacency):
     """The noise is that of the plan, for labels, adjacency and shares as they are."""

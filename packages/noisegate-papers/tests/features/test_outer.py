@@ -59,8 +59,3 @@ def test_matrices_come_back_with_their_frobenius_norms():
     np.testing.assert_allclose(found, vectors[:, :, None] * vectors[:, None, :], atol=1e-6)
     noise = np.random.default_rng(1).normal(size=(4, 15))
     assert np.linalg.norm(matrices_of(noise), axis=(1, 2)) == pytest.approx(np.linalg.norm(noise, axis=1))
-
-
-def test_what_the_gate_is_told():
-    outer = OuterProducts(of=Given(within(0)))
-    assert (outer.dim, outer.norm, outer.nonnegative) == (15, 1.0, False)

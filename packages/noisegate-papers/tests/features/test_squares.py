@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from noisegate.gate.execution import made_up_records
-from noisegate.gate.sums import SumTask, sum_records
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.grid import UNITS, Grid
 from noisegate.schema import EncodedTable, pixel_schema
@@ -72,21 +71,6 @@ def test_they_are_a_second_moment_and_not_the_squares_scaled_once_more():
     np.testing.assert_allclose(squares, encoding(records).astype(np.float64) ** 2, rtol=1e-6)
     assert squares.sum(axis=1) == pytest.approx(np.ones(20), abs=1e-5)
     assert Perceptual(activations=encoding.activations, moment=2)(records).sum(axis=1).min() > 1.5
-
-
-def test_the_network_is_run_once_for_the_mean_and_the_squares(monkeypatch):
-    encoding = DPMGE(image=SHAPE.axes).encoding()
-    calls, layers = [], encoding.activations.layers
-    each = layers.each
-    monkeypatch.setattr(layers, "each", lambda *arguments: (calls.append(1), each(*arguments)))
-    maps = {"mean": encoding, "squares": Squares(of=encoding)}
-    tasks = {
-        name: SumTask(feature_map=one, grid=Grid(norm=one.norm, nonnegative=one.nonnegative), columns=1, label=None)
-        for name, one in maps.items()
-    }
-    totals = sum_records(made_up_records(LAYOUT, 10, np.random.default_rng(0)), tasks)
-    assert len(calls) == 1
-    assert totals.sums["squares"].sum() / tasks["squares"].grid.scale == pytest.approx(10, rel=1e-3)
 
 
 @pytest.mark.parametrize(("adjacency", "times"), [(Adjacency.ADD_REMOVE, 1), (Adjacency.REPLACE_ONE, math.sqrt(2))])

@@ -6,11 +6,10 @@ import pytest
 import torch
 
 from noisegate import DPSinkhorn, Gate
-from noisegate.schema import Boolean, Continuous, Schema, pixel_schema
+from noisegate.schema import Boolean, Continuous, Schema
 from noisegate_papers.training.transport import transport_gradient, transport_plan
 
 SCHEMA = Schema((Continuous(name="a", lower=0.0, upper=1.0), Boolean(name="ill")), label="ill")
-SMALL = DPSinkhorn(steps=4, sampling_probability=0.2, hidden=(8,), latent=4, batch=8, iterations=10)
 
 
 def people(rows=200):
@@ -21,17 +20,6 @@ def people(rows=200):
 def gate_of(epsilon=5.0, data=None, schema=SCHEMA, **options):
     data = people() if data is None else data
     return Gate(data, schema=schema, epsilon=epsilon, records=len(data), **options)
-
-
-def test_tables_without_a_label_and_images_are_made_too():
-    plain = Schema((Continuous(name="a", lower=0.0, upper=1.0),))
-    assert SMALL.fit(gate_of(data=people()[["a"]], schema=plain), device="cpu").sample(5, seed=0).num_rows == 5
-    schema = pixel_schema(4, 4, labels=("x", "y"))
-    method = DPSinkhorn.for_schema(schema, {"steps": 2, "channels": (2, 2), "batch": 4, "sampling_probability": 0.5})
-    random = np.random.default_rng(0)
-    data = pd.DataFrame(random.integers(0, 256, (20, 16)), columns=list(schema.names[:-1]))
-    data[schema.label] = ["x", "y"] * 10
-    assert method.fit(gate_of(data=data, schema=schema), device="cpu").sample(3, seed=0).num_rows == 3
 
 
 @pytest.mark.slow

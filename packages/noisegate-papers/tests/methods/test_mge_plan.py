@@ -14,19 +14,6 @@ DIAGONAL = DPMGE(image=(8, 8, 1))
 FULL = DPMGE(image=(8, 8, 1), covariance="full", axes=5)
 
 
-def asked(method, schema=SCHEMA, adjacency=Adjacency.ADD_REMOVE):
-    plan = method.plan(schema, Budget(epsilon=1.0, adjacency=adjacency))
-    return {release.query.name: (release.query.dim, release.query.columns) for release in plan.releases}
-
-
-def test_questions_follow_the_settings_and_the_schema():
-    assert asked(DIAGONAL) == {MEAN: (144, 2), SECOND: (144, 2), "counts": (1, 2)}
-    assert asked(FULL) == {MEAN: (5, 2), SECOND: (15, 2), "counts": (1, 2)}
-    assert asked(DIAGONAL, UNLABELLED) == {MEAN: (144, 1), SECOND: (144, 1), "counts": (1, 1)}
-    assert asked(DIAGONAL, UNLABELLED, Adjacency.REPLACE_ONE) == {MEAN: (144, 1), SECOND: (144, 1)}
-    assert asked(DPMGE(image=(8, 8, 1), per_class=False)) == {MEAN: (144, 1), SECOND: (144, 1), "counts": (1, 2)}
-
-
 @pytest.mark.parametrize(
     ("method", "adjacency", "times"),
     [
@@ -54,11 +41,6 @@ def test_the_noise_is_about_half_that_of_the_papers_claim(epsilon, ratio):
     plan = DIAGONAL.plan(UNLABELLED, Budget(epsilon=epsilon, delta=delta, adjacency=Adjacency.REPLACE_ONE))
     found = [plan.release(name).noise_std_natural / claimed for name in (MEAN, SECOND)]
     assert found == pytest.approx([ratio, ratio], abs=0.002)
-
-
-def test_a_covariance_is_full_where_public_images_say_along_what():
-    assert DPMGE(image=(8, 8, 1)).covariance == "diagonal"
-    assert DPMGE(image=(8, 8, 1), public="there").covariance == "full"
 
 
 def test_shares_move_noise_from_one_moment_to_the_other():

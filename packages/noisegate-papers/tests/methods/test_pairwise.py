@@ -1,8 +1,6 @@
 """The pairwise method from records to samples: every kind of table, what it finds and what it costs."""
 
-import json
 import math
-from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -13,13 +11,11 @@ from noisegate import Gate, Synthesizer
 from noisegate.errors import ModelError, OptionError
 from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.methods.pairwise import Pairwise
-from noisegate.methods.registry import make_method, method_of
+from noisegate.methods.registry import method_of
 from noisegate.models.folder import verify_model
 from noisegate.privacy.grid import UNITS
-from noisegate.privacy.plan import Plan
 from noisegate.privacy.release import Release
 from noisegate.schema import Boolean, Categorical, Comparison, Continuous, Date, Impossible, Integer, Schema
-from noisegate.tables import released as histograms
 
 TINY = Pairwise(fit_options={"components": 40, "steps": 80})
 AGE = Integer(name="age", lower=0, upper=120, missing=True)
@@ -264,65 +260,18 @@ def test_what_cannot_be_is_refused_before_anything_is_spent(ledger, changes, mes
 
 
 @pytest.mark.parametrize(
-    "method",
-    [
-        Pairwise(),
-        Pairwise(cells=9, pairs=[["a", "b"], ["c", "a"]], triples=[["a", "b", "c"]], most_pairs=7, seed=3),
-        Pairwise(pairs="none", pairs_share=0.5, fit_options={"steps": 7}),
-    ],
-)
-def test_settings_survive_json(method):
-    assert Pairwise.from_json(json.loads(json.dumps(method.to_json()))) == method
-
-
-@pytest.mark.parametrize(
     "settings",
     [
-        *({"cells": value} for value in (1, 2.0, True, "many")),
         *({"pairs": value} for value in ("some", None, 5, [("a",)], [("a", 1)], ["ab"], [("a", "b", "c")])),
         *({"triples": value} for value in ("abc", None, [("a", "b")])),
-        *({"most_pairs": value} for value in (0, 1.5, None)),
-        *({"seed": value} for value in (-1, None)),
-        *({f"{name}_share": value} for name in ("histograms", "screen") for value in (0, -1.0, float("nan"))),
-        *({f"{name}_share": value} for name in ("counts", "one_way", "pairs") for value in ("a", None, float("inf"))),
-        {"fit_options": 3},
     ],
 )
-def test_unusable_settings_are_refused_by_name(settings):
+def test_unusable_columns_are_refused_by_the_name_of_the_setting(settings):
     with pytest.raises(OptionError, match=f"^{next(iter(settings))}="):
-        make_method("pairwise", settings)
-    with pytest.raises(ModelError, match="settings of pairwise"):
-        Pairwise.from_json(settings)
-
-
-@pytest.mark.parametrize("options", [{"nonsense": 1}, {1: 1}, {"components": 0}])
-def test_unusable_fit_options_are_refused(options):
-    with pytest.raises(OptionError, match=r"fit.option"):
-        Pairwise(fit_options=options).check_fit("cpu")
+        Pairwise(**settings)
 
 
 def test_a_release_of_other_settings_is_refused(clear):
     for changes in ({"cells": 5}, {"pairs": "chosen"}, {"triples": (("age", "rate", "work"),)}):
         with pytest.raises(ModelError, match="does not hold the tables of its settings"):
             replace(TINY, **changes).fit_release(clear.release)
-
-
-def test_one_fit_plans_once_designs_once_and_denoises_each_histogram_once(monkeypatch):
-    seen = Counter()
-
-    def counted(owner, name):
-        true = getattr(owner, name)
-
-        def call(*arguments, **options):
-            seen[name] += 1
-            return true(*arguments, **options)
-
-        monkeypatch.setattr(owner, name, call)
-
-    counted(Plan, "calibrate")
-    counted(Pairwise, "design")
-    counted(histograms, "denoise")
-    fit(method=replace(TINY, pairs="chosen"))
-    bought = len(TINY.design(SCHEMA, 1.0).bought)
-    assert bought > 1
-    assert seen == {"calibrate": 1, "design": 2, "denoise": bought}  # one design is this test's

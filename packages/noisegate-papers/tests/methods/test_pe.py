@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from noisegate import Gate, PrivateEvolution
-from noisegate.errors import DataError, ModelError, OptionError
+from noisegate.errors import ModelError, OptionError
 from noisegate.gate import execution
 from noisegate.gate.queries import sums
 from noisegate.gate.queries.sums import SumSession
@@ -59,11 +59,6 @@ def asked(monkeypatch):
 
 def gate_of(private, epsilon=4.0, **options):
     return Gate(private, schema=SCHEMA, epsilon=epsilon, records=400, **options)
-
-
-def test_drawings_are_compared_by_pixels_and_photographs_by_the_encoder():
-    assert PrivateEvolution(image=(28, 28, 1)).features == "pixels"
-    assert PrivateEvolution(image=(32, 32, 3)).features == "encoder"
 
 
 # Privacy: what is asked, and what it follows from.
@@ -119,11 +114,6 @@ def test_what_a_network_rounds_is_probed_and_not_what_votes_hide(monkeypatch):
     monkeypatch.setattr(sums, "map_execution", watched)
     PrivateEvolution(**SMALL | {"rounds": 1}, features="encoder").query(FakeGate(SCHEMA, rows=16))
     assert probed[1:] == [("votes-1", Perceptual, 256)]
-
-
-def test_public_images_that_are_private_ones_are_refused(private):
-    with pytest.raises(DataError, match="private"):
-        PrivateEvolution(**SMALL, public=str(private)).query(gate_of(private))
 
 
 def test_a_release_is_not_read_with_other_public_images(private, public, tmp_path):

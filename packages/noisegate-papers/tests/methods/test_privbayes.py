@@ -183,17 +183,6 @@ def test_noise_alone_leaves_columns_independent_and_every_cell_possible():
     assert max(len(factor.parents) for factor in model.factors) <= 2
 
 
-@pytest.mark.parametrize("columns", [COLUMNS[:1], COLUMNS[-1:], COLUMNS[1:2]], ids=["number", "label", "steps"])
-def test_a_table_of_one_column_is_a_histogram(columns):
-    schema = Schema(columns, label="ill" if columns[0].name == "ill" else None)
-    made = PrivBayes().fit(gate_of(schema, epsilon=20.0), device="cpu").sample(3000, seed=0)
-    name = schema.names[0]
-    real = people().column(name).to_pandas().astype(float)
-    assert made.column(name).to_pandas().astype(float).mean() == pytest.approx(
-        real.mean(), abs=0.05 * real.std() + 0.02
-    )
-
-
 def test_a_plan_of_many_columns_stays_small():
     wide = Schema([Categorical(name=f"c{place}", levels=LEVELS) for place in range(120)])
     plan = PrivBayes().plan(wide, Budget(epsilon=1.0))

@@ -15,8 +15,6 @@ from noisegate.schema import Boolean, Categorical, Continuous, ImageShape, Schem
 from noisegate_images.networks.classifiers import build_convnet
 from noisegate_papers.models.inputs import decode_inputs, inputs_of
 from noisegate_papers.training import synthetic_set
-from noisegate_papers.training.schedules import SetSchedule
-from noisegate_papers.training.synthetic_set import FreeRecords, SetTraining
 
 SHAPE = ImageShape(height=8, width=8)
 PIXELS = pixel_schema(8, 8, labels=("across", "down"))
@@ -112,34 +110,6 @@ def test_a_set_teaches_an_easy_task_and_with_shuffled_labels_does_not(shuffled, 
     asked = gate(pixel_table(1000, shuffled=shuffled), PIXELS, epsilon=50.0)
     score = judged(IMAGES.fit(asked, device="cpu").sample(6, seed=0))
     assert score < 0.75 if shuffled else score > 0.9
-
-
-@pytest.mark.parametrize(
-    ("steps", "networks", "trained"), [(12, [0, 6], [2, 4, 8, 10]), (13, [0, 6, 12], [2, 4, 8, 10])]
-)
-def test_networks_are_trained_between_steps_and_drawn_anew_each_run(steps, networks, trained, monkeypatch):
-    schedule = SetSchedule(batches=2, outer=3, epochs=1, network_learning_rate=0.1)
-    seen = {"networks": [], "trained": []}
-    inputs = inputs_of(PIXELS, centre=0.0)
-    made = FreeRecords(inputs, 4, init_std=1.0, learning_rate=0.1, momentum=0.5, seed=0)
-    training = None
-
-    def build(seed):
-        seen["networks"].append(0 if training is None else training.steps)
-        return torch.nn.Linear(64, 2)
-
-    monkeypatch.setattr(SetTraining, "_train_network", lambda self: seen["trained"].append(self.steps))
-    training = SetTraining(schedule, steps, made, torch.arange(4) % 2, build)
-    for _ in range(steps):
-        training.step({name: torch.ones_like(value) for name, value in training.parameters().items()})
-    assert seen == {"networks": networks, "trained": trained}
-
-
-def test_every_network_and_every_order_has_a_seed_of_its_own():
-    schedule = SetSchedule(batches=1, outer=1, epochs=1)
-    seeds = {schedule.stream(kind, number) for kind in range(2) for number in range(500)}
-    assert len(seeds) == 1000
-    assert not seeds & {replace(schedule, seed=1).stream(0, number) for number in range(500)}
 
 
 @pytest.mark.parametrize("stop", [3, 4, 5])

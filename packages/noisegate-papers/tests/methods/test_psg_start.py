@@ -12,8 +12,6 @@ from noisegate.gate.sums import SumTask, sum_records
 from noisegate.models.folder import verify_model
 from noisegate.privacy.grid import UNITS
 from noisegate.records import Rows
-from noisegate.schema.pixels import ImageShape
-from noisegate_papers.methods.psg import small_images
 
 from .test_psg import IMAGES, PIXELS, TABLE, gate, pixel_table, stripes
 
@@ -41,13 +39,6 @@ def test_one_plan_has_the_moments_and_the_steps_and_a_model_is_verified(tmp_path
     model.save(tmp_path / "model")
     assert 19.5 < verify_model(tmp_path / "model").recomputed_epsilon <= 20.0
     assert Synthesizer.load(tmp_path / "model").sample(6, seed=1).equals(model.sample(6, seed=1))
-
-
-def test_the_moments_cost_little_noise_on_the_steps():
-    made = replace(IMAGES, start="gaussians")
-    alone, beside = (one.plan(PIXELS, Budget(epsilon=1.0)).noise_multiplier for one in (IMAGES, made))
-    assert alone < beside < 1.1 * alone
-    assert made.plan(PIXELS, Budget(epsilon=1.0)).epsilon <= 1.0
 
 
 @pytest.mark.parametrize("ema_decay", [0.0, 0.9])
@@ -100,12 +91,6 @@ def test_a_record_moves_the_moments_of_its_class_by_the_bound_and_no_more():
 def test_it_is_refused_where_there_is_none(made, changed, told):
     with pytest.raises(OptionError, match=told):
         replace(made, start="gaussians", **changed)
-
-
-@pytest.mark.parametrize(("sides", "small"), [((28, 28, 1), 14), ((32, 32, 3), 8), ((8, 8, 1), 8), ((64, 64, 1), 16)])
-def test_images_are_made_as_small_as_they_must_be(sides, small):
-    shape = ImageShape(height=sides[0], width=sides[1], channels=sides[2])
-    assert small_images(shape).small.height == small
 
 
 def test_the_draws_follow_from_the_seed():

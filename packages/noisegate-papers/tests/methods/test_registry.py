@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from noisegate import DPMERF
-from noisegate.errors import ModelError, OptionError
+from noisegate.errors import OptionError
 from noisegate.methods.registry import make_for, make_method, method_named, method_of
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import Adjacency
@@ -21,11 +21,6 @@ def certificate(settings, method="dp-merf"):
         method=method,
         public={"settings": settings},
     )
-
-
-def test_a_method_is_found_by_its_name():
-    assert method_named("dp-merf") is DPMERF
-    assert make_method("dp-merf", {"frequencies": 7}) == DPMERF(frequencies=7)
 
 
 @pytest.mark.parametrize("name", ["merf", "", "DP-MERF"])
@@ -49,17 +44,6 @@ def test_a_classifier_is_no_maker_of_records():
 def test_an_unknown_setting_is_refused_with_the_choices():
     with pytest.raises(OptionError, match=r"frequencys=7.*frequencies"):
         make_method("dp-merf", {"frequencys": 7})
-
-
-def test_a_certificate_gives_back_the_method():
-    method = DPMERF(frequencies=7, length_scales={"x": (0.1, 0.2)}, hidden=(3,), fit_options={"steps": 4}, seed=9)
-    assert method_of(certificate(method.to_json())) == method
-
-
-@pytest.mark.parametrize("broken", [{"frequencies": 0}, {"nonsense": 1}, {"length_scale": 3.0, "hidden": 3}])
-def test_broken_settings_are_a_broken_model(broken):
-    with pytest.raises(ModelError, match="settings of dp-merf"):
-        method_of(certificate(broken))
 
 
 def test_an_unknown_method_in_a_certificate_is_refused():

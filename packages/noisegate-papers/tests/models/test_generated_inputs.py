@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from noisegate.schema import Categorical, Continuous, Integer, Schema
-from noisegate_papers.models.inputs import TableInput, encode_images, inputs_of
+from noisegate_papers.models.inputs import TableInput, inputs_of
 
 SCHEMA = Schema(
     (
@@ -69,9 +69,3 @@ def test_slopes_reach_the_probabilities_of_what_was_drawn_and_of_what_was_not():
     # More of the third level is shown with more of its probability, and less with more of the others'.
     assert slope[2] > 0.1
     assert (slope[:2] < -0.05).all()
-
-
-def test_images_are_shown_from_minus_one_to_one():
-    images = torch.tensor([[0.0, 0.5, 1.0]])
-    generator = lambda noise, labels: images  # noqa: E731
-    assert encode_images(generator, torch.zeros(1, 4), torch.zeros(1), None).tolist() == [[-1.0, 0.0, 1.0]]

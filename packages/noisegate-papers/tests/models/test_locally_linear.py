@@ -3,7 +3,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from noisegate.errors import OptionError
 from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Schema
 from noisegate_papers.models import locally_linear
 from noisegate_papers.models.inputs import inputs_of
@@ -83,12 +82,6 @@ def test_records_beside_a_record_do_not_matter(model, monkeypatch):
         alone = np.concatenate([asked(many.rows([row])) for row in range(50)])
         assert np.allclose(asked(many), alone, rtol=1e-6)
         assert len(asked(many.rows([]))) == 0
-
-
-def test_filters_are_of_one_class_in_the_units_of_columns(model):
-    assert np.array_equal(model.filters("b"), model.weights[:, 1] * model.inputs.gradients)
-    with pytest.raises(OptionError, match=r"label='z' is no class; choose one of \['a', 'b', 'c', 'd'\]"):
-        model.filters("z")
 
 
 def test_one_map_is_logistic_regression(model):

@@ -22,11 +22,6 @@ def test_what_was_trained_on_projected_inputs_is_a_linear_map_of_the_inputs(dime
     assert np.allclose(weights @ x + bias, answers, atol=1e-4)
 
 
-def test_there_is_no_projection_to_as_many_dimensions_as_there_are_inputs():
-    assert draw_projection(**DRAW, dimensions=12, seed=1).matrices is None
-    assert draw_projection(**DRAW, dimensions=11, seed=1).matrices.shape == (3, 11, 12)
-
-
 def test_a_projection_keeps_lengths_on_average_and_follows_its_seed():
     projection = draw_projection(inputs=300, maps=4, dimensions=200, constant=0.0, seed=3)
     x = torch.nn.functional.normalize(torch.ones(300), dim=0)

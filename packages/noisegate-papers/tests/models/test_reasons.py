@@ -13,13 +13,6 @@ def test_what_columns_add_is_the_score_above_the_others(trained, unseen, k):
     assert found.adds.sum(axis=1) + found.rest == pytest.approx(above, abs=1e-5)
 
 
-def test_classes_may_differ_from_record_to_record(trained, unseen):
-    of = np.array([0, 1, 2, 0, 1, 2])
-    found = reasons(trained, unseen, of=of)
-    for row, k in enumerate(of):
-        assert found.adds[row] == pytest.approx(reasons(trained, unseen, of=np.full(6, k)).adds[row])
-
-
 def test_a_column_answers_for_all_of_its_inputs_and_for_no_other(trained, unseen):
     """By hand for one record: v is missing, so its input says so; c has three levels."""
     inputs, record = trained.inputs, unseen.rows(slice(2, 3))

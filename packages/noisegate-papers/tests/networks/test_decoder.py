@@ -55,15 +55,6 @@ def test_an_image_depends_on_its_own_feature_and_noise_alone():
         assert float((changed - images).abs().mean()) > 1e-3
 
 
-def test_the_pixels_that_come_of_one_start_equal():
-    """Else a chequered pattern is there from the start."""
-    doubling = build_decoder(DESIGN, seed=0).doublings[0]
-    torch.nn.init.zeros_(doubling.convolution.bias)
-    images = doubling(torch.randn(2, 8, 4, 6))
-    assert images.shape == (2, 6, 8, 12)
-    torch.testing.assert_close(images, images[:, :, ::2, ::2].repeat_interleave(2, 2).repeat_interleave(2, 3))
-
-
 def test_a_file_repeats_itself_and_gives_the_decoder_back(tmp_path):
     network = trained()
     content = decoder_bytes(network)

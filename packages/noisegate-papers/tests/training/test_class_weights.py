@@ -3,9 +3,6 @@
 import numpy as np
 import pytest
 
-from noisegate import DPMERF, JointEmbedding
-from noisegate.errors import OptionError
-from noisegate_images.training.fit import FitSettings
 from noisegate_images.training.moment_matching import Target, class_weights
 
 DIM = 40
@@ -57,25 +54,6 @@ def test_weights_are_the_inverse_of_noise_and_misfit():
     np.testing.assert_allclose(class_weights(found, None), expected / expected.max(), rtol=0.02)
 
 
-def test_without_any_signal_the_noise_decides_alone():
-    found = target([500, 30], noise=1e6)
-    np.testing.assert_allclose(class_weights(found, None), [1, 1], rtol=0.05)
-    silent = Target(
-        means={"a": np.zeros((2, DIM))}, noise_std={"a": np.ones(2)}, weights=np.array([0.5, 0.5]), records=2.0
-    )
-    assert class_weights(silent, None).tolist() == [1, 1]
-
-
-def test_a_power_is_of_the_share():
-    found = target([9800, 200], noise=0.01)
-    for power in (-2.0, -1.0, 0.0, 1.0, 3.0):
-        weights = class_weights(found, power)
-        assert weights.max() == 1
-        assert weights[1] / weights[0] == pytest.approx((200 / 9800) ** power)
-    alike = in_means(class_weights(found, -2.0), found)
-    assert alike[0] == pytest.approx(alike[1])
-
-
 def test_classes_without_weight_are_left_out():
     found = target([300, 0, 100], noise=0.1)
     assert found.present.tolist() == [0, 2]
@@ -83,13 +61,3 @@ def test_classes_without_weight_are_left_out():
         weights = class_weights(found, power)
         assert weights.shape == (2,)
         assert np.isfinite(weights).all()
-
-
-def test_options_under_the_names_they_had_are_read():
-    """Certificates hold the options of a fit as they were given."""
-    plain, images = DPMERF(fit_options={"averaging": 0.5, "apart": True}), {"image": (8, 8, 1), "pixels": 5, "cell": 2}
-    assert plain.fit_settings() == FitSettings(ema_decay=0.5, independent_halves=True)
-    # The method has another default, by the name of today.
-    assert JointEmbedding(**images, fit_options={"averaging": 0.5}).fit_settings().ema_decay == 0.5
-    with pytest.raises(OptionError, match="fit option averagin="):
-        DPMERF(fit_options={"averagin": 0.5}).fit_settings()

@@ -5,13 +5,10 @@ import pytest
 import torch
 from torch import nn
 
-from noisegate import DPHP, DPMERF
 from noisegate.features.feature_map import RowForm
-from noisegate_images.methods.joint import JointEmbedding
 from noisegate_images.models.generator import Generator
 from noisegate_images.training.fit import FitSettings
-from noisegate_images.training.moment_matching import HalvesMatching, Target, class_weights
-from noisegate_papers.methods.mepf import DPMEPF
+from noisegate_images.training.moment_matching import HalvesMatching, Target
 from noisegate_papers.training.perceptual_matching import PerceptualMatching
 from noisegate_papers.training.schedules import PerceptualFitSettings
 
@@ -96,45 +93,8 @@ def test_the_halves_apart_and_the_moving_average_weigh_alike():
         np.testing.assert_allclose(fit.average.point.numpy(), MEANS.mean(axis=0), atol=0.1)
 
 
-def test_the_loss_of_a_generator_of_nothing_is_1():
-    """Whatever the weights and the noise: the steps of Adam are then of the same size."""
-    for power in (None, -2.0, 1.0):
-        fit = by_loop(0.01, power, batch=4000)
-        assert float((fit._weights * fit.distances()).sum().detach()) == pytest.approx(1, rel=0.02)
-
-
 def test_the_discrepancy_does_not_depend_on_how_classes_are_weighed():
     squares = np.square(MEANS * (RECORDS / 3.0)[:, None]).mean()
     for make in (by_loop, by_moments):
         for power in (None, 1.0):
             assert make(3.0, power).measure().value == pytest.approx(squares * (1 + 1 / 4) / 2, rel=0.05)
-
-
-SHAPE = (8, 8, 1)
-
-
-@pytest.mark.parametrize(
-    ("method", "power"),
-    [
-        (DPMERF(), None),
-        (DPMERF(generator="mixture"), None),
-        (DPMERF(generator="convolutional", image=SHAPE), None),
-        (DPHP(), None),
-        (DPHP(generator="convolutional", image=SHAPE), None),
-        (JointEmbedding(image=SHAPE), None),
-        (DPMEPF(image=SHAPE), None),
-        # The paper's mean embedding is of all records, so that a class's residual has the weight of its share.
-        (DPMEPF(preset="paper", image=(32, 32, 3)), 0.0),
-        (JointEmbedding(image=SHAPE, fit_options={"class_power": 1.0}), 1.0),
-        (DPMEPF(image=SHAPE, fit_options={"class_power": 0.0}), 0.0),
-    ],
-)
-def test_every_method_weighs_classes_alike_unless_told_otherwise(method, power):
-    settings = method.fit_settings()
-    assert settings.class_power == power
-    assert (class_weights(target(0.01), settings.class_power)[0] < 0.05) == (power is None)
-
-
-def test_what_was_stored_keeps_its_meaning():
-    again = JointEmbedding.from_json(JointEmbedding(image=SHAPE, fit_options={"class_power": 0.5}).to_json())
-    assert again.fit_settings().class_power == 0.5

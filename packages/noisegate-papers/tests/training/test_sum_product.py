@@ -81,10 +81,6 @@ def test_the_distance_that_is_reported_is_of_all_blocks_whatever_the_loss():
         assert measured.value == pytest.approx(np.mean(squares), rel=0.01)
 
 
-def test_a_sum_kernel_alone_is_matched_as_before():
-    assert settled(3.0, blocks=("sum",), in_turn=True) == pytest.approx(1.0, abs=0.02)
-
-
 SCHEMA = Schema(
     (
         Continuous(name="u", lower=0.0, upper=1.0),
@@ -101,15 +97,3 @@ def test_neither_gamma_nor_the_order_of_products_changes_what_is_asked():
     plain = DPHP(products="random", draws=3).plan(SCHEMA, budget)
     for settings in ({"gamma": 10.0}, {"matched": "in-turn"}):
         assert DPHP(products="random", draws=3, **settings).plan(SCHEMA, budget).events == plain.events
-
-
-def test_a_column_may_have_an_order_of_its_own():
-    def dims(**settings):
-        plan = DPHP(products="none", order=5, **settings).plan(SCHEMA, Budget(epsilon=1.0))
-        return plan.release("sum").query.dim
-
-    assert dims() == 6 + 6 + 2
-    assert dims(orders={"u": 9}) == 10 + 6 + 2
-    assert dims(orders={"u": 9, "v": 0}) == 10 + 1 + 2
-    paper = {"moved": False, "product_order": 2}
-    assert dims(orders={"v": 3}, **paper) == 6 + 4 + 2

@@ -81,22 +81,3 @@ def test_generated_images_are_moved_by_adam_through_their_network():
     intensities = made.inputs() / 2 + 0.25
     assert intensities.min() >= 0
     assert intensities.max() <= 1
-
-
-@pytest.mark.parametrize("make", [records, images])
-def test_a_restored_set_goes_on_with_the_same_bits(make):
-    def step(made):
-        shown = made.inputs()
-        made.descend(shown, shown.detach().sin())
-
-    made = make()
-    step(made)
-    kept = {name: value.clone() for name, value in made.state_dict().items()}
-    step(made)
-    again = make(seed=5)
-    again.load_state_dict(kept)
-    # The noise of generated images is public, and follows from the seed, not from the state.
-    if isinstance(again, GeneratedImages):
-        again._noise = made._noise
-    step(again)
-    assert torch.equal(made.inputs(), again.inputs())

@@ -95,15 +95,6 @@ def test_one_column_has_no_pairs_to_get_wrong():
     assert verdict_of_plan(Pairwise(), Schema([Integer(name="age", lower=0, upper=9)]), BUDGET, 10**6).word == "good"
 
 
-def test_pairs_that_name_columns_stop_no_verdict():
-    verdict = verdict_of_plan(Pairwise(pairs=[("x0", "x1"), ("x2", "job")]), SCHEMA, BUDGET, 300)
-    assert verdict.word == "rough" or verdict.cures
-
-
-def test_a_method_without_a_forecast_says_nothing():
-    assert DPMERF().verdict(SCHEMA, BUDGET, 1_000) is None
-
-
 @pytest.fixture(scope="module")
 def fitted():
     return Pairwise(**QUICK).fit(Gate(table(2_000), schema=SCHEMA, epsilon=1.0), device="cpu")
