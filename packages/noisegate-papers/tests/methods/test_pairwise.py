@@ -11,11 +11,9 @@ from noisegate import Gate, Synthesizer
 from noisegate.errors import ModelError, OptionError
 from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.methods.pairwise import Pairwise
-from noisegate.methods.registry import method_of
 from noisegate.models.folder import verify_model
 from noisegate.privacy.grid import UNITS
-from noisegate.privacy.release import Release
-from noisegate.schema import Boolean, Categorical, Comparison, Continuous, Date, Impossible, Integer, Schema
+from noisegate.schema import Boolean, Categorical, Continuous, Date, Integer, Schema
 
 TINY = Pairwise(fit_options={"components": 40, "steps": 80})
 AGE = Integer(name="age", lower=0, upper=120, missing=True)
@@ -88,15 +86,8 @@ def test_every_kind_of_table_is_fitted_saved_verified_and_sampled(name, tmp_path
     assert table.column_names == list(schema.names)
     assert table.num_rows == 300
     folder = fitted.save(tmp_path / "model")
-    found = verify_model(folder)
-    assert 0.99 < found.recomputed_epsilon <= 1.0
-    again = Synthesizer.load(folder)
-    assert again.sample(300, seed=0).equals(table)
-    assert again.summary == fitted.summary
-    assert method_of(again.certificate) == TINY
-    # Fitted anew to what was released, it is the same model.
-    refitted = TINY.fit_release(Release.load(folder), device="cpu")
-    assert refitted.sample(300, seed=0).equals(table)
+    assert 0.99 < verify_model(folder).recomputed_epsilon <= 1.0
+    assert Synthesizer.load(folder).sample(300, seed=0).equals(table)
 
 
 STRANGE = {
@@ -191,16 +182,6 @@ def test_records_with_given_values_follow_them(clear):
     assert (clear.sample(100, seed=0, where={"rate": 0.0}).to_pandas().rate == 0).all()
 
 
-def test_constraints_are_kept_exactly():
-    rules = (Impossible(values={"work": "c", "kids": 0}), Comparison(left="kids", relation="<=", right="age"))
-    schema = Schema(SCHEMA.columns, label="ill", constraints=rules)
-    table = fit(schema).sample(3000, seed=0).to_pandas()
-    assert not ((table.work == "c") & (table.kids == 0)).any()
-    assert (table.kids <= table.age.fillna(121)).all()
-    without = fit().sample(3000, seed=0).to_pandas()
-    assert ((without.work == "c") & (without.kids == 0)).any()
-
-
 # What it costs.
 
 
@@ -210,21 +191,6 @@ def test_replacing_a_record_costs_more_than_adding_one_and_needs_their_number():
     assert {event.sensitivity for event in certificate.events} == {math.isqrt(2 * UNITS**2) + 1}
     assert certificate.check() <= 1.0
     assert {event.sensitivity for event in fit().certificate.events} == {UNITS}
-
-
-def test_all_records_of_a_unit_are_covered_at_a_multiple_of_the_noise(tmp_path):
-    frame = people().assign(patient=np.arange(3000) // 4)
-    limited = TINY.fit(
-        Gate(frame.drop(columns=["born", "ten"]), schema=SCHEMA, epsilon=1.0, unit_column="patient", contributions=2)
-    )
-    plain = fit()
-    for name, std in limited.release.noise_std.items():
-        assert std == pytest.approx(2 * plain.release.noise_std[name])
-    assert float(limited.release.values["counts"].sum()) == pytest.approx(
-        1500, abs=5 * 1.5 * limited.release.noise_std["counts"]
-    )
-    assert verify_model(limited.save(tmp_path / "model")).certificate.contributions == 2
-    assert "patient" not in limited.sample(10).column_names
 
 
 @pytest.fixture

@@ -124,16 +124,6 @@ def test_families_are_never_larger_than_planned(schema, settings, epsilon, maps)
     assert len(maps[FAMILIES].tables) == len(schema.names) - (schema.label is not None)
 
 
-def test_a_table_of_two_parents_is_as_large_as_its_noise_allows(maps):
-    def largest(**settings):
-        PrivBayes(**settings).query(gate_of(PLAIN, epsilon=5.0))
-        return max(len(table) for table in maps[FAMILIES].tables)
-
-    assert largest() == 3
-    assert largest(usefulness=1e4) == 2
-    assert largest(most_cells=5) == 2
-
-
 def test_tables_of_other_families_are_refused():
     method = PrivBayes()
     release = method.query(gate_of(SCHEMA))

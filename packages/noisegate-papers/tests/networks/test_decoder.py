@@ -91,14 +91,6 @@ def test_another_file_is_refused(tmp_path):
             read_decoder(path)
 
 
-@pytest.mark.parametrize(("side", "sizes"), [(7, 1), (28, 3), (32, 4), (64, 5), (128, 6)])
-def test_sizes_that_doublings_lead_to(side, sizes):
-    shape = ImageShape(height=side, width=side, channels=1)
-    channels = default_channels(shape)
-    assert len(channels) == sizes
-    assert 4 <= replace(DESIGN, shape=shape, channels=channels).shape.height >> (sizes - 1) < 8
-
-
 def test_sizes_that_none_leads_to_are_refused():
     for side in (3, 30, 27, 256):
         with pytest.raises(OptionError, match=f"images of {side} x {side} x 3: a decoder doubles 4 to 7 pixels"):

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from noisegate import DPMERF, Budget, Gate, Pairwise, Schema, Synthesizer
-from noisegate.schema import Boolean, Categorical, Continuous, Integer
+from noisegate.schema import Boolean, Categorical, Continuous
 from noisegate.tables.forecast import verdict_of_fit, verdict_of_plan
 from noisegate.tables.mixture_fit import FAR
 from noisegate.verdict import WORDS
@@ -89,10 +89,6 @@ def test_columns_that_come_out_independent_are_rough_at_best():
     assert any("independent of each other" in reason for reason in verdict.reasons)
     assert verdict.cures == ("pairs='auto', which measures pairs of columns",)
     assert list(verdict.figures["records_for"]) == ["rough"]
-
-
-def test_one_column_has_no_pairs_to_get_wrong():
-    assert verdict_of_plan(Pairwise(), Schema([Integer(name="age", lower=0, upper=9)]), BUDGET, 10**6).word == "good"
 
 
 @pytest.fixture(scope="module")

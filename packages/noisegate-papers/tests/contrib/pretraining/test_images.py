@@ -17,22 +17,6 @@ IMAGES = pixels(6, 32, 32, 3)
 CONTENTS = [encoded(picture(image)) for image in IMAGES]
 
 
-def listed(root):
-    root.mkdir()
-    for place, content in enumerate(CONTENTS):
-        (root / f"{place}.png").write_bytes(content)
-    lines = ["file,label", *(f"{place}.png, {label} " for place, label in enumerate(LABELS))]
-    (root / "labels.csv").write_text("\n".join(lines))
-    return root
-
-
-def many(root):
-    root.mkdir()
-    parquet(root / "part-0.parquet", CONTENTS[:4], LABELS[:4])
-    parquet(root / "part-1.parquet", CONTENTS[4:], LABELS[4:])
-    return root
-
-
 def arrays(path):
     np.savez(path, images=IMAGES, labels=np.array(LABELS, np.int32))
     return path
@@ -40,15 +24,13 @@ def arrays(path):
 
 FORMS = {
     "class folders": lambda root: class_folders(root / "x", IMAGES, LABELS),
-    "labels.csv": lambda root: listed(root / "x"),
     "Parquet": lambda root: parquet(root / "x.parquet", CONTENTS, LABELS),
     "Parquet, a dictionary": lambda root: parquet(
         root / "x.parquet", CONTENTS, pa.array(LABELS).cast(pa.string()).dictionary_encode()
     ),
-    "a folder of Parquet": lambda root: many(root / "x"),
     "npz": lambda root: arrays(root / "x.npz"),
 }
-TEXT = ("class folders", "labels.csv", "Parquet, a dictionary")
+TEXT = ("class folders", "Parquet, a dictionary")
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -103,13 +85,6 @@ def test_cifar_gives_the_arrays_that_the_shipped_encoder_was_trained_on(data_dir
     digest.update(found.labels.tobytes())
     digest.update(repr(found.classes).encode())
     assert digest.hexdigest() == "58d35f5d9e354b3160aadc17df1cecf10906efa7cde17ce90c2e9552ab1f72d9"
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_labels_that_are_not_asked_for_are_left_alone(form, tmp_path):
-    found = read_public_images(FORMS[form](tmp_path), size=32, label=None)
-    assert (found.classes, found.labels.tolist()) == ((), [0] * 6)
-    assert sorted(map(bytes, found.pixels)) == sorted(map(bytes, IMAGES))
 
 
 def test_images_without_labels_will_do_where_none_are_asked_for(tmp_path):
