@@ -77,13 +77,6 @@ def test_explanations_have_the_shape_of_what_they_explain(bounded):
     assert np.allclose(sigma @ bounded.filters(7), explained, atol=1e-4)
 
 
-def test_explanations_of_a_table_have_a_number_for_each_level(described):
-    X, _ = frame(10)
-    assert described.input_names_ == ("u", "c = r", "c = g")
-    assert described.explain(X).shape == (10, 3)
-    assert described.filters(True).shape == (2, 3)
-
-
 def test_the_label_may_stand_in_the_table():
     X, y = frame()
     model = LocallyLinearMaps(**QUICK, schema=SCHEMA).fit(X.assign(y=y))

@@ -83,24 +83,6 @@ def test_stopped_and_resumed_is_the_same_as_not_stopped(desk, cli, ctrl_c):
     assert _counts(desk) == (0, 1, 0)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_signal_during_the_fit_keeps_the_release(desk, cli, ctrl_c, stopped_fit, number):
-    ended = stopped_fit(lambda: _release_is_kept(desk), number)
-    assert "Traceback" not in ended.err
-    if number != signal.SIGKILL:
-        assert ended.code == 130
-        assert "noisegate fit --resume --out" in ended.err
-    assert _counts(desk) == (0, 1, 0)
-    assert not desk.out.exists()
-    desk.data.unlink()
-    # That fit would take hours: it is enough that it goes on.
-    step = 0 if number == signal.SIGKILL else int(ended.err.partition("Stopped at step ")[2].partition(".")[0])
-    ctrl_c(step=step + 2)
-    resumed = cli("fit", "--resume", "--out", desk.out)
-    assert f"Stopped at step {step + 3}." in resumed.err
-    assert _counts(desk) == (0, 1, 0)
-
-
 def test_a_signal_while_reading_spends_nothing(desk, stopped_fit):
     before = _slow_to_read(desk)
     ended = stopped_fit(lambda: desk.account().reserved == 1, more=SLOW_FEATURES)

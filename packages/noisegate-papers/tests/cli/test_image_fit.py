@@ -101,14 +101,3 @@ def test_broken_pictures_may_be_skipped_and_what_is_redirected_is_not_told_how_m
     assert "Images that cannot be used are left out; how many is private" in told and "1 image" not in told
     assert "skip" not in ended.out + (gallery.out / "certificate.json").read_text()
     assert cli(*gallery.fit("--on-error", "ignore")).code == 2
-
-
-def test_pictures_without_labels(gallery, cli):
-    for path in gallery.data.glob("cat/*.png"):
-        path.rename(gallery.data / path.name)
-    for name in ("cat", "dog"):
-        shutil.rmtree(gallery.data / name)
-    ended = cli(*gallery.fit(described=["--size", "8", "--unlabelled"]))
-    assert ended.code == 0, ended.err
-    assert cli("sample", gallery.out, "-n", 12, "-o", "made").code == 0
-    assert len(list((gallery.folder / "made").glob("*.png"))) == 12

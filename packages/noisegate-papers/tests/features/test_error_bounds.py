@@ -53,12 +53,6 @@ def test_more_labels_and_fewer_records_ask_for_fewer_features():
     assert len(set(orders)) == 4
 
 
-def test_the_noise_follows_the_norm():
-    """A record's vector of half the norm: half the noise on each coordinate, and half the distance between tables."""
-    plain, halved = (series(10_000, norm=norm)[0].chosen.noise for norm in (0.5, 0.25))
-    assert halved == pytest.approx(plain / 4, rel=1e-9)
-
-
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_dp_merf_follows_its_proposition(adjacency):
     """The noise is that of the plan, for labels, adjacency and shares as they are."""

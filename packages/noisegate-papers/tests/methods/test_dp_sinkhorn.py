@@ -76,12 +76,3 @@ def test_an_empty_sample_does_not_pull():
     made, real = (torch.ones(6, 2), torch.zeros(6).long()), (torch.ones(0, 2), torch.zeros(0).long())
     options = {"first": 4, "label_cost": 1.0, "regularisation": 0.1, "iterations": 3}
     assert not transport_gradient(made, real, **options).any()
-
-
-def test_the_pull_on_an_input_does_not_fade_with_the_number_of_inputs():
-    random = torch.Generator().manual_seed(0)
-    made, real, labels = torch.randn(14, 2, generator=random), torch.randn(6, 2, generator=random), torch.arange(14) % 2
-    options = {"first": 10, "label_cost": 1.0, "regularisation": 0.5, "iterations": 30}
-    narrow = transport_gradient((made, labels), (real, labels[:6]), **options)
-    wide = transport_gradient((made.repeat(1, 50), labels), (real.repeat(1, 50), labels[:6]), **options)
-    torch.testing.assert_close(wide, narrow.repeat(1, 50))

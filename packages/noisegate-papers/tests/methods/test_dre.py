@@ -263,15 +263,4 @@ def test_weights_are_the_ratio_that_the_discriminator_gives_and_never_more_than_
     assert np.isfinite(density_ratios(discriminator, public.vectors, public.labels, most=1e4)).all()
 
 
-def test_weights_that_rest_on_few_references_are_said_to():
-    # No public record is near the private ones; the nearest few are all that can be had.
-    odd = pa.table({"x": np.full(1500, 10.0), "y": np.full(1500, 0), "job": ["e"] * 1500, "ill": [True] * 1500})
-    method = dre(learning_rate=0.1, steps=100, most_weight=1e6)
-    notes = method.fit(gate(odd, epsilon=50.0)).summary.notes
-    assert notes["effective_references"] < 20
-    assert "The weights rest on few public records" in notes["warning"]
-    assert notes["largest_share"] > 0.05
-    assert "warning" not in dre(steps=5).fit(gate()).summary.notes
-
-
 # Settings.

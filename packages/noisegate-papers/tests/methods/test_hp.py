@@ -4,7 +4,7 @@ import pytest
 
 from noisegate import DPHP, Budget, Gate, Ledger
 from noisegate.privacy import accounting
-from noisegate.schema import Boolean, Categorical, Continuous, Schema, pixel_schema
+from noisegate.schema import Categorical, Continuous, Schema, pixel_schema
 
 from .test_merf import correlated
 
@@ -77,16 +77,6 @@ def test_shares_are_those_of_the_least_total_noise():
     assert energy(sum_share=ratio, product_share=1.0) == pytest.approx(least, rel=1e-6)
 
 
-def test_pairs_are_all_pairs_or_as_many_as_fit():
-    schema = Schema(tuple(Continuous(name=f"x{i}", lower=0.0, upper=1.0) for i in range(12)))
-    every = DPHP().maps(schema)["product"]
-    assert len(every.groups) == 66
-    some = DPHP(most_coordinates=every.dim // 2).maps(schema)["product"]
-    assert every.dim // 2 - 200 < some.dim <= every.dim // 2
-    assert some.groups == DPHP(most_coordinates=every.dim // 2).maps(schema)["product"].groups
-    assert some.groups != DPHP(most_coordinates=every.dim // 2, seed=1).maps(schema)["product"].groups
-
-
 def test_images_are_fitted_through_pooled_products():
     schema = pixel_schema(8, 8, labels=["dark", "light"])
     random = np.random.default_rng(0)
@@ -101,28 +91,3 @@ def test_images_are_fitted_through_pooled_products():
     label = np.array(made["label"].to_pylist())
     assert means[label == "dark"].mean() < 60
     assert means[label == "light"].mean() > 180
-
-
-def test_a_boolean_label_and_missing_values_take_part():
-    schema = Schema((Continuous(name="u", lower=0.0, upper=1.0, missing=True), Boolean(name="y")), label="y")
-    table = pa.table({"u": [0.5, None] * 200, "y": [True, False] * 200})
-    made = DPHP(components=10, fit_options={"steps": 200}).fit(gate(table, schema, epsilon=100.0), device="cpu")
-    sample = made.sample(1000, seed=0)
-    missing = np.array(sample["u"].is_null())
-    label = np.array(sample["y"].to_pylist())
-    assert missing[label].mean() < 0.2
-    assert missing[~label].mean() > 0.8
-
-
-def test_the_error_bound_falls_with_the_order_and_rises_with_the_noise():
-    schema = Schema(COLUMNS)
-    few, many = (DPHP(length_scale=0.05, order=order) for order in (3, 25))
-    budget = Budget(epsilon=1.0)
-    (low,), (high,) = (method.error_bounds(schema, budget, 10_000) for method in (few, many))
-    assert low.chosen.approximation > 30 * high.chosen.approximation
-    assert low.chosen.dim == 2 * 4 + 3
-    assert low.chosen.noise < high.chosen.noise
-    assert low.least.total <= min(low.chosen.total, high.chosen.total)
-    (poor,) = few.error_bounds(schema, budget, 300)
-    assert poor.least.value < low.least.value
-    assert DPHP().error_bounds(Schema(COLUMNS[2:]), budget, 100) == ()

@@ -170,18 +170,6 @@ def test_triples_find_what_no_pair_shows():
         assert low < (table.c == (table.a ^ table.b)).mean() <= high
 
 
-def test_records_with_given_values_follow_them(clear):
-    old = clear.sample(2000, seed=0, where={"age": (60, 79)}).to_pandas()
-    assert old.age.between(60, 79).all()
-    assert (old.work == "c").mean() > 0.9
-    ill = clear.sample(2000, seed=0, where={"ill": True, "work": "a"}).to_pandas()
-    assert ill.ill.all()
-    assert (ill.work == "a").all()
-    assert ill.age.mean() < 35
-    assert clear.sample(100, seed=0, where={"age": None}).to_pandas().age.isna().all()
-    assert (clear.sample(100, seed=0, where={"rate": 0.0}).to_pandas().rate == 0).all()
-
-
 # What it costs.
 
 

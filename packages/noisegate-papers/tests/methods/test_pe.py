@@ -10,7 +10,6 @@ from noisegate.errors import ModelError, OptionError
 from noisegate.gate import execution
 from noisegate.gate.queries import sums
 from noisegate.gate.queries.sums import SumSession
-from noisegate.privacy.events import Adjacency
 from noisegate.schema import pixel_schema
 from noisegate.testing import FakeGate
 from noisegate_evaluate.auditing.examples import _made_up
@@ -62,22 +61,6 @@ def gate_of(private, epsilon=4.0, **options):
 
 
 # Privacy: what is asked, and what it follows from.
-
-
-@pytest.mark.parametrize("adjacency", list(Adjacency))
-def test_every_round_of_an_evolution_is_planned_with_the_sensitivity_of_one_vote(private, adjacency, asked):
-    gate = gate_of(private, adjacency=adjacency)
-    release = PrivateEvolution(**SMALL).query(gate)
-    assert release.certificate.check() <= 4.0
-    events = {event.name: event for event in release.certificate.events}
-    assert list(events) == ["counts", "votes-1", "votes-2", "votes-3"]
-    stds = {name: release.noise_std[name] for name in events}
-    for place, votes in enumerate(asked):
-        event = events[f"votes-{place + 1}"]
-        assert votes.norm == 1.0 and votes.dim <= event.coordinates == 60
-        moves = 1.0 if adjacency is Adjacency.ADD_REMOVE else 2**0.5
-        assert stds[event.name] == pytest.approx(event.noise_multiplier * moves, rel=1e-3)
-    assert len(asked) == 3
 
 
 def test_candidates_of_an_evolution_follow_from_the_release_and_not_from_the_images(private, asked):

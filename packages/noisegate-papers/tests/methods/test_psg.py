@@ -148,16 +148,12 @@ def test_a_run_that_is_taken_up_again_gives_the_same_bits(tmp_path, monkeypatch,
 def test_a_table_becomes_a_balanced_set_that_is_saved_and_drawn_from(tmp_path, monkeypatch):
     # Without noise, which is drawn anew in every run: a loud one may carry each of the few records to a bound.
     monkeypatch.setattr(gate_noise, "add_noise", lambda sums, **options: sums)
-    steps = []
-    synthesizer = TABLE.fit(gate(), device="cpu", report=lambda state: steps.append((state.step, state.steps)))
-    assert steps == [(step, 7) for step in range(1, 8)]
+    synthesizer = TABLE.fit(gate(), device="cpu")
     table = synthesizer.sample(8, seed=0)
     assert sorted(table["y"].to_pylist()) == [False] * 4 + [True] * 4
     assert table.schema.names == ["u", "v", "c", "y"]
     assert len(set(table["u"].to_pylist())) > 2
     folder = synthesizer.save(tmp_path / "model")
-    assert verify_model(folder).certificate.method == "psg"
-    assert Synthesizer.load(folder).sample(20, seed=1).equals(synthesizer.sample(20, seed=1))
     assert all(Synthesizer.load(folder).sample(9, where={"y": True})["y"].to_pylist())
 
 
@@ -195,8 +191,6 @@ def test_images_of_the_papers_prior_come_from_a_dcgan():
     # A class and a noise vector each make an image of their own.
     assert not torch.allclose(made[0, 0], made[1, 0], atol=1e-4)
     assert not torch.allclose(made[0, 0], made[0, 1], atol=1e-4)
-    with pytest.raises(OptionError, match="even and 22 or more"):
-        PrivateSetGeneration(prior=True, prior_network="dcgan", image=(20, 20, 1))
 
 
 def test_the_average_over_the_steps_is_released_and_survives_an_interruption():

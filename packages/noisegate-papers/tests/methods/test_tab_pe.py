@@ -67,21 +67,6 @@ def votes_of(asked):
 
 
 @BOTH
-def test_every_round_is_planned_and_none_asks_for_more(schema, asked):
-    method, gate = TabPE(rounds=3, candidates=500), gate_of(schema)
-    plan = method.plan(schema, gate.budget)
-    release = method.query(gate, plan)
-    assert [name for name, _ in asked if name.startswith("votes-")] == ["votes-1", "votes-2", "votes-3"]
-    assert all(one.dim <= 500 for one in votes_of(asked))
-    assert all(plan.release(f"votes-{place}").query.norm == 1.0 for place in (1, 2, 3))
-    assert release.certificate.check() <= 2.0
-    votes = [event for event in release.certificate.events if event.name.startswith("votes-")]
-    alone = TabPE(candidates=500).plan(schema, gate.budget).release("votes-1").event
-    # Rounds compose exactly: three of them have √3 times the noise of one.
-    assert [event.noise_multiplier for event in votes] == pytest.approx([alone.noise_multiplier * 3**0.5] * 3, rel=1e-6)
-
-
-@BOTH
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_a_record_votes_once_in_every_round_whatever_the_candidates(schema, adjacency, asked):
     method, gate = TabPE(rounds=3, candidates=300), gate_of(schema, adjacency=adjacency)

@@ -128,13 +128,6 @@ def in_means(weights, found):
     return weights / std**2
 
 
-@pytest.mark.parametrize("blocks", [("a",), ("a", "b")])
-def test_classes_above_the_noise_weigh_alike_whatever_their_share(blocks):
-    found = of_length([9800, 200], noise=0.01, blocks=blocks)
-    alike = in_means(class_weights(found, None), found)
-    assert alike[1] / alike[0] == pytest.approx(1, abs=1e-3)
-
-
 def test_a_class_that_the_noise_drowns_weighs_by_its_noise():
     found = of_length([10_000, 10, 20], noise=50.0)
     weights = in_means(class_weights(found, None), found)

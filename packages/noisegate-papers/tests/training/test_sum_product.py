@@ -5,9 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from noisegate import DPHP, Budget, Schema
 from noisegate.features.feature_map import RowForm
-from noisegate.schema import Boolean, Categorical, Continuous
 from noisegate_images.models.generator import Generator
 from noisegate_images.training.fit import FitSettings
 from noisegate_images.training.moment_matching import Target
@@ -74,21 +72,3 @@ def test_the_distance_that_is_reported_is_of_all_blocks_whatever_the_loss():
         measured = matching(**options).measure()
         squares = [(1.0 / 0.01) ** 2, (4.0 / 0.05) ** 2, (2.0 / 0.02) ** 2]
         assert measured.value == pytest.approx(np.mean(squares), rel=0.01)
-
-
-SCHEMA = Schema(
-    (
-        Continuous(name="u", lower=0.0, upper=1.0),
-        Continuous(name="v", lower=0.0, upper=1.0),
-        Categorical(name="w", levels=("low", "high")),
-        Boolean(name="ill"),
-    ),
-    label="ill",
-)
-
-
-def test_neither_gamma_nor_the_order_of_products_changes_what_is_asked():
-    budget = Budget(epsilon=1.0)
-    plain = DPHP(products="random", draws=3).plan(SCHEMA, budget)
-    for settings in ({"gamma": 10.0}, {"matched": "in-turn"}):
-        assert DPHP(products="random", draws=3, **settings).plan(SCHEMA, budget).events == plain.events

@@ -35,28 +35,6 @@ def images(seed=0):
     return GeneratedImages(generator, torch.arange(2).repeat_interleave(3), centre=0.25, learning_rate=0.05, seed=seed)
 
 
-def test_a_mixed_record_is_shown_as_numbers_chances_and_shares():
-    shown = records().inputs().detach()
-    assert shown.shape == (6, 2 + 1 + 3)
-    assert (shown[:, :2].abs() <= 1).all()
-    assert ((shown[:, 2] > 0) & (shown[:, 2] < 1)).all()
-    # A number that may be missing counts as much as it is there.
-    assert (shown[:, 1].abs() <= 1 - shown[:, 2]).all()
-    assert torch.allclose(shown[:, 3:].sum(dim=1), torch.ones(6))
-
-
-@pytest.mark.parametrize(("centre", "low", "high"), [(0.0, 0.0, 2.0), (0.5, -1.0, 1.0), (1.0, -2.0, 0.0)])
-def test_numbers_stay_within_their_bounds_while_logits_do_not(centre, low, high):
-    made = records(centre=centre, init_std=5.0)
-    for _ in range(20):
-        shown = made.inputs()
-        made.descend(shown, torch.ones_like(shown))
-    values = made.state_dict()["records"]
-    assert values[:, :1].min() == low
-    assert records(centre=centre, init_std=5.0).state_dict()["records"][:, :2].max() == high
-    assert values[:, 2:].abs().max() > 2
-
-
 def test_records_descend_with_momentum():
     """As torch's own: v ← 0.5 v + g, x ← x − 0.5 v."""
     made = records(pixel_schema(2, 2, labels=(0, 1)), init_std=0.01)

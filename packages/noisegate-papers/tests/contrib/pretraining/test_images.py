@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 from tests.shared.image_files import class_folders, encoded, parquet, picture, pixels
 
-from noisegate.errors import DataError, OptionError
+from noisegate.errors import DataError
 from noisegate_papers.contrib.pretraining.images import read_public_images
 
 LABELS = [0, 1, 1, 0, 2, 2]
@@ -59,22 +59,6 @@ def test_labels_stand_in_the_column_that_is_named(tmp_path):
     assert (found.classes, found.labels.tolist()) == (("b", "r"), [1, 0, 1, 1, 0, 0])
     with pytest.raises(DataError, match=r"x\.parquet: the label 'label' is not in the data; name .* with label"):
         read_public_images(tmp_path / "x.parquet", size=32)
-
-
-def _broken(root):
-    path = class_folders(root / "x", IMAGES, LABELS)
-    (path / "1" / "SECRET-001.png").write_bytes(CONTENTS[1][:60])
-    return path
-
-
-def test_a_broken_picture_is_refused_by_name_or_skipped_and_counted(tmp_path):
-    path = _broken(tmp_path)
-    with pytest.raises(DataError, match=r"x/1/SECRET-001\.png: the image is cut off"):
-        read_public_images(path, size=32)
-    found = read_public_images(path, size=32, on_error="skip")
-    assert (found.labels.tolist(), found.skipped) == ([0, 0, 1, 2, 2], 1)
-    with pytest.raises(OptionError, match="on_error='ignore'"):
-        read_public_images(path, size=32, on_error="ignore")
 
 
 @pytest.mark.data

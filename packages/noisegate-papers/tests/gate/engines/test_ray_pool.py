@@ -57,25 +57,6 @@ def test_a_cluster_that_is_busy_is_waited_for_and_no_longer_than_stated(joined, 
     assert told and not any(told) and not joined.alive  # who waits may stop it
 
 
-@pytest.mark.parametrize("failures", [0, 1, 2])
-def test_ray_is_started_twice_where_the_machine_is_busy(failures, joined):
-    started, ended = [], []
-
-    def start(*_, **options):
-        started.append(options["num_cpus"])
-        if len(started) <= failures:
-            raise RuntimeError("SECRET: the current node timed out")
-
-    joined.is_initialized, joined.init, joined.shutdown = lambda: False, start, lambda: ended.append(True)
-    if failures < 2:
-        assert RayEngine(workers=2)._join() == 2
-    else:
-        with pytest.raises(OptionError, match=r"could not be started on this machine \(RuntimeError") as caught:
-            RayEngine(workers=2)._join()
-        assert "SECRET" not in str(caught.value)
-    assert len(ended) == failures and set(started) == {2}
-
-
 def test_a_run_over_a_cluster_that_is_played_has_the_bits_of_one_machine(joined, files, mixed_schema):
     source = TableSource(files, mixed_schema)
     task = SumTask(feature_map=Counts(), grid=Grid(norm=1.0), columns=3, label=source.schema.layout.label)
