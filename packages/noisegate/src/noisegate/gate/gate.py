@@ -1,12 +1,11 @@
 """A record source, a privacy budget and the kinds of query: what a method holds of private data.
 
-A schema is bought at a gate of its own (`queries.discovery`).
+A schema is bought at a gate of its own (`noisegate.discovery.schema_gate`).
 """
 
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +23,7 @@ from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss
 from noisegate.gate.queries.batches import BatchSession, SampleVector
 from noisegate.gate.queries.gradients import GradientSession
 from noisegate.gate.queries.shards import ShardSession, Teacher
-from noisegate.gate.queries.sums import ShareSession, SumSession
+from noisegate.gate.queries.sums import SumSession
 from noisegate.gate.session import Access, Reservation, Single, ledger_of
 from noisegate.gate.sums import Engine, LocalEngine, Progress
 from noisegate.gate.unbooked import Unbooked
@@ -33,7 +32,6 @@ from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import RECORD, Adjacency
 from noisegate.privacy.gradient_plan import CalibratedStepPlan, GradientPlan, StepPlan
 from noisegate.privacy.marginal_plan import MarginalPlan
-from noisegate.privacy.masks import Masking
 from noisegate.privacy.plan import CalibratedPlan
 from noisegate.privacy.release import Release
 from noisegate.privacy.schema_certificate import KEY, check_fits, stated
@@ -157,12 +155,8 @@ class Gate(Single):
         """
         check_apart(self._data, public)
 
-    def open(
-        self, plan: CalibratedPlan, *, method: str, public: Mapping[str, Any], masking: Masking | None = None
-    ) -> SumSession:
+    def open(self, plan: CalibratedPlan, *, method: str, public: Mapping[str, Any]) -> SumSession:
         """Returns a session that answers `plan` in rounds; nothing is read or spent before its first question.
-
-        With `masking` its answers are masked shares of sums that several silos take together.
 
         Raises:
             OptionError: if the plan is not calibrated for this gate's budget.
@@ -171,7 +165,7 @@ class Gate(Single):
         # Which questions are chosen after earlier answers: of those the certificate states the largest size.
         adaptive = [release.query.name for release in plan.releases if release.query.adaptive]
         access = replace(access, public={**access.public, "adaptive": adaptive}) if adaptive else access
-        return SumSession(access) if masking is None else ShareSession(access, masking)
+        return SumSession(access)
 
     def sum(
         self,
@@ -214,7 +208,6 @@ class Gate(Single):
         device: str = "cpu",
         microbatch: int | None = None,
         represent: FeatureMap | None = None,
-        physical_batch: int | None = None,
     ) -> GradientSession:
         """Returns a session that hands out noisy sums of gradients; nothing is read or spent before its first step.
 
@@ -229,14 +222,10 @@ class Gate(Single):
             represent: A public map, such as a frozen network, whose vector takes the place of a record's numeric
                 columns: computed once, on reading, in blocks of one fixed shape as for sums, and kept in memory. The
                 loss then sees (map.dim,) numbers. None to leave records as they are.
-            physical_batch: Old name of `microbatch`.
 
         Raises:
             OptionError: if plan, loss or journal do not fit.
         """
-        if physical_batch is not None:
-            warnings.warn("physical_batch is now called microbatch.", DeprecationWarning, stacklevel=2)
-            microbatch = physical_batch if microbatch is None else microbatch
         access = self._access(plan, CalibratedStepPlan, method, public, of=GradientPlan, device=device)
         options: dict[str, Any] = {"device": device, "microbatch": microbatch, "represent": represent}
         return GradientSession(access, loss, journal=journal, **options)
