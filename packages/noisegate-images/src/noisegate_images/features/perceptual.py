@@ -1,13 +1,10 @@
 """Perceptual features: what a frozen public network gives for an image.
 
 DP-MEPF, Harder et al. (TMLR 2023), https://openreview.net/forum?id=R6W7zkMz0P, section 3. The activations f of all
-chosen layers beside each other, scaled to norm 1: φ₁ = f/‖f‖; and their squares on their own, φ₂ = f²/‖f²‖. Both have
-norm 1 for every image, and φ₂ is non-negative, so under replace-one a sum of φ₂ moves by at most √2
-(docs/guarantees.md, G-01; the paper's code takes 1).
-
-What the network itself rounds may depend on its kernels; it is called with blocks of one shape, on one thread, and the
-gate probes it on the machine it runs on (G-06). All that follows is exact by construction: a row is divided by its
-largest entry, and the squares of whole numbers are added, which float64 does without rounding in any order.
+chosen layers beside each other, scaled to norm 1: φ₁ = f/‖f‖; and their squares on their own, φ₂ = f²/‖f²‖, which is
+non-negative, so that under replace-one a sum moves by at most √2 (G-01; the paper's code takes 1). What the network
+itself rounds may depend on its kernels: it is called with blocks of one shape, on one thread, and the gate probes it
+(G-06). All that follows is exact by construction.
 """
 
 from __future__ import annotations
