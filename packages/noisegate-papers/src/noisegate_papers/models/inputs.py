@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -183,18 +183,9 @@ def decode_inputs(
     return EncodedTable(positions, codes)
 
 
-class DiscriminatorInput(Protocol):
-    """Draws from a generator and encodes what it makes, differentiably."""
-
-    def __call__(
-        self,
-        generator: Generator,
-        noise: Shaped[Tensor, "rows latent"],
-        labels: Shaped[Tensor, " rows"],
-        random: torch.Generator,
-    ) -> Float[Tensor, "... inputs"]:
-        """Returns generated records without their labels, (rows, inputs); `random` is public randomness, on the CPU."""
-        ...
+DiscriminatorInput: TypeAlias = "Callable[[Generator, Tensor, Tensor, torch.Generator], Tensor]"
+"""Draws from a generator by noise, (rows, latent), labels, (rows,), and public randomness, on the CPU, and encodes what
+it makes without labels, (rows, inputs), differentiably."""
 
 
 def encode_images(
