@@ -24,7 +24,7 @@ SEAMS = {
     "silos": "noisegate.privacy.silos",
     "stated_noise": "noisegate.privacy.stated_noise",
     "shard_plan": "noisegate.privacy.shard_plan",
-    "tradeoff": "noisegate.privacy.tradeoff",
+    "tradeoff": "noisegate_evaluate.reporting.tradeoff",
     "units": "noisegate.privacy.events",
     # The ledger.
     "accounts": "noisegate.ledger.accounts",
@@ -46,7 +46,6 @@ SEAMS = {
     "tables": "noisegate.data.tables.tables",
     "unit_counter": "noisegate.data.units",
     # The gate.
-    "asked": "noisegate.gate.asked",
     "batches": "noisegate.gate.queries.batches",
     "binning": "noisegate.features.binning",
     "clipping": "noisegate.gate.per_example.clipping",

@@ -38,7 +38,7 @@ def plan_command(
     """
     from noisegate.methods.registry import AUTO, make_for
     from noisegate.privacy.plan import Budget
-    from noisegate.schema.kinds import is_linked
+    from noisegate.schema.schema import is_linked
 
     records, contributions = options.records, options.contributions
     if records is not None and records < 1:

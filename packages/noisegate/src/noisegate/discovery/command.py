@@ -202,8 +202,9 @@ def check(
     path: Annotated[Path, typer.Argument(metavar="SCHEMA", help="Schema file, TOML.")], as_json: Json = False
 ) -> None:
     """Check a schema and show what it says."""
-    from noisegate.schema.kinds import is_linked, read_schema
+    from noisegate.schema.kinds import read_schema
     from noisegate.schema.satisfiable import kept_share
+    from noisegate.schema.schema import is_linked
 
     schema = read_schema(path)
     if is_linked(schema):

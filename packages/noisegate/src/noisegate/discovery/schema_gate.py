@@ -37,8 +37,7 @@ from noisegate.discovery.findings import (
 from noisegate.discovery.plan import plan_discovery
 from noisegate.discovery.raw import RawTable
 from noisegate.errors import OptionError
-from noisegate.gate.asked import check_public_records
-from noisegate.gate.session import Access, Reservation, Session, ledger_of
+from noisegate.gate.session import Access, Reservation, Session, check_public_records, ledger_of
 from noisegate.gate.sums import Progress
 from noisegate.gate.unbooked import Unbooked
 from noisegate.ledger.ledger import Ledger
