@@ -216,10 +216,6 @@ def _residual(network: ImageNetwork, widths: Sequence[int]) -> nn.Sequential:
     return nn.Sequential(*dense, *(layer.to(memory_format=torch.channels_last) for layer in layers))
 
 
-def _drawing(network: ImageNetwork, widths: Sequence[int]) -> nn.Module:
-    return Drawing(widths, network.latent)
-
-
 def _dense(widths: Sequence[int]) -> list[nn.Module]:
     layers: list[nn.Module] = []
     for wide, narrow in pairwise(widths):
@@ -232,7 +228,7 @@ _BUILDERS: Mapping[ImageKind, Callable[[ImageNetwork, Sequence[int]], nn.Module]
     "fully-connected": _fully_connected,
     "sub-pixel": _sub_pixel,
     "residual": _residual,
-    "drawing": _drawing,
+    "drawing": lambda network, widths: Drawing(widths, network.latent),
 }
 
 

@@ -374,11 +374,8 @@ class HalvesMatching(MomentMatching):
         return generator.noise(len(labels), self.random).to(self._device), labels.to(self._device)
 
     def _residuals(self, generator: Generator) -> Float[Tensor, "dim classes"]:
-        return self._halves(generator).mean(dim=2)
-
-    def _halves(self, generator: Generator) -> Float[Tensor, "dim classes 2"]:
-        """Returns residuals in noise standard deviations, (dim, present classes, two independent halves)."""
-        return self._residuals_of(generator(*self._batch(generator)), dict.fromkeys(self._embeddings, 1.0), halves=2)
+        made = generator(*self._batch(generator))
+        return self._residuals_of(made, dict.fromkeys(self._embeddings, 1.0), halves=2).mean(dim=2)
 
     def _residuals_of(
         self, made: Made, factors: Mapping[str, float], *, halves: int

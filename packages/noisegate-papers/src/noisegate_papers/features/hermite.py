@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from noisegate.errors import OptionError
 from noisegate.schema import Layout
-from noisegate.schema.columns import Continuous, NumericColumn
+from noisegate.schema.columns import Continuous
 from noisegate.schema.layout import Cells
 
 MOST_ORDER = 2000
@@ -207,14 +207,11 @@ def column_tables(
         table = numeric_table(one, steps, missing=missing, reference=reference)
         return table if rank is None else compressed(table, rank)
 
-    tables = [table_of(one, _steps(column), column.missing) for column, one in zip(layout.numeric, series, strict=True)]
+    tables = []
+    for column, one in zip(layout.numeric, series, strict=True):
+        steps = MOST_STEPS if isinstance(column, Continuous) else min(column.last, MOST_STEPS)
+        tables.append(table_of(one, steps, column.missing))
     return (*tables, *(level_table(column.size) for column in layout.coded))
-
-
-def _steps(column: NumericColumn) -> int:
-    if isinstance(column, Continuous):
-        return MOST_STEPS
-    return min(column.last, MOST_STEPS)
 
 
 def _frozen(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
