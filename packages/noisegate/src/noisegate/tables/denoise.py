@@ -6,9 +6,10 @@ in one of the classes: C = Σ_l q_l Q_i' (T_l − r_l c_l'/n_l) Q_j. So the nois
 on the counts, and as independent but for what the margins have of it. The signal is not spread so: of columns in an
 order it is in the coefficients of low orders, of classes in what they have in common.
 
-Coefficients are shrunk in groups by empirical Bayes (Efron and Morris, 1973), f = τ²/(τ² + 1), with τ² in units of the
-noise, from the group's own squares and from those of the same group in all pairs. A group is of one pair and product of
-orders, of what classes have in common or of the rest. What is left of the noise of a pair is √f of it, in the mean.
+Coefficients are shrunk in groups, of one pair and product of orders, of what classes have in common or of the rest, by
+the mean of f = τ²/(τ² + 1) over variances τ² of the signal, in units of the noise: by how likely each makes the squares
+of the group, and how frequent it is among all pairs (empirical Bayes on a grid, by EM: Stephens, Biostatistics 2017,
+https://doi.org/10.1093/biostatistics/kxw041). What is left of the noise of a pair is √f of it, in the mean.
 
 Bases of residuals: ResidualPlanner, Xiao, He, Zhang and Kifer (NeurIPS 2023), https://arxiv.org/abs/2305.08175.
 """
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-# So many coefficients of a pair is worth what all pairs say of a group.
-_POOLED = 2.0
+# Variances τ² of the signal that a group may have, in units of the noise, and how many pairs each is seen in before.
+_SIGNALS = np.array([0.0, *np.geomspace(0.25, 2**20, 12)])
+_BEFORE = np.array([0.3, *[1 / 12] * 12])
+_ROUNDS = 30
 # Tables are fitted to as if they had this part of their noise at least.
 _LEAST_NOISE = 0.15
 _TINY = 1e-9
@@ -51,7 +54,7 @@ def denoised(tables: ClassTables, ordered: Sequence[int]) -> ClassTables:
     bases = [column_basis(each.sum(axis=0), few) for each, few in zip(margins, ordered, strict=True)]
     classes = _class_basis(counts)
     most = max((int(orders.max(initial=1)) for _, orders in bases), default=1) ** 2 + 1
-    found, squares, numbers = [], np.zeros(8 * most), np.zeros(8 * most)
+    found = []
     for first, second in combinations(range(len(margins)), 2):
         rows, columns = tables.spans[first], tables.spans[second]
         precision = float(tables.precision[rows.start, columns.start])
@@ -65,19 +68,37 @@ def denoised(tables: ClassTables, ordered: Sequence[int]) -> ClassTables:
         groups = np.broadcast_to(low[:, None] * high, coefficients.shape).copy()
         groups[1:] += most
         groups += 2 * most * ((ordered[first] > 1) + (ordered[second] > 1))
-        own = np.bincount(groups.ravel(), coefficients.ravel() ** 2, 8 * most)
-        many = np.bincount(groups.ravel(), minlength=8 * most)
-        squares, numbers = squares + own, numbers + many
-        found.append((rows, columns, precision, independent, left, right, coefficients, groups, own, many))
-    pooled = np.maximum(squares / np.maximum(numbers, 1), 1.0)
+        found.append((rows, columns, precision, independent, left, right, coefficients, groups))
     pairs, precisions = tables.pairs.copy(), tables.precision.copy()
-    for rows, columns, precision, independent, left, right, coefficients, groups, own, many in found:
-        signal = np.maximum((own + _POOLED * pooled) / (many + _POOLED) - 1, 0.0)
-        kept = (signal / (signal + 1))[groups]
+    shrunk = _kept([(coefficients, groups) for *_, coefficients, groups in found])
+    for (rows, columns, precision, independent, left, right, coefficients, _), kept in zip(found, shrunk, strict=True):
         residual = left @ np.einsum("kl,kpq->lpq", classes, kept * coefficients) @ right.T
         pairs[:, rows, columns] = independent + residual / precision
         precisions[rows, columns] = precision / max(float(np.sqrt(kept.mean())), _LEAST_NOISE)
     return replace(tables, pairs=pairs, precision=precisions)
+
+
+def _kept(found: Sequence[tuple[Array, Array]]) -> list[Array]:
+    """Returns the part of each coefficient of each pair that is kept; given are coefficients and their groups."""
+    if not found:
+        return []
+    names, places = np.unique(np.concatenate([groups.ravel() for _, groups in found]), return_inverse=True)
+    parts = np.split(places, np.cumsum([groups.size for _, groups in found])[:-1])
+    squares, numbers = np.empty((2, len(found), len(names)))
+    for row, ((coefficients, _), part) in enumerate(zip(found, parts, strict=True)):
+        squares[row] = np.bincount(part, coefficients.ravel() ** 2, len(names))
+        numbers[row] = np.bincount(part, minlength=len(names))
+    total = 1 + _SIGNALS
+    likelihood = -0.5 * (numbers[..., None] * np.log(total) + squares[..., None] / total)
+    likelihood = np.exp(likelihood - likelihood.max(axis=2, keepdims=True)) * (numbers[..., None] > 0)
+    weights = np.broadcast_to(_BEFORE, (len(names), len(total)))
+    for _ in range(_ROUNDS):
+        posterior = likelihood * weights
+        posterior /= np.maximum(posterior.sum(axis=2, keepdims=True), _TINY)
+        weights = posterior.sum(axis=0) + _BEFORE
+        weights = weights / weights.sum(axis=1, keepdims=True)
+    part_kept = posterior @ (_SIGNALS / total)
+    return [one[part].reshape(groups.shape) for one, part, (_, groups) in zip(part_kept, parts, found, strict=True)]
 
 
 def column_basis(shares: Floats, ordered: int) -> tuple[Float64[Array, "cells orders"], npt.NDArray[np.int64]]:
