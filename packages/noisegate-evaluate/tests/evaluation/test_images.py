@@ -29,14 +29,6 @@ def test_the_names_tell_the_shape_and_the_values_come_row_by_row():
     np.testing.assert_allclose(images, np.arange(48).reshape(4, 2, 3, 2) / 255, rtol=1e-6)
 
 
-def test_columns_in_another_order_are_put_in_their_places():
-    turned = Schema(tuple(reversed(SCHEMA.columns)), label="label")
-    assert find_pixels(turned) == find_pixels(SCHEMA)
-    np.testing.assert_array_equal(
-        find_pixels(turned).read(table(), turned, "test"), find_pixels(SCHEMA).read(table(), SCHEMA, "test")
-    )
-
-
 def test_other_names_need_a_shape_and_keep_their_order():
     schema = renamed(6)
     pixels = find_pixels(schema, ImageShape(height=2, width=3))

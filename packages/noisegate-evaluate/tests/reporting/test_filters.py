@@ -28,19 +28,3 @@ def test_a_picture_has_every_map_and_image_once(tmp_path, monkeypatch):
     for (x, options), single in zip(drawn[1:], [*rows[0].maps, *rows[1].maps], strict=True):
         assert np.array_equal(x, single.reshape(4, 3))
         assert options["vmax"] == -options["vmin"] == np.abs(single).max()
-
-
-def test_smoothing_is_of_neighbours_and_leaves_what_is_even(tmp_path, monkeypatch):
-    drawn = []
-    original = matplotlib.axes.Axes.imshow
-    monkeypatch.setattr(matplotlib.axes.Axes, "imshow", lambda self, x, **k: drawn.append(x) or original(self, x, **k))
-    point = np.zeros(12)
-    point[4] = 1.0  # second row, second column of 4 x 3
-    maps_picture(
-        [MapRow(name="", maps=np.stack([point, np.ones(12)]))], tmp_path / "s.png", shape=SHAPE, title="", smooth=0.8
-    )
-    blurred, even = drawn
-    assert blurred.shape == (4, 3)
-    assert blurred[1, 1] == blurred.max() < 0.5
-    assert blurred[1, 0] == blurred[1, 2] > blurred[0, 0] > 0
-    assert np.allclose(even, 1.0)
