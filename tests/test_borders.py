@@ -21,7 +21,8 @@ MODULES = {
     "gate.per_example.clipping gate.samples gate.session gate.sums linked.chain linked.chain_fit "
     "linked.columns linked.command linked.design linked.families linked.fit linked.link_model "
     "linked.model linked.rows linked.source linked.spill linked.start methods.embedding models.folder "
-    "discovery.guided discovery.questions "
+    "discovery.command discovery.exact_counts discovery.findings discovery.guided discovery.plan discovery.questions "
+    "discovery.raw discovery.schema_gate "
     "models.record_model models.synthesizer silos.verbs",
     "noisegate_evaluate": "comparison families images tables cli.audit",
     "noisegate_images": "demo training.moment_matching",
@@ -34,7 +35,7 @@ CORE = {
     "privacy.accounting": "from noisegate.privacy import composition\n",
     "privacy.composition": "",
     "ledger.tables": "import sqlalchemy\n",
-    "privacy.masks": "import cryptography\n",
+    "silos.masks": "import cryptography\n",
     "gate.samples": "import randomgen\n",
     "privacy.plan": "from noisegate.privacy import noise\n",
     "privacy.gradient_plan": "from noisegate.privacy import noise\n",

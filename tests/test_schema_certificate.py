@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 import noisegate as ng
+from noisegate.discovery.schema_gate import discover_schema
 from noisegate.errors import ModelError
 from noisegate.gate.gate import Gate
-from noisegate.gate.queries.discovery import discover_schema
 from noisegate.methods.registry import make_method
 from noisegate.models.folder import verify_model, write_model
 from noisegate.privacy import accounting

@@ -115,13 +115,7 @@ def test_settings_go_through_json():
     ]
 
 
-def test_a_setting_with_a_new_name_is_still_read():
-    with pytest.warns(DeprecationWarning, match="the setting rate is called sampling_probability now"):
-        old = Example(rate=0.25)
-    assert old == Example(sampling_probability=0.25) == Example.from_json({"rate": 0.25})  # no warning: it is stored
-    with pytest.warns(DeprecationWarning, match="rate is called sampling_probability"):
-        assert old.rate == 0.25
-    with pytest.raises(OptionError, match="is given too"):
-        Example(rate=0.25, sampling_probability=0.5)
-    with pytest.raises(AttributeError, match="has no attribute 'ratio'"):
-        _ = old.ratio
+def test_a_stored_setting_with_an_old_name_is_still_read():
+    assert Example.from_json({"rate": 0.25}) == Example(sampling_probability=0.25)
+    with pytest.raises(OptionError, match=r"has no such setting; it has .*sampling_probability"):
+        Example(rate=0.25)

@@ -19,15 +19,15 @@ BUDGETS: dict[str, tuple[Any, ...]] = {
 _NETWORK = {"latent": 4, "hidden": [8], "channels": [4, 2]}
 _SMALL = {**_NETWORK, "fit_options": {"steps": 4, "batch": 16, "check_every": 2, "check_batches": 3}}
 _MIXTURE = {"fit_options": {"steps": 20, "components": 6}}
-_GAN = {"latent": 4, "hidden": [8], "steps": 4, "discriminator_steps": 2, "rate": 0.5, "batch": 16}
+_GAN = {"latent": 4, "hidden": [8], "steps": 4, "discriminator_steps": 2, "sampling_probability": 0.5, "batch": 16}
 _LAYERS = {"discriminator_hidden": [6]}
 _FEATURES = {**_GAN, **_LAYERS, "decoder": "decoder.safetensors"}
-_DRE = {"references": 30, "dimensions": 4, "hidden": [4], "steps": 4, "rate": 0.5, "batch": 16}
+_DRE = {"references": 30, "dimensions": 4, "hidden": [4], "steps": 4, "sampling_probability": 0.5, "batch": 16}
 _MOMENTS = {
     **_NETWORK,
     "fit_options": {"steps": 4, "batch": 16, "check_every": 2, "check_batches": 3, "check_images": 32},
 }
-_DIFFUSION = {"channels": [4], "steps": 3, "rate": 0.5, "sampling_steps": 2}
+_DIFFUSION = {"channels": [4], "steps": 3, "sampling_probability": 0.5, "sampling_steps": 2}
 _TEACHERS = {
     "latent": 4,
     "hidden": [8],
@@ -39,7 +39,7 @@ _TEACHERS = {
     "teacher_learning_rate": 0.1,
     "batch": 6,
 }
-_PSG = {"samples_per_class": 3, "steps": 4, "rate": 0.5, "batches": 1, "outer": 2, "epochs": 1}
+_PSG = {"samples_per_class": 3, "steps": 4, "sampling_probability": 0.5, "batches": 1, "outer": 2, "epochs": 1}
 
 FITS: dict[str, tuple[str, str, dict[str, Any]]] = {
     # tables
@@ -59,10 +59,10 @@ FITS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "cgan": ("dp-cgan", "mixed", {**_GAN, **_LAYERS, "label_shares": [0.3, 0.7]}),
     "dre": ("dp-dre", "mixed", {**_DRE, "public": "public.csv"}),
     "psg": ("psg", "mixed", {**_PSG, "hidden": [6]}),
-    "llm": ("dp-llm", "mixed", {"maps": 3, "steps": 4, "rate": 0.5}),
-    "llm-projected": ("dp-llm", "grey", {"maps": 2, "projection": 5, "steps": 4, "rate": 0.5}),
-    "sgd": ("dp-sgd", "mixed", {"hidden": [4], "steps": 4, "rate": 0.5}),
-    "sgd-images": ("dp-sgd", "grey", {"width": 4, "depth": 1, "steps": 4, "rate": 0.5}),
+    "llm": ("dp-llm", "mixed", {"maps": 3, "steps": 4, "sampling_probability": 0.5}),
+    "llm-projected": ("dp-llm", "grey", {"maps": 2, "projection": 5, "steps": 4, "sampling_probability": 0.5}),
+    "sgd": ("dp-sgd", "mixed", {"hidden": [4], "steps": 4, "sampling_probability": 0.5}),
+    "sgd-images": ("dp-sgd", "grey", {"width": 4, "depth": 1, "steps": 4, "sampling_probability": 0.5}),
     "mst": ("mst", "mixed", {"bins": 3, "iterations": 10}),
     "aim": ("aim", "plain", {"bins": 3, "iterations": 10, "rounds": 2, "degree": 2}),
     "privbayes": ("privbayes", "mixed", {"cells": 4}),
@@ -100,7 +100,7 @@ FITS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "mepf-trained": (
         "dp-mepf-trained",
         "grey",
-        {"encoder_width": 4, "encoder_depth": 2, "encoder_steps": 3, "encoder_rate": 0.5, **_MOMENTS},
+        {"encoder_width": 4, "encoder_depth": 2, "encoder_steps": 3, "encoder_sampling_probability": 0.5, **_MOMENTS},
     ),
     "mge": ("dp-mge", "grey", {"decoder": "decoder.safetensors"}),
     "mge-full": (
@@ -160,12 +160,11 @@ OTHER_SETTINGS: dict[str, tuple[str, str, dict[str, Any]]] = {
 ONE_STEP: dict[str, Any] = {
     "fit_options": {"steps": 1},
     "steps": 1,
-    "rate": 1.0,
     "sampling_probability": 1.0,
     "discriminator_steps": 1,
     "outer": 1,
     "encoder_steps": 1,
-    "encoder_rate": 1.0,
+    "encoder_sampling_probability": 1.0,
     "means_steps": 0,
 }
 """What settings become where only sums are looked at: one step, on all records, and hardly a fit."""

@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MUTANTS = ROOT / "mutants"
 MUTMUT = Path(sys.executable).with_name("mutmut")
 LEAST = 0.85
-ROOMS = ("privacy", "ledger", "gate", "tables")
+ROOMS = ("privacy", "ledger", "gate", "tables", "discovery")
 SOURCE = Path("packages", "noisegate", "src")
 # Asked for to have all mutants made and all tests timed: few tests call this function.
 ONE = "noisegate.privacy.events.*sentence__mutmut_1"

@@ -113,7 +113,7 @@ discriminator-without-noise: The gradients of the discriminator are exact.
     exact: 'discriminator'
 plan-for-another-budget: A gate answers a plan that was calibrated for more than it has.
     by test_a_plan_for_another_budget_is_refused
-    rewrite asked.check_plan: any_plan.budget != any_budget => False
+    rewrite gate._check_plan: any_plan.budget != any_budget => False
 second-answer-for-free: A gate answers as many plans as it is asked.
     by test_gate::test_a_second_answer_is_refused test_of_two_sessions_of_one_gate_the_first_to_ask_has_the_answer
     rewrite session.Session._asking: any_access.single_use_lock.acquire(blocking=False) => True

@@ -69,7 +69,7 @@ rounding-of-scores-not-paid: OpenDP may spend all of ρ; nothing is left for the
     wrap marginal_plan.MarginalPlan.spendable: lambda _, plan: plan.rho
 events-of-a-discovery-not-checked: A certificate of a discovery may drop events, and state any sensitivity.
     by test_a_missing_event_is_found test_a_sensitivity_of_fewer_columns_or_of_add_remove_is_found
-    wrap discovery_plan.check_events: lambda right, *arguments, **options: None
+    wrap schema_certificate.check_events: lambda right, *arguments, **options: None
 second-look-not-booked: The second look at the numeric columns is not paid for.
     by test_a_plan_costs_what_was_asked_and_hardly_less
     wrap discovery_plan.DiscoveryPlan.events: lambda events, plan: tuple(event for event in events(plan) if event.name

@@ -30,8 +30,8 @@ def a_share_of_the_noise_left_out(right: Any, session: Any, sums: Any, event: An
 table("""
 overlapping-silos-taken-for-disjoint: A record that may be in all silos pays in one.
     by test_a_record_of_overlapping_silos_pays_in_all test_disjoint_silos_cost_the_largest_epsilon
-    wrap silos.Silos.costliest: lambda right, silos, delta, adjacency: right(replace(silos, overlapping=False,
-        stated_by="nobody"), delta, adjacency)
+    wrap silos.Silos.costliest: lambda right, silos, delta, adjacency: right(dataclasses.replace(silos,
+        overlapping=False, stated_by="nobody"), delta, adjacency)
 each-silo-goes-on-by-its-own-noise: What is asked next follows from a silo's own noise and not from that of all.
     by test_the_second_round_follows_from_the_merged_first_one_in_all_silos_alike
     wrap silo_rounds.merged_noise: lambda right, method, schema, silos, budget: {name: std * budget.epsilon**-3 for

@@ -9,6 +9,7 @@ from pathlib import Path
 
 SEAMS = {
     # The privacy core.
+    "discovery_plan": "noisegate.discovery.plan",
     "grid": "noisegate.privacy.grid",
     "plan": "noisegate.privacy.plan",
     "silos": "noisegate.privacy.silos",
@@ -22,7 +23,7 @@ SEAMS = {
     "tables": "noisegate.data.tables.tables",
     "unit_counter": "noisegate.data.units",
     # The gate.
-    "discovery": "noisegate.gate.queries.discovery",
+    "discovery": "noisegate.discovery.schema_gate",
     "gate": "noisegate.gate.gate",
     "gradients": "noisegate.gate.per_example.gradients",
     "gradients_query": "noisegate.gate.queries.gradients",
@@ -50,6 +51,6 @@ def modules() -> dict[str, str]:
     """Returns the full name of each module by its name here."""
     sources = Path(__file__).parents[2].glob("packages/*/src")
     paths = [path.relative_to(source) for source in sources for path in source.rglob("*.py")]
-    full = [".".join(path.with_suffix("").parts) for path in paths]
-    tails = [name.removesuffix(".__init__").rpartition(".")[2] for name in full]
+    full = [".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in paths]
+    tails = [name.rpartition(".")[2] for name in full]
     return {tail: name for tail, name in zip(tails, full, strict=True) if tails.count(tail) == 1} | SEAMS

@@ -18,7 +18,7 @@ WARM = (
     "safetensors.torch",
     "noisegate.runs.work",
     "noisegate_images.training.moment_matching",
-    "noisegate.gate.queries.discovery",
+    "noisegate.discovery.schema_gate",
     "noisegate.methods.registry",
     "noisegate.methods.registry",
     "noisegate.models.folder",

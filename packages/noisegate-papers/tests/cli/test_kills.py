@@ -207,17 +207,17 @@ def test_a_training(desk, play, stage, when, name):
 DISCOVERY = [
     (f"{LEDGER}.reserve", "before"),
     (f"{LEDGER}.reserve", "after"),
-    ("noisegate.gate.queries.discovery:read_counts", "before"),
+    ("noisegate.discovery.schema_gate:read_counts", "before"),
     (f"{LEDGER}.confirm", "before"),
     (f"{LEDGER}.confirm", "after"),
     ("noisegate.privacy.noise:add_noise", "before"),
-    ("noisegate.gate.queries.discovery:schema_text", "before"),
+    ("noisegate.discovery.schema_gate:schema_text", "before"),
     (f"{LEDGER}.commit", "after"),
     ("noisegate.privacy.schema_certificate:certificate_text", "before"),
 ]
 QUICK_DISCOVERY = {
-    ("noisegate.gate.queries.discovery:read_counts", "before", "term"),
-    ("noisegate.gate.queries.discovery:schema_text", "before", "int"),
+    ("noisegate.discovery.schema_gate:read_counts", "before", "term"),
+    ("noisegate.discovery.schema_gate:schema_text", "before", "int"),
 }
 
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from noisegate.errors import NoisegateError as NoisegateError
     from noisegate.errors import UserError as UserError
     from noisegate.gate.gate import Gate as Gate
-    from noisegate.gate.queries.discovery import discover_schema as discover_schema
     from noisegate.ledger.ledger import Ledger as Ledger
     from noisegate.models.folder import verify as verify
     from noisegate.models.saved import load as load
@@ -47,7 +46,6 @@ _HOMES = {
     "Synthesizer": "noisegate.models.synthesizer",
     "UserError": "noisegate.errors",
     "Verdict": "noisegate.verdict",
-    "discover_schema": "noisegate.gate.queries.discovery",
     "fit": "noisegate.api",
     "load": "noisegate.models.saved",
     "synthesize": "noisegate.api",

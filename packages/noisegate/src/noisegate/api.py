@@ -16,7 +16,7 @@ from noisegate.runs.folder import Run, RunFolder
 from noisegate.runs.observer import Observer, ShownProgress
 from noisegate.runs.work import resume_run, start_run
 from noisegate.schema import Schema
-from noisegate.schema.kinds import is_linked
+from noisegate.schema.schema import is_linked
 
 if TYPE_CHECKING:
     from noisegate.gate.sums import Engine

@@ -160,6 +160,7 @@ EXTRAS = {
     "datasets": "datasets",
     "ray": "ray",
     "cryptography": "silos",
+    "scipy": "scipy",
 }
 """Optional packages, and the extra of noisegate that installs each."""
 

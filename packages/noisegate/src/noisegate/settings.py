@@ -21,14 +21,12 @@ and raises `OptionError`. Types of fields are imported at run time, not under TY
 what it expects in plain text: ``Annotated[int, Field(ge=2), "a whole number, 2 or more"]``. `to_json` and `from_json`
 go to JSON and back; what is no setting is a ClassVar.
 
-A setting that gets another name is listed in ``renamed``, old to new: the old one is read from certificates for ever,
-and elsewhere with a DeprecationWarning.
+A setting that gets another name is listed in ``renamed``, old to new: certificates and folders keep the old one.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Callable, Mapping
 from types import NoneType
 from typing import (
@@ -155,7 +153,6 @@ def settings(cls: _C) -> _C:
     rules = {field.name: field.metadata[_DERIVED] for field in fields if _DERIVED in field.metadata}
 
     def __init__(self: Any, **given: Any) -> None:  # noqa: N807
-        given = _by_today(built, given)
         asked = frozenset(given)
         for name, default in rules.items():
             if given.get(name) is None:
@@ -212,35 +209,9 @@ class Settings:
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """Returns the settings in a JSON object; a `ModelError` if one is not known or unusable."""
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)
-                return cls(**data)
+            return cls(**{cls.renamed.get(name, name): value for name, value in data.items()})
         except (TypeError, OptionError) as error:
             raise ModelError(f"the settings of {cls.name} in the certificate are broken: {error}") from None
-
-    def __getattr__(self, name: str) -> Any:
-        today = type(self).renamed.get(name)
-        if today is None:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        _warn_renamed(name, today, stacklevel=3)
-        return getattr(self, today)
-
-
-def _warn_renamed(name: str, today: str, *, stacklevel: int) -> None:
-    warnings.warn(f"the setting {name} is called {today} now.", DeprecationWarning, stacklevel=stacklevel + 1)
-
-
-def _by_today(cls: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """Returns settings under the names that they have today."""
-    found = {}
-    for name, value in given.items():
-        today = cls.renamed.get(name, name)
-        if today != name:
-            if today in given:
-                raise OptionError(f"{name}={value!r}: the setting is called {today} now, and is given too; leave one.")
-            _warn_renamed(name, today, stacklevel=3)
-        found[today] = value
-    return found
 
 
 def _problem(cls: Any, error: ErrorDetails, given: Mapping[str, Any]) -> OptionError:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from noisegate.gate.queries import discovery
-from noisegate.gate.queries.discovery import discover_schema
+from noisegate.discovery import schema_gate as discovery
+from noisegate.discovery.schema_gate import discover_schema
 from noisegate.ledger.ledger import Ledger
 from noisegate.methods.registry import make_method
 from noisegate.privacy.schema_certificate import certificate_path, schema_hash

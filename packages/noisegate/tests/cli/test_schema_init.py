@@ -4,8 +4,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from noisegate.discovery.partial import read_partial
 from noisegate.schema import Integer, Schema
-from noisegate.schema.partial import read_partial
 
 from .conftest import CANARY, rows
 

@@ -9,8 +9,8 @@ import pytest
 
 from noisegate.data import TableSource
 from noisegate.data.tables import csv_file
-from noisegate.data.tables.raw import RawTable
 from noisegate.data.units import UnitLimit
+from noisegate.discovery.raw import RawTable
 from noisegate.errors import NoisegateError
 from noisegate.gate.gate import Gate
 from noisegate.ledger.ledger import Ledger

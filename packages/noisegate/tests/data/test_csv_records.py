@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from noisegate.data import TableSource
 from noisegate.data.tables import csv_file
 from noisegate.data.tables.csv_file import BOM, MAX_CELL_BYTES, CsvFile, RecordProblem, whole_records
-from noisegate.data.tables.raw import RawTable
 from noisegate.data.units import UnitLimit
 from noisegate.discovery.draft import draft_schema
+from noisegate.discovery.partial import Gap
+from noisegate.discovery.raw import RawTable
 from noisegate.errors import DataError
 from noisegate.schema import EncodedTable
-from noisegate.schema.partial import Gap
 
 ENDS = {"LF": "\n", "CRLF": "\r\n", "CR": "\r"}
 SIZES = [1, 2, 3, 5, 8, 13, 29, 64, 1 << 20]

@@ -5,10 +5,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from noisegate.data import TableSource
-from noisegate.data.tables.raw import RawTable
 from noisegate.data.units import UnitLimit
+from noisegate.discovery.partial import Gap
+from noisegate.discovery.raw import RawTable
 from noisegate.schema import EncodedTable, Schema
-from noisegate.schema.partial import Gap
 
 
 def as_dictionary(table):

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from noisegate.data.tables.raw import RawTable
+from noisegate.discovery.partial import Gap
+from noisegate.discovery.raw import RawTable
 from noisegate.errors import DataError, OptionError, SchemaError
-from noisegate.schema.partial import Gap
 
 TABLE = pa.table(
     {

@@ -7,8 +7,8 @@ import pytest
 
 from noisegate import discover_schema
 from noisegate.data.tables import csv_file
+from noisegate.discovery import exact_counts
 from noisegate.gate.gate import Gate
-from noisegate.gate.queries import exact_counts
 from noisegate.methods.registry import make_method
 from noisegate.privacy import noise
 from noisegate.schema import Boolean, Categorical, Schema

@@ -10,15 +10,16 @@ import pyarrow as pa
 import pytest
 
 from noisegate.data.tables.tables import TableSource
+from noisegate.discovery import exact_counts
+from noisegate.discovery import schema_gate as discovery
+from noisegate.discovery.exact_counts import read_counts
+from noisegate.discovery.findings import from_bounds
+from noisegate.discovery.partial import Gap
+from noisegate.discovery.schema_gate import SchemaGate, discover_schema
 from noisegate.errors import BudgetRefusedError, DataError, OptionError, SchemaError
-from noisegate.gate.queries import discovery, exact_counts
-from noisegate.gate.queries.discovery import SchemaGate, discover_schema
-from noisegate.gate.queries.exact_counts import read_counts
-from noisegate.gate.queries.findings import from_bounds
 from noisegate.ledger.ledger import Ledger
-from noisegate.privacy.discovery_plan import RECORD
+from noisegate.privacy.schema_certificate import RECORD
 from noisegate.schema import Categorical, Continuous, Date, Datetime, Integer
-from noisegate.schema.partial import Gap
 
 ROWS = 4000
 KINDS = {
@@ -156,7 +157,7 @@ def test_given_facts_are_kept_and_cost_nothing(tmp_path):
 
 def test_levels_are_found_in_many_passes(monkeypatch):
     monkeypatch.setattr(exact_counts, "LEVELS_HELD", 100)
-    monkeypatch.setattr("noisegate.gate.queries.exact_counts.LEVELS_HELD", 100)
+    monkeypatch.setattr("noisegate.discovery.exact_counts.LEVELS_HELD", 100)
     texts = [f"rare {i}" for i in range(1500)] + [f"often {i}" for i in range(30)] * 100
     schema = discover_schema(pa.table({"x": texts}), epsilon=5.0, kinds={"x": "categorical"}).schema
     assert schema.column("x").levels == (*sorted(f"often {i}" for i in range(30)), "other")

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from noisegate.data.tables.raw import RawTable
-from noisegate.gate.queries import findings as bounds
-from noisegate.gate.queries.discovery import SchemaGate
-from noisegate.gate.queries.exact_counts import HashPartition, bin_edges, read_counts
+from noisegate.discovery import findings as bounds
+from noisegate.discovery.exact_counts import HashPartition, bin_edges, read_counts
+from noisegate.discovery.raw import RawTable
+from noisegate.discovery.schema_gate import SchemaGate
 from noisegate.privacy import noise
-from noisegate.privacy.discovery_plan import RECORD
+from noisegate.privacy.schema_certificate import RECORD
 
 EPSILON, DELTA = 1.0, 0.05
 ALPHA = 1e-7

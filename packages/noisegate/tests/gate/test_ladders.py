@@ -5,8 +5,8 @@ from datetime import UTC, date, datetime, timedelta
 import numpy as np
 import pytest
 
-from noisegate.gate.queries import findings as search
-from noisegate.gate.queries.exact_counts import FINE, BinEdges, bin_edges
+from noisegate.discovery import findings as search
+from noisegate.discovery.exact_counts import FINE, BinEdges, bin_edges
 
 KINDS = ["continuous", "integer", "date", "datetime", "datetime-utc"]
 VALUES = {

@@ -5,10 +5,10 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 
-from noisegate.data.tables.raw import RawTable
-from noisegate.gate.queries import exact_counts
-from noisegate.gate.queries.exact_counts import MAX_LEVEL_LENGTH, HashPartition, LevelCounter
-from noisegate.schema.partial import Gap, PartialSchema
+from noisegate.discovery import exact_counts
+from noisegate.discovery.exact_counts import MAX_LEVEL_LENGTH, HashPartition, LevelCounter
+from noisegate.discovery.partial import Gap, PartialSchema
+from noisegate.discovery.raw import RawTable
 
 
 def count(texts, limit, batch=97):

@@ -11,12 +11,12 @@ import pandas as pd
 import pytest
 import torch
 
+from noisegate.discovery.schema_gate import SchemaGate
 from noisegate.errors import BudgetRefusedError, LedgerError, OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.features.feature_map import Counts
 from noisegate.gate.gate import Gate
 from noisegate.gate.queries import marginals
-from noisegate.gate.queries.discovery import SchemaGate
 from noisegate.gate.session import State
 from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.privacy import noise

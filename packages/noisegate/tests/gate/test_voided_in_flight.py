@@ -5,12 +5,13 @@ import pandas as pd
 import pytest
 import torch
 
+from noisegate.discovery import schema_gate as discovery
+from noisegate.discovery.schema_gate import SchemaGate
 from noisegate.errors import DataError, LedgerError, OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.features.feature_map import Counts
 from noisegate.gate.gate import Gate
-from noisegate.gate.queries import discovery, marginals
-from noisegate.gate.queries.discovery import SchemaGate
+from noisegate.gate.queries import marginals
 from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.privacy import noise
 from noisegate.privacy.gradient_plan import GradientPlan

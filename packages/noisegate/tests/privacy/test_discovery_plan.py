@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from noisegate.discovery.plan import DiscoveryPlan, plan_discovery
 from noisegate.errors import CalibrationError, ModelError, OptionError
 from noisegate.privacy import accounting
-from noisegate.privacy.discovery_plan import RECORD, DiscoveryPlan, check_events, plan_discovery
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget
+from noisegate.privacy.schema_certificate import RECORD, check_events
 
 SHAPES = [([106] * 5, 7), ([514], 0), ([], 1), ([106, 1001], 1)]
 

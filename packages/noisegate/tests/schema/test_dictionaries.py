@@ -6,9 +6,9 @@ from datetime import date
 import pytest
 
 from noisegate.discovery.dictionaries import read_dictionary
+from noisegate.discovery.partial import read_partial
 from noisegate.errors import SchemaError
 from noisegate.schema import Boolean, Categorical, Continuous, Date, Decimal, Integer, Ordinal, Schema
-from noisegate.schema.partial import read_partial
 
 REDCAP = """\
 "Variable / Field Name","Form Name","Section Header","Field Type","Field Label","Choices, Calculations, OR Slider Labels","Field Note","Text Validation Type OR Show Slider Number","Text Validation Min","Text Validation Max",Identifier?,"Branching Logic (Show field only if...)","Required Field?"

@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from noisegate.discovery.partial import KINDS, Gap, PartialSchema, column_of_kind, read_partial
 from noisegate.errors import SchemaError
 from noisegate.schema import Boolean, Categorical, Datetime, Decimal, Integer
-from noisegate.schema.partial import KINDS, Gap, PartialSchema, column_of_kind, read_partial
 
 FILE = """\
 label = "job"

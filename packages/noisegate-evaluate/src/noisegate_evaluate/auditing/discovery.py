@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from noisegate.discovery.schema_gate import Discovery, SchemaGate
 from noisegate.errors import OptionError
-from noisegate.gate.queries.discovery import Discovery, SchemaGate
-from noisegate.privacy.discovery_plan import RECORD
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget
+from noisegate.privacy.schema_certificate import RECORD
 from noisegate_evaluate.auditing.measure import Seen, form_of, measured
 from noisegate_evaluate.auditing.report import AuditReport
 

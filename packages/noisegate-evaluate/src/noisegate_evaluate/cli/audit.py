@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from noisegate.cli.console import OUT, print_json, steps
-from noisegate.cli.options import Json, Public, Settings, method_settings, warn_about_renamed
+from noisegate.cli.options import Json, Public, Settings, method_settings
 
 if TYPE_CHECKING:
     from noisegate_evaluate.auditing.report import AuditReport
@@ -57,12 +57,9 @@ def audit_command(
 
     Example: `noisegate audit pairwise --epsilon 1`
     """
-    from noisegate.methods.registry import METHODS
     from noisegate_evaluate.auditing.run import audit as attack
 
     begun, given = time.monotonic(), method_settings(settings, public)
-    if given and target in METHODS:
-        warn_about_renamed(METHODS[target], given)
 
     def note(done: int, total: int) -> str:
         left = (time.monotonic() - begun) / max(done, 1) * (total - done)

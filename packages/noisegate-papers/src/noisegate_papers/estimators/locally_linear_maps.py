@@ -22,8 +22,6 @@ from noisegate.schema import EncodedTable, Schema
 from noisegate_papers.estimators.public_facts import PublicFacts, check_numbers, warn_of_fitted_before
 from noisegate_papers.methods.llm import DPLLM
 
-_RENAMED = "deprecated"
-
 
 class LocallyLinearMaps(ClassifierMixin, PublicFacts, BaseEstimator):  # type: ignore[misc]
     """A differentially private classifier that explains itself: DP-LLM with the interface of scikit-learn.
@@ -101,9 +99,6 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts, BaseEstimator):  # type: i
         adjacency: Adjacency | str = "add-remove",
         ledger: Ledger | str | Path | None = None,
         dataset: str | None = None,
-        rate: Any = _RENAMED,
-        norm: Any = _RENAMED,
-        spread: Any = _RENAMED,
     ) -> None:
         self.epsilon, self.delta, self.adjacency = epsilon, delta, adjacency
         self.classes, self.bounds, self.schema, self.records = classes, bounds, schema, records
@@ -111,7 +106,6 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts, BaseEstimator):  # type: i
         self.maps, self.projection, self.temperature = maps, projection, temperature
         self.steps, self.sampling_probability, self.clip_norm = steps, sampling_probability, clip_norm
         self.learning_rate, self.decay, self.init_std, self.centre = learning_rate, decay, init_std, centre
-        self.rate, self.norm, self.spread = rate, norm, spread
         self.ledger, self.dataset = ledger, dataset
 
     def fit(self, X: Any, y: Any = None) -> LocallyLinearMaps:  # noqa: N803 - as scikit-learn calls it
@@ -127,8 +121,7 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts, BaseEstimator):  # type: i
         """
         schema, table = self.described(X, y)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        names = [today if getattr(self, old) is _RENAMED else old for old, today in DPLLM.renamed.items()]
-        method = DPLLM(**{name: getattr(self, name) for name in (*_METHOD, *names)}, seed=seed)
+        method = DPLLM(**{name: getattr(self, name) for name in (*_METHOD, *DPLLM.renamed.values())}, seed=seed)
         method.check_fit("cpu")
         gate = Gate(
             table,

@@ -111,7 +111,7 @@ def records_at(schema: Any, data: Sequence[str] | None, tables: Sequence[str] | 
     Raises:
         UserError: if there are several paths for one table, or not exactly one for each of linked ones.
     """
-    from noisegate.schema.kinds import is_linked
+    from noisegate.schema.schema import is_linked
 
     if not is_linked(schema):
         if tables:
@@ -257,7 +257,7 @@ def report_fit(model: FittedModel, out: Path, seconds: float, as_json: bool) -> 
 
 def _synthetic(release: Release) -> str:
     """Returns what synthetic records may be written to."""
-    from noisegate.schema.kinds import is_linked
+    from noisegate.schema.schema import is_linked
 
     schema = release.stated_schema
     return "synthetic" + ("" if is_linked(schema) else ".parquet" if schema.images else ".csv")

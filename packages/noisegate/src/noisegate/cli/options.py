@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
 from functools import partial, wraps
 from pathlib import Path
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from noisegate.cli.console import warn
 from noisegate.errors import OptionError
 from noisegate.registry import extension, extensions
 from noisegate.seeds import MOST_SEED
@@ -20,7 +19,6 @@ from noisegate.seeds import MOST_SEED
 if TYPE_CHECKING:
     from noisegate.gate.sums import Engine
     from noisegate.ledger.ledger import Ledger
-    from noisegate.methods.method import Method
     from noisegate.runs.folder import Run
     from noisegate.schema import Schema
 
@@ -190,8 +188,9 @@ class RunOptions(ImageOptions):
 
     def known(self) -> Any:
         """Returns the schema in a file, of one table or of linked ones, or the one that the options describe."""
-        from noisegate.schema.kinds import is_linked, read_schema
+        from noisegate.schema.kinds import read_schema
         from noisegate.schema.pixels import fit_bytes, require_memory
+        from noisegate.schema.schema import is_linked
 
         if self.given() and self.schema is not None:
             raise OptionError(
@@ -238,9 +237,7 @@ class FitOptions(RunOptions):
         asked = {name: value for name, value in vars(self).items() if name in Run.__dataclass_fields__}
         asked["ledger"] = self.book
         asked |= {"schema": self.schema or schema, "epsilon": required(epsilon, "--epsilon")}
-        run = Run.of(settings=settings, **asked)
-        warn_about_renamed(run.method, settings)
-        return run
+        return Run.of(settings=settings, **asked)
 
     def typed(self, context: typer.Context) -> dict[str, Any]:
         """Returns the options that stand on the command line; those that describe images are a schema."""
@@ -294,13 +291,6 @@ def method_settings(pairs: list[str] | None, public: str | None) -> dict[str, An
         except json.JSONDecodeError:
             settings[name] = value
     return settings
-
-
-def warn_about_renamed(method: Method | type[Method], settings: Mapping[str, Any]) -> None:
-    """Warns of settings that are given by the names that they had."""
-    for old, today in method.renamed.items():
-        if old in settings:
-            warn(f"--set {old}: the setting {old} is called {today} now.")
 
 
 def chosen_engine(engine: str, address: str | None) -> Engine | None:

@@ -9,7 +9,7 @@ import typer
 
 from noisegate.cli.console import OUT, print_json, show_verdict, warn_about_constraints
 from noisegate.cli.fit import warn_about_delta
-from noisegate.cli.options import Epsilon, Json, RunOptions, one_by_one, warn_about_renamed
+from noisegate.cli.options import Epsilon, Json, RunOptions, one_by_one
 from noisegate.cli.plans import show_plan
 from noisegate.errors import OptionError
 from noisegate.privacy.events import RECORD, Adjacency, linked_unit, unit_text
@@ -38,7 +38,7 @@ def plan_command(
     """
     from noisegate.methods.registry import AUTO, make_for
     from noisegate.privacy.plan import Budget
-    from noisegate.schema.kinds import is_linked
+    from noisegate.schema.schema import is_linked
 
     records, contributions = options.records, options.contributions
     if records is not None and records < 1:
@@ -54,7 +54,6 @@ def plan_command(
     )
     settings = options.chosen
     method = make_for(options.method, schema, settings)
-    warn_about_renamed(method, settings)
     published = None
     if save is not None:
         method, published = _save(options, method, schema, epsilon, save)

@@ -206,8 +206,8 @@ class Guide:
 
     def _kinds(self) -> str:
         """Returns the kinds of the columns, as NAME=KIND,...; the header of the records is read, which is public."""
-        from noisegate.data.tables.raw import columns_file
-        from noisegate.schema.partial import KINDS
+        from noisegate.discovery.partial import KINDS
+        from noisegate.discovery.raw import columns_file
 
         if "discover" in self._given:
             return str(self._given["discover"])

@@ -185,8 +185,8 @@ def _of_dictionary(file: Path, table: str | None, label: str | None, out: Path) 
 
 
 def _of_names(file: Path, label: str | None, out: Path) -> dict[str, Any]:
-    from noisegate.data.tables.raw import columns_file
-    from noisegate.schema.partial import KINDS
+    from noisegate.discovery.partial import KINDS
+    from noisegate.discovery.raw import columns_file
 
     text, names, unknown = columns_file(file, label=label)
     _write(out, text)

@@ -1,12 +1,11 @@
 """A record source, a privacy budget and the kinds of query: what a method holds of private data.
 
-A schema is bought at a gate of its own (`queries.discovery`).
+A schema is bought at a gate of its own (`noisegate.discovery.schema_gate`).
 """
 
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,27 +18,25 @@ from noisegate.data.units import UnitLimit
 from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.features.feature_map import FeatureMap
-from noisegate.gate.asked import asked_budget, check_plan
 from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss
 from noisegate.gate.queries.batches import BatchSession, SampleVector
 from noisegate.gate.queries.gradients import GradientSession
 from noisegate.gate.queries.shards import ShardSession, Teacher
-from noisegate.gate.queries.sums import ShareSession, SumSession
-from noisegate.gate.session import Access, Reservation, Single, ledger_of
+from noisegate.gate.queries.sums import SumSession
+from noisegate.gate.session import Access, Reservation, Single, check_public_records, ledger_of
 from noisegate.gate.sums import Engine, LocalEngine, Progress
 from noisegate.gate.unbooked import Unbooked
 from noisegate.ledger.ledger import Ledger
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.events import RECORD, Adjacency
+from noisegate.privacy.events import RECORD, Adjacency, linked_unit, unit_text
 from noisegate.privacy.gradient_plan import CalibratedStepPlan, GradientPlan, StepPlan
 from noisegate.privacy.marginal_plan import MarginalPlan
-from noisegate.privacy.masks import Masking
-from noisegate.privacy.plan import CalibratedPlan
+from noisegate.privacy.plan import Budget, CalibratedPlan
 from noisegate.privacy.release import Release
 from noisegate.privacy.schema_certificate import KEY, check_fits, stated
 from noisegate.privacy.shard_plan import BatchPlan, ShardPlan
 from noisegate.schema import Schema
-from noisegate.schema.kinds import is_linked
+from noisegate.schema.schema import is_linked, is_schema
 
 
 class Gate(Single):
@@ -115,7 +112,7 @@ class Gate(Single):
         discovery: Certificate | None = None,
     ) -> None:
         whose: dict[str, Any] = {"unit": unit, "unit_column": unit_column, "contributions": contributions}
-        self.budget = asked_budget(
+        self.budget = _stated_budget(
             schema, epsilon, delta, adjacency, records=records, on_error=on_error, discovery=discovery, **whose
         )
         self.schema: Any = schema.usable()
@@ -157,12 +154,8 @@ class Gate(Single):
         """
         check_apart(self._data, public)
 
-    def open(
-        self, plan: CalibratedPlan, *, method: str, public: Mapping[str, Any], masking: Masking | None = None
-    ) -> SumSession:
+    def open(self, plan: CalibratedPlan, *, method: str, public: Mapping[str, Any]) -> SumSession:
         """Returns a session that answers `plan` in rounds; nothing is read or spent before its first question.
-
-        With `masking` its answers are masked shares of sums that several silos take together.
 
         Raises:
             OptionError: if the plan is not calibrated for this gate's budget.
@@ -171,7 +164,7 @@ class Gate(Single):
         # Which questions are chosen after earlier answers: of those the certificate states the largest size.
         adaptive = [release.query.name for release in plan.releases if release.query.adaptive]
         access = replace(access, public={**access.public, "adaptive": adaptive}) if adaptive else access
-        return SumSession(access) if masking is None else ShareSession(access, masking)
+        return SumSession(access)
 
     def sum(
         self,
@@ -214,7 +207,6 @@ class Gate(Single):
         device: str = "cpu",
         microbatch: int | None = None,
         represent: FeatureMap | None = None,
-        physical_batch: int | None = None,
     ) -> GradientSession:
         """Returns a session that hands out noisy sums of gradients; nothing is read or spent before its first step.
 
@@ -229,14 +221,10 @@ class Gate(Single):
             represent: A public map, such as a frozen network, whose vector takes the place of a record's numeric
                 columns: computed once, on reading, in blocks of one fixed shape as for sums, and kept in memory. The
                 loss then sees (map.dim,) numbers. None to leave records as they are.
-            physical_batch: Old name of `microbatch`.
 
         Raises:
             OptionError: if plan, loss or journal do not fit.
         """
-        if physical_batch is not None:
-            warnings.warn("physical_batch is now called microbatch.", DeprecationWarning, stacklevel=2)
-            microbatch = physical_batch if microbatch is None else microbatch
         access = self._access(plan, CalibratedStepPlan, method, public, of=GradientPlan, device=device)
         options: dict[str, Any] = {"device": device, "microbatch": microbatch, "represent": represent}
         return GradientSession(access, loss, journal=journal, **options)
@@ -320,7 +308,7 @@ class Gate(Single):
         device: str = "cpu",
     ) -> Access:
         """Returns what one query is granted; refuses a plan of another kind, or calibrated for another budget."""
-        check_plan(plan, kind, of, self.budget)
+        _check_plan(plan, kind, of, self.budget)
         if self._source.in_parts and not (kind is CalibratedPlan and self._engine.in_parts):
             raise OptionError(
                 "linked tables are summed by questions about counts of cells and nothing else; take method='linked', "
@@ -344,3 +332,63 @@ class Gate(Single):
             progress=self._progress,
             unbooked=unbooked,
         )
+
+
+def _stated_budget(
+    schema: Any,
+    epsilon: float,
+    delta: float,
+    adjacency: Adjacency | str,
+    *,
+    records: int | None,
+    unit: str,
+    unit_column: str | None,
+    contributions: int | None,
+    on_error: str,
+    discovery: Certificate | None,
+) -> Budget:
+    """Returns the budget with the words for its privacy unit; the options are those of `Gate`.
+
+    Raises:
+        OptionError: if there is no schema, or options do not go together.
+    """
+    if not is_schema(schema):
+        raise OptionError(
+            "schema=None: a schema is required. Bounds, levels and missing-ness read off private data would leak "
+            "it; write down what is publicly known (`noisegate schema init` drafts it from a public sample)."
+        )
+    relation = Adjacency.parse(adjacency)
+    if is_linked(schema):
+        _check_linked(relation, unit=unit, unit_column=unit_column, on_error=on_error, discovery=discovery)
+        words = linked_unit(schema.names)
+    else:
+        words = unit_text(unit, unit_column, contributions)
+    budget = Budget(epsilon=epsilon, delta=delta, adjacency=relation, unit=words, contributions=contributions)
+    check_public_records(records, relation)
+    if relation is Adjacency.REPLACE_ONE and on_error == "skip":
+        raise OptionError(
+            "on_error='skip': adjacency='replace-one' takes the number of records as public, and that of the "
+            "images that can be used is not; use adjacency='add-remove'."
+        )
+    return budget
+
+
+def _check_plan(plan: Any, kind: type[Any], of: type[Any] | None, budget: Budget) -> None:
+    """Refuses a plan, or steps of it, of another kind than the query takes, or calibrated for another budget."""
+    if not isinstance(plan, kind) or (of is not None and not isinstance(plan.plan, of)):
+        wanted = kind.__name__ + (f" of a {of.__name__}" if of else "")
+        raise OptionError(f"plan={type(plan).__name__}: this query takes a {wanted}; call plan.calibrate(budget).")
+    if plan.budget != budget:
+        raise OptionError(f"the plan is calibrated for {plan.budget}, the gate has {budget}; use gate.budget.")
+
+
+def _check_linked(adjacency: Adjacency, **given: Any) -> None:
+    """Refuses what linked tables have no use for: their schema says what the unit is."""
+    if adjacency is Adjacency.REPLACE_ONE:
+        raise OptionError(
+            "adjacency='replace-one' takes the number of records as public, and how many belong to a unit is not; with "
+            "linked tables use adjacency='add-remove'."
+        )
+    for name, value in given.items():
+        if value not in (None, RECORD, "refuse"):
+            raise OptionError(f"{name}={value!r}: linked tables take none; the unit is a record of their first table.")

@@ -348,3 +348,11 @@ class Reservation(Single):
                 LOG.info("The cost is given back to %r: no noise was drawn.", self.dataset)
                 self.ledger.void(self._number, reason=f"stopped by {type(error).__name__} before any release")
                 error.add_note("No noise was drawn, so nothing was spent.")
+
+
+def check_public_records(records: int | None, adjacency: Adjacency) -> None:
+    """Refuses a number of records that is no positive whole number, or missing where it must be public."""
+    if records is not None and (isinstance(records, bool) or not isinstance(records, int) or records < 1):
+        raise OptionError(f"records={records!r} must be a positive whole number.")
+    if adjacency is Adjacency.REPLACE_ONE and records is None:
+        raise OptionError("adjacency='replace-one' takes the number of records as public: give records=N.")

@@ -11,7 +11,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from noisegate.devices import check_device
-from noisegate.errors import OptionError
+from noisegate.errors import OptionError, require
 from noisegate.linked.design import LinkAnswers, LinkDesign
 from noisegate.linked.schema import LinkedSchema
 from noisegate.methods.method import Method
@@ -126,6 +126,7 @@ class Linked(Method):
     def check_fit(self, device: str) -> None:
         """Finds what would stop the fit, before any budget is spent; needs no torch for "auto" and "cpu"."""
         check_device(device, f"the fit of {self.name}")
+        require("scipy", f"the fit of {self.name}")
         self.fit_settings()
 
     def fitting(self, release: Release, *, device: str = "auto", plan: Any = None) -> LinkedFit:

@@ -153,11 +153,6 @@ class Method(Settings, ABC):
         """Returns the method with every setting that else follows from ε, so that it asks the same at another ε."""
         return self
 
-    def ask(self, gate: Gate, **options: Any) -> Release:
-        """Deprecated name of `query`."""
-        warnings.warn("ask(gate) is called query(gate) now.", DeprecationWarning, stacklevel=2)
-        return self.query(gate, **options)
-
     def model(self, release: Release, fitting: Any) -> RecordModel:
         """Returns the model of records that a fit, made by `fitting`, has reached."""
         raise NotImplementedError

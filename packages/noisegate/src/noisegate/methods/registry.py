@@ -10,7 +10,7 @@ from noisegate.methods.method import Method
 from noisegate.privacy.certificate import Certificate
 from noisegate.registry import Registry
 from noisegate.schema import Schema
-from noisegate.schema.kinds import is_linked
+from noisegate.schema.schema import is_linked
 
 AUTO = "auto"
 """The choice that a data steward need not make: a method and its settings, from public facts alone.

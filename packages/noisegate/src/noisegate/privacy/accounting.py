@@ -27,7 +27,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from noisegate.errors import CalibrationError
+from noisegate.errors import CalibrationError, require
 from noisegate.privacy.events import (
     Adjacency,
     BatchGaussianEvent,
@@ -187,6 +187,7 @@ def _square_of_mu(event: _Gaussian, adjacency: Adjacency) -> float:
 @lru_cache(maxsize=4)
 def _sampled_epsilon(mu: float, events: tuple[SampledGaussianEvent, ...], delta: float, adjacency: Adjacency) -> float:
     """Returns ε of samples and a Gaussian mechanism; takes up to a second, and NumPy, which other events do without."""
+    require("scipy", "the cost of steps on Poisson samples")
     from noisegate.privacy import composition
     from noisegate.privacy.composition import Pair, Steps
 

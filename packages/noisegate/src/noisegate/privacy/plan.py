@@ -7,7 +7,6 @@ takes. So an uncalibrated run is a type error.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Container
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -165,12 +164,6 @@ class PlannedRelease:
     sensitivity: int
     noise_std: float
     sampler: Sampler
-
-    @property
-    def question(self) -> Query:
-        """Deprecated name of `query`."""
-        warnings.warn("the question of a release is called query now.", DeprecationWarning, stacklevel=2)
-        return self.query
 
     @property
     def event(self) -> GaussianEvent:
@@ -379,10 +372,3 @@ def _calibrated(query: Query, sampler: Sampler, mu: float, budget: Budget) -> Pl
     if sampler is Sampler.CONVOLVED_GAUSSIAN:
         noise_std = reached(noise_std)  # convolutions come in steps; the event states what is drawn
     return PlannedRelease(query=query, sensitivity=sensitivity, noise_std=noise_std, sampler=sampler)
-
-
-def __getattr__(name: str) -> Any:
-    if name == "Question":
-        warnings.warn("Question is called Query now.", DeprecationWarning, stacklevel=2)
-        return Query
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -17,7 +17,7 @@ from noisegate.cards import ResultCard, Shown
 from noisegate.errors import ModelError
 from noisegate.privacy.certificate import Certificate
 from noisegate.schema import Schema
-from noisegate.schema.kinds import is_linked, schema_from_json
+from noisegate.schema.schema import is_linked, schema_from_json
 
 VALUES_FILE = "release.safetensors"
 CERTIFICATE_FILE = "certificate.json"

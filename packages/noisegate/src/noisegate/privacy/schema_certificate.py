@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from pathlib import Path
@@ -18,18 +18,21 @@ from typing import Any
 from noisegate.errors import ModelError
 from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.discovery_plan import check_events
-from noisegate.privacy.events import Event, GaussianEvent, ThresholdedGaussianEvent
+from noisegate.privacy.events import Adjacency, Event, GaussianEvent, ThresholdedGaussianEvent
+from noisegate.privacy.grid import GridBound
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import read_certificate
 from noisegate.schema import Schema
 from noisegate.schema.files import ENDING, was_discovered
-from noisegate.schema.partial import gaps_of
 
 SCHEMA_HASH = "schema"
 """Name of the hash of the schema file in its certificate."""
 KEY = "discovery"
 """Where a discovery stands in what the certificate of a fit lists as public."""
+RECORD = 4096
+"""What one record adds to a cell, in grid units: fine enough for the noise of the largest ε."""
+NUMERIC_KINDS, TEXT_KIND = ("continuous", "integer", "date", "datetime", "datetime-utc"), "categorical"
+"""Kinds of columns whose bounds, and whose levels, can be discovered, as a certificate names them."""
 _COMPOSED = (GaussianEvent, ThresholdedGaussianEvent)
 
 
@@ -69,10 +72,39 @@ def check_discovery(certificate: Certificate) -> None:
     if set(certificate.hashes) != {SCHEMA_HASH}:
         raise ModelError("a discovery's certificate speaks of more than a schema, which no discovery does.")
     try:
-        numeric, texts = gaps_of(certificate.public)
+        kinds = certificate.public.get("kinds")
+        gaps = list(kinds.values()) if isinstance(kinds, Mapping) else []
+        numeric, texts = sum(kind in NUMERIC_KINDS for kind in gaps), gaps.count(TEXT_KIND)
     except TypeError as error:
         raise ModelError(f"the kinds of columns in a discovery's certificate are broken: {error}.") from None
     check_events(certificate.events, certificate.adjacency, numeric=numeric, texts=texts)
+
+
+def check_events(events: Sequence[Event], adjacency: Adjacency, *, numeric: int, texts: int) -> None:
+    """Checks that the events of a certificate are those of a discovery, each with what a record adds to its counts.
+
+    The certificate says how many numeric columns had bounds to discover, and how many of texts had levels.
+    """
+    columns = {"magnitudes": numeric, "cells": numeric, "levels": texts}
+    expected = [name for name, count in columns.items() if count]
+    found = [event.name for event in events]
+    if found != expected:
+        raise ModelError(f"the certificate states events {found}, a discovery of its columns has {expected}.")
+    for event in events:
+        kind = ThresholdedGaussianEvent if event.name == "levels" else GaussianEvent
+        least = sensitivity_of(columns[event.name], adjacency)
+        whole = not isinstance(event, ThresholdedGaussianEvent) or (event.keys >= texts and event.weight == RECORD)
+        if not isinstance(event, kind) or not whole or event.sensitivity < least:
+            raise ModelError(
+                f"the certificate's event {event.name!r} is not what {columns[event.name]} columns need under "
+                f"{adjacency.value}, a {kind.__name__} of sensitivity {least} or more."
+            )
+
+
+def sensitivity_of(columns: int, adjacency: Adjacency) -> int:
+    """Returns the sensitivity, in grid units, of counts in which a record touches one cell of each column."""
+    norm = math.isqrt(columns * RECORD**2 - 1) + 1
+    return GridBound(units=norm, nonnegative=True).sensitivity(adjacency)
 
 
 def verify_schema(path: Path) -> SchemaVerification:

@@ -15,10 +15,11 @@ from noisegate.schema.columns import (
 )
 from noisegate.schema.constraints import Comparison, Constraint, Impossible
 from noisegate.schema.decode import decode
+from noisegate.schema.kinds import pixel_schema
 from noisegate.schema.layout import EncodedTable, Layout
 from noisegate.schema.pixels import ImageForm, ImageShape
 from noisegate.schema.regions import Region
-from noisegate.schema.schema import DEFAULT_MISSING_VALUES, Schema, pixel_schema
+from noisegate.schema.schema import DEFAULT_MISSING_VALUES, Schema
 
 __all__ = [
     "DEFAULT_MISSING_VALUES",

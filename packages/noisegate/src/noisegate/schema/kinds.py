@@ -1,36 +1,54 @@
-"""Schemas of whatever kind: of one table or of images, or of several tables, which a package adds."""
+"""Schemas of whatever kind: read from a file, and made for images."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from noisegate.registry import extension
 from noisegate.schema.files import parse_toml, read_text
-from noisegate.schema.schema import Schema
-
-
-def is_linked(schema: object) -> bool:
-    """Returns whether a schema describes several tables that are linked; what it says of them is its package's."""
-    return getattr(schema, "links", None) is not None
-
-
-def is_schema(value: object) -> bool:
-    """Returns whether something is a schema of whatever kind."""
-    return isinstance(value, Schema) or is_linked(value)
+from noisegate.schema.pixels import ImageForm, ImageShape, Resize
+from noisegate.schema.schema import Schema, kind_of
 
 
 def read_schema(path: str | Path) -> Any:
     """Returns the schema in a file; a `SchemaError` says what is wrong with it."""
     text, origin = read_text(path, "schema file"), f"schema file {path}"
-    return _kind(parse_toml(text, origin)).loads(text, origin=origin)
+    return kind_of(parse_toml(text, origin)).loads(text, origin=origin)
 
 
-def schema_from_json(form: Mapping[str, Any]) -> Any:
-    """Returns the schema that its `to_json` gave."""
-    return _kind(form).from_json(form)
+def pixel_schema(
+    height: int,
+    width: int,
+    channels: int = 1,
+    *,
+    labels: Sequence[str | int] | None = None,
+    label: str = "label",
+    resize: Resize = "refuse",
+    convert: bool = False,
+) -> Schema:
+    """Returns the schema of images: rows of whole numbers from 0 to 255, and maybe a label; see `ImageForm`.
 
+    Args:
+        height: in pixels.
+        width: in pixels.
+        channels: 1 for grey, 3 for colour.
+        labels: every label that there may be, public knowledge; None for images without a label.
+        label: name of the label's column.
+        resize: what is done with pictures of another size: "refuse", "stretch", "crop" or "pad".
+        convert: whether pictures in other modes are turned into grey or colour.
 
-def _kind(form: Mapping[str, Any]) -> Any:
-    return extension("noisegate.schemas", "linked", "what reads linked tables") if "tables" in form else Schema
+    Raises:
+        SchemaError: if a number is not positive, or the labels or their name are unusable.
+
+    Examples:
+        >>> from noisegate.schema import pixel_schema
+        >>> pixel_schema(28, 28, labels=range(10)).names[-2:]
+        ('pixel_27_27', 'label')
+    """
+    shape = ImageShape(height=height, width=width, channels=channels)
+    known: dict[str, Any] = {} if labels is None else {"label": label, "labels": labels}
+    if isinstance(labels, Iterable) and not isinstance(labels, str):  # else it is refused by the form, in its words
+        known["labels"] = tuple(labels)
+    form = ImageForm(shape=shape, resize=resize, convert=convert, **known)
+    return Schema(form.columns, label=form.label, images=form)

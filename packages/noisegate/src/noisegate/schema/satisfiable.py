@@ -181,16 +181,18 @@ def _ordered(state: _State, rules: Sequence[_Rule], columns: Mapping[str, Any]) 
 
 def _strict_cycle(rules: Sequence[_Rule]) -> bool:
     """Returns whether the rules lead from a column back to it by way of one that allows no equality."""
-    if len(rules) < 2:
-        return False
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    places = {name: place for place, name in enumerate(dict.fromkeys(name for rule in rules for name in rule[:2]))}
-    ends = np.array([(places[lesser], places[greater]) for lesser, greater, _ in rules])
-    graph = coo_array((np.ones(len(rules)), ends.T), shape=(len(places), len(places)))
-    _, group = connected_components(graph, directed=True, connection="strong")
-    return any(strict and group[end[0]] == group[end[1]] for (_, _, strict), end in zip(rules, ends, strict=True))
+    greater_than: dict[str, set[str]] = {}
+    for lesser, greater, _ in rules:
+        greater_than.setdefault(lesser, set()).add(greater)
+    for lesser, greater, strict in rules:
+        seen, left = {greater}, [greater] if strict else []
+        while left:
+            more = greater_than.get(left.pop(), set()) - seen
+            seen |= more
+            left += more
+        if strict and lesser in seen:
+            return True
+    return False
 
 
 def _rule(comparison: Comparison) -> _Rule:

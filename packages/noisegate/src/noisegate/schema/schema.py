@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from noisegate.cards import ResultCard, Shown
 from noisegate.errors import SchemaError
+from noisegate.registry import extension
 from noisegate.schema.columns import (
     TEXT_PADDING,
     Boolean,
@@ -30,7 +31,7 @@ from noisegate.schema.columns import (
 from noisegate.schema.constraints import Comparison, Constraint, Impossible, constraint_from_form
 from noisegate.schema.files import parse_toml, path_of, read_text, show_as_they_read, write_toml
 from noisegate.schema.layout import EncodedTable, Layout, listed
-from noisegate.schema.pixels import ImageColumns, ImageForm, ImageShape, Resize
+from noisegate.schema.pixels import ImageColumns, ImageForm
 from noisegate.schema.regions import Region, read_region
 from noisegate.schema.satisfiable import contradiction, rarely_kept
 
@@ -289,43 +290,6 @@ class Schema(Shown):
         return found
 
 
-def pixel_schema(
-    height: int,
-    width: int,
-    channels: int = 1,
-    *,
-    labels: Sequence[str | int] | None = None,
-    label: str = "label",
-    resize: Resize = "refuse",
-    convert: bool = False,
-) -> Schema:
-    """Returns the schema of images: rows of whole numbers from 0 to 255, and maybe a label; see `ImageForm`.
-
-    Args:
-        height: in pixels.
-        width: in pixels.
-        channels: 1 for grey, 3 for colour.
-        labels: every label that there may be, public knowledge; None for images without a label.
-        label: name of the label's column.
-        resize: what is done with pictures of another size: "refuse", "stretch", "crop" or "pad".
-        convert: whether pictures in other modes are turned into grey or colour.
-
-    Raises:
-        SchemaError: if a number is not positive, or the labels or their name are unusable.
-
-    Examples:
-        >>> from noisegate.schema import pixel_schema
-        >>> pixel_schema(28, 28, labels=range(10)).names[-2:]
-        ('pixel_27_27', 'label')
-    """
-    shape = ImageShape(height=height, width=width, channels=channels)
-    known: dict[str, Any] = {} if labels is None else {"label": label, "labels": labels}
-    if isinstance(labels, Iterable) and not isinstance(labels, str):  # else it is refused by the form, in its words
-        known["labels"] = tuple(labels)
-    form = ImageForm(shape=shape, resize=resize, convert=convert, **known)
-    return Schema(form.columns, label=form.label, images=form)
-
-
 def _checked_columns(columns: Any) -> tuple[Column, ...]:
     found = _items("columns", columns)
     if not found:
@@ -382,3 +346,23 @@ def _json(value: Any) -> Any:
     if isinstance(value, list):
         return [_json(item) for item in value]
     return value.isoformat() if isinstance(value, date) else value
+
+
+def is_linked(schema: object) -> bool:
+    """Returns whether a schema describes several tables that are linked; what it says of them is its package's."""
+    return getattr(schema, "links", None) is not None
+
+
+def is_schema(value: object) -> bool:
+    """Returns whether something is a schema of whatever kind."""
+    return isinstance(value, Schema) or is_linked(value)
+
+
+def schema_from_json(form: Mapping[str, Any]) -> Any:
+    """Returns the schema that its `to_json` gave."""
+    return kind_of(form).from_json(form)
+
+
+def kind_of(form: Mapping[str, Any]) -> Any:
+    """Returns the class of schemas of which a form is."""
+    return extension("noisegate.schemas", "linked", "what reads linked tables") if "tables" in form else Schema

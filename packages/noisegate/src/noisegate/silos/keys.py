@@ -21,9 +21,9 @@ import numpy.typing as npt
 from noisegate.atomic import new_file, second_name
 from noisegate.errors import ModelError, OptionError
 from noisegate.privacy.events import event_to_json
-from noisegate.privacy.masks import Masking, SecureSum, as_words, new_key, private_key, public_key
 from noisegate.privacy.plan import CalibratedPlan
 from noisegate.privacy.release import Release, read_json
+from noisegate.silos.masks import Masking, SecureSum, as_words, new_key, private_key, public_key
 
 FORMAT = 1
 PUBLIC = ".pub"

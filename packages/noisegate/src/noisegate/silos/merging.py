@@ -19,7 +19,6 @@ from noisegate.methods.registry import method_of
 from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate, canonical_json
 from noisegate.privacy.grid import Grid
-from noisegate.privacy.masks import SecureSum
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release, array_hashes, release_arrays
 from noisegate.privacy.silos import Silo, Silos
@@ -27,6 +26,7 @@ from noisegate.runs.folder import RunFolder
 from noisegate.runs.observer import Observer
 from noisegate.runs.work import fit_run
 from noisegate.silos.keys import check_shares, unmasked
+from noisegate.silos.masks import SecureSum
 from noisegate.silos.published import merged_noise, plan_id, plan_of
 from noisegate.silos.rounds import read_release
 

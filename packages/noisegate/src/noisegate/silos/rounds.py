@@ -22,6 +22,7 @@ from noisegate.runs.observer import Observer
 from noisegate.runs.work import release_run
 from noisegate.silos.keys import SiloKey, facts_of, silo_key
 from noisegate.silos.published import merged_noise, noise_of, plan_id, read_plan, settled
+from noisegate.silos.share import ShareSession
 
 if TYPE_CHECKING:
     from noisegate.features.feature_map import FeatureMap
@@ -49,7 +50,8 @@ class Round:
             part = part.summed()
             masking = self.secure.masking(part, plan=facts["plan"], after=facts.get("after"))
             facts |= {"secure_sum": facts_of(masking.sum)}
-        with gate.open(part, method=method.name, public=facts, masking=masking) as session:
+        opened = gate.open(part, method=method.name, public=facts)
+        with opened if masking is None else ShareSession(opened, masking) as session:
             session.ask(maps)
         return session.release()
 

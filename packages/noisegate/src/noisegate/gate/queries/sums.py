@@ -6,7 +6,6 @@ and noise of all questions are in the plan (G-13).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
@@ -14,16 +13,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from noisegate.errors import CalibrationError, DataError, OptionError
+from noisegate.errors import OptionError
 from noisegate.features.contingency import Contingency
 from noisegate.features.feature_map import FeatureMap
 from noisegate.gate.execution import block_rows, map_execution
-from noisegate.gate.session import Access, Integers, Session, State, Values
+from noisegate.gate.session import Access, Integers, Session, Values
 from noisegate.gate.sums import ENCODED, Engine, SumTask, is_reviewed
-from noisegate.privacy.accounting import MINIMUM_STD
-from noisegate.privacy.events import Sampler
-from noisegate.privacy.grid import RECORD_LIMIT
-from noisegate.privacy.masks import Masking, as_numbers
 from noisegate.privacy.plan import PlannedRelease
 from noisegate.privacy.release import Release
 
@@ -153,42 +148,3 @@ class SumSession(Session):
         seen = cast("Any", feature_map).encoding if hidden else feature_map
         rows = block_rows(feature_map, len(layout.numeric))
         return replace(task, chosen=map_execution(name, seen, layout, rows))
-
-
-class ShareSession(SumSession):
-    """A session whose answers are masked shares: as `masks.as_numbers` writes them, (2·dim, columns).
-
-    Neither the sum of this silo nor its share of the noise leaves the gate, only both with the mask, which without the
-    masks of the others is a uniform number modulo 2⁶⁴ (G-32).
-    """
-
-    def __init__(self, access: Access, masking: Masking) -> None:
-        super().__init__(access)
-        self._masking = masking
-        if min(release.noise_std for release in self.plan.releases) < MINIMUM_STD * math.sqrt(masking.sum.honest):
-            raise CalibrationError(
-                f"the noise of {masking.sum.honest} silos, in shares, would be below {MINIMUM_STD:g} grid units each, "
-                "where nothing is proved; ask for a smaller epsilon."
-            )
-
-    def _confirm(self) -> None:
-        """Just before noise: the masks count as used from here on, as the budget does."""
-        if self.state is not State.CONFIRMED:
-            self._masking.begin()
-        super()._confirm()
-
-    def _check_records(self, seen: int, link: str | None = None) -> None:
-        super()._check_records(seen, link)
-        # With it, the sum of all silos and its noise stay below 2⁶³ in magnitude.
-        if seen > RECORD_LIMIT // len(self._masking.sum.keys):
-            raise DataError(f"{self._access.source.name}: too many records for a sum of several silos in 64 bits.")
-
-    def _answer(self, sums: Integers, release: PlannedRelease) -> Values:
-        std = release.noise_std / math.sqrt(self._masking.sum.honest) * (1 + 1e-12)
-        noisy = self._noisy(sums, replace(release.event, noise_std=std, sampler=Sampler.DISCRETE_GAUSSIAN))
-        words = np.ascontiguousarray(noisy.T).view(np.uint64)
-        return as_numbers(words + self._masking.mask(release.query.name, words.size).reshape(words.shape))
-
-    def _stds(self) -> dict[str, Any]:
-        """Returns the noise of this share."""
-        return {name: std / math.sqrt(self._masking.sum.honest) for name, std in super()._stds().items()}

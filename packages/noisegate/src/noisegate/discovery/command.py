@@ -25,7 +25,7 @@ from noisegate.errors import OptionError
 from noisegate.registry import extensions
 
 if TYPE_CHECKING:
-    from noisegate.gate.queries.discovery import Discovery, SchemaGate
+    from noisegate.discovery.schema_gate import Discovery, SchemaGate
     from noisegate.schema import Schema
 
 # Bytes that the disk must have before anything is spent: a schema of thousands of columns needs fewer.
@@ -84,7 +84,7 @@ def discover(
 
     Example: `noisegate schema discover private.csv --epsilon 0.1 --kinds "age=integer,job=categorical" -o schema.toml`
     """
-    from noisegate.gate.queries.discovery import SchemaGate
+    from noisegate.discovery.schema_gate import SchemaGate
     from noisegate.ledger.ledger import Ledger
     from noisegate.privacy.schema_certificate import certificate_path
     from noisegate.runs.work import held
@@ -202,8 +202,9 @@ def check(
     path: Annotated[Path, typer.Argument(metavar="SCHEMA", help="Schema file, TOML.")], as_json: Json = False
 ) -> None:
     """Check a schema and show what it says."""
-    from noisegate.schema.kinds import is_linked, read_schema
+    from noisegate.schema.kinds import read_schema
     from noisegate.schema.satisfiable import kept_share
+    from noisegate.schema.schema import is_linked
 
     schema = read_schema(path)
     if is_linked(schema):

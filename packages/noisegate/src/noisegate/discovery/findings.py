@@ -20,11 +20,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.gate.queries.exact_counts import FINE, BinEdges
+from noisegate.discovery.exact_counts import FINE, BinEdges
+from noisegate.discovery.partial import MOMENT_IN_UTC, Gap, PartialSchema
 from noisegate.schema.columns import MAX_STEPS, Categorical, Column, Continuous, Date, Datetime, Integer, column_form
 from noisegate.schema.files import write_toml
 from noisegate.schema.numeric import outwards
-from noisegate.schema.partial import MOMENT_IN_UTC, Gap, PartialSchema
 from noisegate.schema.schema import DEFAULT_MISSING_VALUES
 
 Counts: TypeAlias = npt.NDArray[np.float64]

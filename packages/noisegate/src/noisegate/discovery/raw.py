@@ -18,12 +18,7 @@ import pyarrow.types as pt
 from noisegate.data.headers import check_alike, check_titles
 from noisegate.data.tables.parquet_file import ParquetFile
 from noisegate.data.tables.tables import Origin, open_origins, told
-from noisegate.errors import DataError, OptionError, SchemaError, said
-from noisegate.schema import Column
-from noisegate.schema.columns import Problem, unfit_type
-from noisegate.schema.encode import is_text, plain_cells, read_cells, type_in_words
-from noisegate.schema.files import write_toml
-from noisegate.schema.partial import (
+from noisegate.discovery.partial import (
     EVERY_OTHER,
     KINDS,
     MOMENT_IN_UTC,
@@ -33,6 +28,11 @@ from noisegate.schema.partial import (
     column_of_kind,
     read_partial,
 )
+from noisegate.errors import DataError, OptionError, SchemaError, said
+from noisegate.schema import Column
+from noisegate.schema.columns import Problem, unfit_type
+from noisegate.schema.encode import is_text, plain_cells, read_cells, type_in_words
+from noisegate.schema.files import write_toml
 
 _BATCH_ROWS = 32768
 _NO_NAME = re.compile(r"[+-]?[0-9.,:/ -]+")

@@ -21,12 +21,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisegate.data.tables.raw import RawTable
+from noisegate.discovery.partial import PartialSchema
+from noisegate.discovery.raw import RawTable
 from noisegate.gate.sums import Progress
 from noisegate.privacy.grid import check_room
 from noisegate.schema.columns import Continuous, Date, Integer
 from noisegate.schema.files import unseen
-from noisegate.schema.partial import PartialSchema
 
 FINE = 32
 """Bins of the second histogram."""

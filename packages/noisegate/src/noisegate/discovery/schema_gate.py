@@ -18,11 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.data.tables.raw import RawTable
-from noisegate.errors import OptionError
-from noisegate.gate.asked import check_public_records
-from noisegate.gate.queries.exact_counts import FINE, BinEdges, ExactCounts, HashPartition, bin_edges, read_counts
-from noisegate.gate.queries.findings import (
+from noisegate.discovery.exact_counts import FINE, BinEdges, ExactCounts, HashPartition, bin_edges, read_counts
+from noisegate.discovery.findings import (
     Counts,
     Finding,
     Occupied,
@@ -37,15 +34,17 @@ from noisegate.gate.queries.findings import (
     threshold,
     unseen_bounds,
 )
-from noisegate.gate.session import Access, Reservation, Session, ledger_of
+from noisegate.discovery.plan import plan_discovery
+from noisegate.discovery.raw import RawTable
+from noisegate.errors import OptionError
+from noisegate.gate.session import Access, Reservation, Session, check_public_records, ledger_of
 from noisegate.gate.sums import Progress
 from noisegate.gate.unbooked import Unbooked
 from noisegate.ledger.ledger import Ledger
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.discovery_plan import RECORD, plan_discovery
 from noisegate.privacy.events import Adjacency, GaussianEvent, ThresholdedGaussianEvent
 from noisegate.privacy.plan import Budget
-from noisegate.privacy.schema_certificate import SCHEMA_HASH, schema_hash
+from noisegate.privacy.schema_certificate import RECORD, SCHEMA_HASH, schema_hash
 from noisegate.schema import Schema
 from noisegate.schema.files import DISCOVERED
 

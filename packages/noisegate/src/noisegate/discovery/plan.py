@@ -13,14 +13,11 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
-from noisegate.errors import CalibrationError, ModelError, OptionError
+from noisegate.errors import CalibrationError, OptionError
 from noisegate.privacy import accounting
-from noisegate.privacy.events import Adjacency, Event, GaussianEvent, Sampler, ThresholdedGaussianEvent
-from noisegate.privacy.grid import GridBound
+from noisegate.privacy.events import Event, GaussianEvent, Sampler, ThresholdedGaussianEvent
 from noisegate.privacy.plan import Budget, PricedPlan
-
-RECORD = 4096
-"""What one record adds to a cell, in grid units: fine enough for the noise of the largest ε."""
+from noisegate.privacy.schema_certificate import RECORD, sensitivity_of
 
 # Part of δ that the threshold may use. A smaller δ for the noise costs little; what the threshold uses of a ledger's δ
 # is gone for all later runs.
@@ -99,36 +96,9 @@ def plan_discovery(budget: Budget, *, magnitudes: Sequence[int], cells: int, tex
     return DiscoveryPlan(budget=budget, magnitudes=first, cells=second, levels=levels)
 
 
-def check_events(events: Sequence[Event], adjacency: Adjacency, *, numeric: int, texts: int) -> None:
-    """Checks that the events of a certificate are those of a discovery, each with what a record adds to its counts.
-
-    The certificate says how many numeric columns had bounds to discover, and how many of texts had levels.
-    """
-    columns = {"magnitudes": numeric, "cells": numeric, "levels": texts}
-    expected = [name for name, count in columns.items() if count]
-    found = [event.name for event in events]
-    if found != expected:
-        raise ModelError(f"the certificate states events {found}, a discovery of its columns has {expected}.")
-    for event in events:
-        kind = ThresholdedGaussianEvent if event.name == "levels" else GaussianEvent
-        least = _sensitivity(columns[event.name], adjacency)
-        whole = not isinstance(event, ThresholdedGaussianEvent) or (event.keys >= texts and event.weight == RECORD)
-        if not isinstance(event, kind) or not whole or event.sensitivity < least:
-            raise ModelError(
-                f"the certificate's event {event.name!r} is not what {columns[event.name]} columns need under "
-                f"{adjacency.value}, a {kind.__name__} of sensitivity {least} or more."
-            )
-
-
-def _sensitivity(columns: int, adjacency: Adjacency) -> int:
-    """Returns the sensitivity, in grid units, of counts in which a record touches one cell of each column."""
-    norm = math.isqrt(columns * RECORD**2 - 1) + 1
-    return GridBound(units=norm, nonnegative=True).sensitivity(adjacency)
-
-
 def _noise(budget: Budget, mu: float, *, columns: int, touched: int) -> tuple[int, float]:
     """Returns sensitivity and noise, in grid units, of counts in which a record touches one cell of each column."""
-    sensitivity = _sensitivity(columns, budget.adjacency)
+    sensitivity = sensitivity_of(columns, budget.adjacency)
     ideal = sensitivity / (mu * math.sqrt(columns / touched))
     std = math.sqrt(ideal**2 + accounting.SMOOTHING_VARIANCE) * (1 + 1e-12)
     if not accounting.MINIMUM_STD <= std <= accounting.MAXIMUM_STD:

@@ -102,13 +102,6 @@ class PartialSchema:
         return {"kinds": kinds, "label": self.label, "missing_values": list(self.missing_values)}
 
 
-def gaps_of(public: Mapping[str, Any]) -> tuple[int, int]:
-    """Returns how many columns lacked bounds, and how many lacked levels, in what `PartialSchema.to_json` wrote."""
-    kinds = public.get("kinds")
-    gaps = list(kinds.values()) if isinstance(kinds, Mapping) else []
-    return sum(kind in _READERS for kind in gaps), gaps.count(Categorical.kind)
-
-
 def read_partial(
     path: Path | None, kinds: Mapping[str, str], *, label: str | None = None
 ) -> tuple[dict[str, Column | Gap | None], str | None, tuple[str, ...]]:
