@@ -84,25 +84,6 @@ def test_held_out_images_are_not_trained_on(monkeypatch):
     assert len(trained) == 2 * 120
 
 
-def test_images_are_moved_by_whole_pixels_within_their_edges():
-    import torch
-
-    images = torch.arange(2 * 3 * 4 * 5, dtype=torch.float32).reshape(2, 3, 4, 5).repeat(100, 1, 1, 1)
-    moved = training.shifted(images, 1, np.random.default_rng(0))
-    padded = torch.nn.functional.pad(images, (1, 1, 1, 1), mode="replicate")
-    seen = set()
-    for row in range(200):
-        fits = [
-            (down, right)
-            for down in range(3)
-            for right in range(3)
-            if torch.equal(moved[row], padded[row, :, down : down + 4, right : right + 5])
-        ]
-        assert len(fits) == 1
-        seen.update(fits)
-    assert len(seen) == 9
-
-
 def test_images_are_standardised_by_those_trained_on_alone():
     rows = LabelledRows(
         features=np.array([[0.0, 0.5], [1.0, 0.5], [9.0, 9.0]], np.float32)[:, None, None], labels=np.zeros(3, int)
