@@ -17,7 +17,7 @@ import noisegate
 from noisegate.errors import EXTRAS, PACKAGES, MissingExtraError, require
 
 ROOT = Path(__file__).parents[1]
-BESIDE = ("jinja2", "joblib", "matplotlib", "sklearn")
+BESIDE = ("scipy", "jinja2", "joblib", "matplotlib", "sklearn")
 """What evaluation and images bring, and the kernel has not."""
 MODEL = ROOT / "tests" / "golden" / "models" / "pairwise"
 SCHEMA = """\
@@ -34,7 +34,7 @@ BLOCKED = f"""
 import sys
 class Blocked:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {sorted({*EXTRAS} - {*PACKAGES})!r}:
+        if name.partition(".")[0] in {sorted({*EXTRAS} - {*PACKAGES, "scipy"})!r}:  # evaluation brings SciPy
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name.partition(".")[0])
 sys.meta_path.insert(0, Blocked())
 """

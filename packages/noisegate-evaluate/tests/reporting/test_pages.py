@@ -8,9 +8,9 @@ import pytest
 
 from noisegate import Schema, load, report, synthesize
 from noisegate.errors import DataError, ModelError, OptionError
-from noisegate.privacy.tradeoff import tradeoff
 from noisegate.schema import Boolean
 from noisegate_evaluate import CAVEAT
+from noisegate_evaluate.reporting.tradeoff import tradeoff
 
 from .conftest import FEW, SCHEMA, rows
 

@@ -17,8 +17,8 @@ from noisegate.privacy.events import (
     ThresholdedGaussianEvent,
     ZeroConcentratedEvent,
 )
-from noisegate.privacy.tradeoff import Tradeoff
 from noisegate_evaluate.reporting.charts import Chart, Curve, lines
+from noisegate_evaluate.reporting.tradeoff import Tradeoff
 
 _ALARMS = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5)
 _POINTS = 80

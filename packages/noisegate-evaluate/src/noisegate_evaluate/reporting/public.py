@@ -14,7 +14,6 @@ from noisegate.linked.schema import LinkedSchema
 from noisegate.privacy.certificate import Certificate, schema_cost
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.release import Release
-from noisegate.privacy.tradeoff import tradeoff
 from noisegate.schema import EncodedTable, NumericColumn, Schema
 from noisegate.schema.columns import column_form
 from noisegate.verdict import Verdict
@@ -32,6 +31,7 @@ from noisegate_evaluate.reporting.released import (
     pair_errors,
     typical_error,
 )
+from noisegate_evaluate.reporting.tradeoff import tradeoff
 
 _MOST_NAMED = 300  # columns that a heat map has room for
 

@@ -125,15 +125,13 @@ def _place(
     synthesizer: Synthesizer, out: Path | None, package: Path | None, licence: str | None
 ) -> Iterator[tuple[Path, Path]]:
     """Yields the file to write, and where it will lie in the end; a package appears when the block ends well."""
-    from noisegate.models.packages.package import file_name, new_package
-
     if package is None:
         assert out is not None  # one of both is given
         yield out, out
         return
-    name = file_name(synthesizer.schema, out)
-    with new_package(package, name, synthesizer.release, licence=licence) as file:
-        yield file, package / name
+    new_package = extension("noisegate.descriptions", "package", "what describes records")
+    with new_package(package, out, synthesizer.release, licence=licence) as file:
+        yield file, package / file.name
 
 
 def _check_room(synthesizer: Synthesizer, n: int, out: Path) -> None:

@@ -14,8 +14,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import minimize
-from scipy.sparse import csr_matrix
 
 from noisegate.linked.chain import Cells, Chain, ColumnEffects, Floats, drawn_cells
 from noisegate.linked.columns import LinkColumns
@@ -115,6 +113,9 @@ def _child(columns: LinkColumns, mixture: Mixture, cells: Cells, random: torch.G
 
 def _fitted(column: int, rows: Cells, given: Sequence[int], joints: Sequence[Floats]) -> ColumnEffects:
     """Returns the effects on a column whose expected pairs over some rows are as the joint shares say."""
+    from scipy.optimize import minimize
+    from scipy.sparse import csr_matrix
+
     sizes = [len(joint) for joint in joints]
     shares = np.concatenate([_conditional(joint) for joint in joints])
     if not len(rows):

@@ -220,11 +220,10 @@ class Synthesizer(Shown):
                 `sample` does.
         """
         from noisegate.models.output.sample_file import sample_writer
-        from noisegate.models.packages.package import file_name, new_package
 
         batches = (self.batches if self.schema.images is None else self.images)(n, **asked)
-        file = file_name(self.schema, None if name is None else Path(name))
-        package = new_package(Path(folder), file, self.release, licence=licence)
+        new_package = extension("noisegate.descriptions", "package", "what describes records")
+        package = new_package(Path(folder), None if name is None else Path(name), self.release, licence=licence)
         with package as path, sample_writer(path, self.schema, n) as write:
             for batch in batches:
                 write(batch)

@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 from datetime import UTC, date, datetime
+from pathlib import Path
 
 import frictionless
 import mlcroissant
@@ -14,9 +15,9 @@ from PIL import Image
 from tests.shared.models_output_room import KINDS, pictures
 
 from noisegate import Adjacency, Certificate, Pairwise, Release, Schema
+from noisegate.discovery.package import new_package
 from noisegate.errors import OptionError
 from noisegate.models.output.sample_file import sample_writer
-from noisegate.models.packages.package import new_package
 from noisegate.schema import Boolean, Categorical, Comparison, Continuous, Date, Datetime, Decimal, Integer, Ordinal
 
 FIRST, LAST = datetime(2020, 1, 1), datetime(2020, 12, 31)
@@ -125,7 +126,7 @@ def test_images_are_described_as_their_files_hold_them(kind, tmp_path):
     certificate = Certificate(**guarantee, events=(), method="none", public={"schema": schema.to_json()})
     release = Release(values={}, noise_std={}, certificate=certificate)
     with (
-        new_package(tmp_path / "handout", "synthetic.parquet", release) as path,
+        new_package(tmp_path / "handout", Path("synthetic.parquet"), release) as path,
         sample_writer(path, schema, 9) as write,
     ):
         for batch in batches:
@@ -155,7 +156,7 @@ def test_other_names_are_refused(model, tmp_path, name):
 
 
 def test_a_package_is_whole_or_not_there(model, tmp_path):
-    with pytest.raises(RuntimeError), new_package(tmp_path / "handout", "a.csv", model.release) as path:
+    with pytest.raises(RuntimeError), new_package(tmp_path / "handout", Path("a.csv"), model.release) as path:
         path.write_text("a\n")
         raise RuntimeError
     with pytest.raises(OptionError, match="empty"):

@@ -229,20 +229,21 @@ DATA_PACKAGE, CROISSANT = "datapackage.json", "croissant.json"
 
 
 @contextmanager
-def new_package(folder: Path, name: str, release: Release, *, licence: str | None = None) -> Iterator[Path]:
+def new_package(folder: Path, asked: Path | None, release: Release, *, licence: str | None = None) -> Iterator[Path]:
     """Yields the file to write records to; the folder appears, described, when the block ends well, or not at all.
 
     Args:
         folder: New.
-        name: Of the file of records within it; see `file_name`.
+        asked: Name of the file of records within it; None for synthetic.csv, or synthetic.parquet of images.
         release: What the model was fitted to.
             Croissant cannot say how CSV spells missing cells, where the schema wants them other than empty: take
             .parquet then.
         licence: Under which the records are handed out: an SPDX name such as CC-BY-4.0, or an address.
 
     Raises:
-        OptionError: if the folder exists or cannot be written, or the licence is blank.
+        OptionError: if the folder exists or cannot be written, the licence is blank or the name is none.
     """
+    name = _file_name(release.schema, asked)
     if licence is not None and not licence.strip():
         raise OptionError(
             f"licence {licence!r} is empty; name one, such as CC-BY-4.0, give its address, or leave it out."
@@ -259,7 +260,7 @@ def new_package(folder: Path, name: str, release: Release, *, licence: str | Non
         _write_json(beside / CROISSANT, croissant(name, release, files=files, licence=licence))
 
 
-def file_name(schema: Schema, asked: Path | None) -> str:
+def _file_name(schema: Schema, asked: Path | None) -> str:
     """Returns the name of the file of records in a package; an OptionError if what is asked for is none."""
     if asked is None:
         return "synthetic.csv" if schema.images is None else "synthetic.parquet"

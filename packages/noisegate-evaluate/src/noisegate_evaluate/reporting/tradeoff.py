@@ -19,7 +19,7 @@ class Tradeoff:
     """Pairs (ε, δ) for each of which what was run is differentially private.
 
     Examples:
-        >>> from noisegate.privacy.tradeoff import Tradeoff
+        >>> from noisegate_evaluate.reporting.tradeoff import Tradeoff
         >>> pure = Tradeoff(((1.0, 0.0),))
         >>> round(pure.catches(0.05), 3), round(pure.right, 3)
         (0.136, 0.731)

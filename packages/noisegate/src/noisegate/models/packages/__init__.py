@@ -1,1 +1,0 @@
-"""Folders to hand out: synthetic records, their descriptions and the certificate."""
