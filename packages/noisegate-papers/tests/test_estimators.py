@@ -1,7 +1,5 @@
 """The facade. The label column of most tests is told by the first column of X, so that a fit can be seen to learn."""
 
-import pickle
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -79,24 +77,6 @@ def test_explanations_have_the_shape_of_what_they_explain(bounded):
     assert np.allclose(sigma @ bounded.filters(7), explained, atol=1e-4)
 
 
-def test_explanations_of_a_table_have_a_number_for_each_level(described):
-    X, _ = frame(10)
-    assert described.input_names_ == ("u", "c = r", "c = g")
-    assert described.explain(X).shape == (10, 3)
-    assert described.filters(True).shape == (2, 3)
-
-
-def test_the_certificate_states_what_was_asked(bounded):
-    certificate = bounded.certificate_
-    assert certificate.check() <= 50.0
-    assert certificate.method == "dp-llm"
-    assert certificate.public["records"] == 500
-    assert [column["name"] for column in certificate.public["schema"]["columns"]] == [
-        *(f"x{j}" for j in range(6)),
-        "label",
-    ]
-
-
 def test_the_label_may_stand_in_the_table():
     X, y = frame()
     model = LocallyLinearMaps(**QUICK, schema=SCHEMA).fit(X.assign(y=y))
@@ -118,11 +98,6 @@ def test_texts_and_floats_may_be_classes():
     assert set(told.predict(X)) <= {"low", "high"}
     assert told.filters("low").shape == (2, 6)
     assert LocallyLinearMaps(**{**BOUNDED, "classes": [2.0, 7.0]}).fit(X, y.astype(float)).classes_.tolist() == [2, 7]
-
-
-def test_a_fitted_classifier_can_be_pickled(bounded):
-    X, _ = numbers(20)
-    assert np.array_equal(pickle.loads(pickle.dumps(bounded)).predict(X), bounded.predict(X))
 
 
 @pytest.mark.parametrize(

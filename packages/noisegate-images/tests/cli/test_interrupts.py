@@ -7,7 +7,6 @@ import threading
 import pytest
 
 from noisegate import Pairwise
-from noisegate.gate.sums import LocalEngine
 from noisegate.runs.work import held
 from noisegate_images.training.moment_matching import MomentMatching
 
@@ -84,24 +83,6 @@ def test_stopped_and_resumed_is_the_same_as_not_stopped(desk, cli, ctrl_c):
     assert _counts(desk) == (0, 1, 0)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_signal_during_the_fit_keeps_the_release(desk, cli, ctrl_c, stopped_fit, number):
-    ended = stopped_fit(lambda: _release_is_kept(desk), number)
-    assert "Traceback" not in ended.err
-    if number != signal.SIGKILL:
-        assert ended.code == 130
-        assert "noisegate fit --resume --out" in ended.err
-    assert _counts(desk) == (0, 1, 0)
-    assert not desk.out.exists()
-    desk.data.unlink()
-    # That fit would take hours: it is enough that it goes on.
-    step = 0 if number == signal.SIGKILL else int(ended.err.partition("Stopped at step ")[2].partition(".")[0])
-    ctrl_c(step=step + 2)
-    resumed = cli("fit", "--resume", "--out", desk.out)
-    assert f"Stopped at step {step + 3}." in resumed.err
-    assert _counts(desk) == (0, 1, 0)
-
-
 def test_a_signal_while_reading_spends_nothing(desk, stopped_fit):
     before = _slow_to_read(desk)
     ended = stopped_fit(lambda: desk.account().reserved == 1, more=SLOW_FEATURES)
@@ -124,34 +105,6 @@ def test_a_kill_while_reading_is_spent_and_explained(desk, cli, stopped_fit):
     assert again.code == 2
     assert "model.partial" in again.err
     assert _counts(desk) == (1, 0, 0)
-
-
-def test_ctrl_c_while_the_noise_is_drawn_waits_for_the_release(desk, cli, monkeypatch):
-    add = LocalEngine.sum
-
-    def pressed(engine, *arguments):
-        totals = add(engine, *arguments)
-        signal.raise_signal(signal.SIGINT)
-        return totals
-
-    monkeypatch.setattr(LocalEngine, "sum", pressed)
-    ended = cli(*desk.fit())
-    assert ended.code == 130
-    assert _counts(desk) == (0, 1, 0)
-    assert _release_is_kept(desk)
-    assert cli("fit", "--resume", "--out", desk.out).code == 0
-
-
-def test_a_second_fit_does_not_disturb_an_unfinished_one(desk, cli, ctrl_c):
-    release = ctrl_c(step=2)
-    cli(*desk.fit())
-    release()
-    before = desk.listing()
-    ended = cli(*desk.fit())
-    assert ended.code == 2
-    assert "--resume" in ended.err
-    assert desk.listing() == before
-    assert _counts(desk) == (0, 1, 0)
 
 
 @pytest.mark.parametrize("file", ["certificate.json", "release.safetensors", "checkpoint.safetensors"])

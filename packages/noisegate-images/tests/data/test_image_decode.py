@@ -25,15 +25,12 @@ def refusal(content, *args, **rules):
     return str(caught.value)
 
 
-@pytest.mark.parametrize("kind", ["PNG", "BMP", "TIFF", "PPM"])
-def test_grey_is_read_from_every_format_without_loss(kind):
-    assert decode(encoded(picture(GREY), kind)).tolist() == GREY.tolist()
-
-
 @pytest.mark.parametrize("kind", ["PNG", "BMP", "TIFF", "PPM", "WEBP"])
-def test_colour_is_read_from_every_format_without_loss(kind):
+def test_every_format_is_read_without_loss(kind):
     options = {"lossless": True} if kind == "WEBP" else {}
     assert decode(encoded(picture(COLOUR), kind, **options), channels=3).tolist() == COLOUR.tolist()
+    if kind != "WEBP":  # which has no grey
+        assert decode(encoded(picture(GREY), kind)).tolist() == GREY.tolist()
 
 
 @pytest.mark.parametrize("channels", [1, 3])

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.shared.image_files import class_folders, encoded, parquet, picture, pixels
 
-from noisegate.data import TableSource, open_source, read_table
+from noisegate.data import TableSource, open_source
 from noisegate.data.units import UnitLimit
 from noisegate.errors import DataError
 from noisegate.gate.sums import LocalEngine
@@ -208,12 +208,6 @@ def test_batches_are_full_and_an_image_does_not_feel_its_neighbours(threads, tmp
     assert (totals.records, seen[-1]) == (50, 50)
 
 
-def test_a_batch_is_as_large_as_memory_and_the_blocks_of_the_gate_say(tmp_path):
-    path = parquet(tmp_path / "x.parquet", [encoded(picture(GREY[0]))], [0])
-    rows = {side: ImageSource(path, pixel_schema(side, side, 3)).batch_rows for side in (8, 64, 256)}
-    assert rows == {8: 4096, 64: 512, 256: 256}
-
-
 def test_memory_does_not_grow_with_the_number_of_images(tmp_path):
     image = np.random.default_rng(0).integers(0, 256, (64, 64, 1), dtype=np.uint8)
     content = encoded(picture(image))
@@ -321,12 +315,6 @@ def test_images_without_columns_have_no_unit_column(form, tmp_path):
     source = open_source(FORMS[form](tmp_path, GREY), schema_of(GREY), units=UnitLimit(column="who", contributions=1))
     with pytest.raises(DataError, match="whose image each one is"):
         source.check()
-
-
-def test_a_whole_set_of_images_is_read_as_a_table(tmp_path):
-    path = class_folders(tmp_path / "scans", GREY, LABELS)
-    table = read_table(path, schema_of(GREY))
-    assert table["pixel_4_3"].to_pylist() == [int(GREY[i, 4, 3, 0]) for i in (0, 3, 1, 2, 4, 5)]
 
 
 @pytest.mark.data

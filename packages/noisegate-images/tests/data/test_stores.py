@@ -2,8 +2,6 @@
 
 import io
 import pickle
-import warnings
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -13,10 +11,10 @@ from PIL import Image
 from pyarrow.csv import write_csv
 from tests.shared.played_s3 import played_s3
 
-from noisegate import Gate, fit
+from noisegate import fit
 from noisegate.data import TableSource, stores
 from noisegate.data.same_files import check_apart
-from noisegate.errors import DataError, OptionError, UnbookedWarning
+from noisegate.errors import DataError, OptionError
 from noisegate.schema import EncodedTable, Integer, Schema, pixel_schema
 from noisegate_images.data.images import ImageSource
 
@@ -125,23 +123,6 @@ def test_a_public_table_in_a_store_that_is_the_private_one_is_found(store, tmp_p
         with pytest.raises(DataError, match=f"^public='{public}': .* is a file of the private data"):
             check_apart(private, public)
     check_apart("s3://bucket/csv", "s3://bucket/parquet")
-
-
-@pytest.mark.slow
-def test_runs_on_a_folder_of_a_store_and_on_a_file_of_it_are_counted_together(store, monkeypatch):
-    monkeypatch.setattr(Gate, "counted", True)
-    for place, warned in (("csv/visits", 0), ("parquet/visits", 0), ("csv/visits/1.csv", 1)):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", UnbookedWarning)
-            fit(f"s3://bucket/{place}", schema=AGES, epsilon=1.0, method="pairwise", seed=0)
-        assert len([one for one in caught if one.category is UnbookedWarning]) == warned
-
-
-def test_a_disk_is_no_store(store, tmp_path):
-    (tmp_path / "x.csv").write_bytes(written(range(3), "csv"))
-    assert len(list(TableSource(tmp_path, AGES).batches())) == 1
-    assert not store.asked and stores._store.cache_info().currsize == 0
-    assert not stores.in_store(Path("a/s3:/b"))
 
 
 def test_a_fit_reads_a_store_and_its_model_names_no_key(store, tmp_path):

@@ -42,18 +42,3 @@ def test_fourier_over_intervals_is_the_mean_over_records():
     expected = private.of_cells(schema.layout)(given).numpy()[:, 0]
     # One coordinate of a record has standard deviation at most 1/√F; six of those of the mean, for 160 coordinates.
     np.testing.assert_allclose(found, expected, atol=6 * 80**-0.5 * rows**-0.5)
-
-
-def test_the_interval_formula_is_needed():
-    """The middle of an interval alone would be wrong: the comparison above could see it."""
-    schema = Schema((Continuous(name="x", lower=0.0, upper=1.0),))
-    private = draw(schema.layout, count=80, length_scales=[(0.005, 0.005)], exclude_label=False, seed=3)
-    cells = numeric_cells(schema.columns[0])
-    one = torch.zeros(cells.size, 1)
-    one[50] = 1
-    expected = private.of_cells(schema.layout)([one]).numpy()[:, 0]
-    middle = private(EncodedTable(np.array([[(cells.low[50] + cells.high[50]) / 2]]), np.zeros((1, 0), np.int32)))[0]
-    spread = cells.low[50] + (cells.high[50] - cells.low[50]) * np.linspace(0, 1, 4001)[:, None]
-    mean = private(EncodedTable(spread, np.zeros((4001, 0), np.int32))).mean(axis=0, dtype=np.float64)
-    np.testing.assert_allclose(expected, mean, atol=1e-3)
-    assert np.abs(middle - mean).max() > 0.02

@@ -97,12 +97,6 @@ def test_pairs_look_at_one_or_two_columns_and_at_every_pair():
         assert not feature_map.missing_angles[ignored, f].any()
 
 
-def test_the_smallest_length_scale_keeps_phases_exact():
-    feature_map = features(length_scales=[(1e-9, 1e-9)] * 3, kernel="numeric")
-    records = records_of(40)
-    assert np.abs(feature_map(records) - np.array(list(by_hand(feature_map, records)))).max() < 1e-7
-
-
 @pytest.mark.parametrize(
     ("layout", "options", "message"),
     [

@@ -10,19 +10,6 @@ from noisegate_images.networks.layers import ChosenLayers
 SHAPE = ImageShape(height=4, width=4)
 
 
-def test_embeddings_that_share_a_network_run_it_once():
-    runs: list[int] = []
-    network = nn.Sequential(nn.Conv2d(3, 2, 3))
-    latest = LatestActivations(ChosenLayers(network, ("0",), SHAPE))
-    latest.layers.network.register_forward_pre_hook(lambda *_: runs.append(1))
-    points = torch.rand(3, SHAPE.size)
-    assert latest(points) is latest(points)
-    assert len(runs) == 1
-    # With slopes is another matter than without.
-    assert latest(points.requires_grad_()).requires_grad
-    assert len(runs) == 2
-
-
 def test_two_threads_each_get_what_they_asked_for():
     """The halves of a batch run side by side: the one must not get the other's activations."""
     latest = LatestActivations(ChosenLayers(nn.Sequential(nn.Conv2d(3, 2, 3)), ("0",), SHAPE))

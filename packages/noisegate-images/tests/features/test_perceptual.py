@@ -94,14 +94,6 @@ def test_convolutions_are_taken_before_a_relu_that_overwrites_them():
     assert (features(records(GREY)) < 0).any()
 
 
-def test_the_network_is_run_as_far_as_it_is_needed_only():
-    class Never(nn.Module):
-        def forward(self, values):
-            raise AssertionError("this layer is not needed")
-
-    assert ChosenLayers(tiny(Never()), ("2",), GREY).dim == 200
-
-
 def test_pooling_takes_the_mean_of_each_channel():
     plain, pooled = (ChosenLayers(tiny(), ("0", "2"), GREY, pool=pool) for pool in (False, True))
     image = torch.rand(2, GREY.size)
@@ -163,30 +155,3 @@ def test_odd_activations_cost_accuracy_and_no_more():
 def test_unusable_layers_and_images_are_refused(layers, shape, message):
     with pytest.raises(OptionError, match=message):
         ChosenLayers(tiny(), layers, shape)
-
-
-def test_the_last_thread_out_puts_the_number_of_threads_back(monkeypatch):
-    """Put back by the first one out, the others would go on with more threads, and torch might stay at one for good."""
-    threads, changes = [4], []
-    monkeypatch.setattr(torch, "get_num_threads", lambda: threads[-1])
-    monkeypatch.setattr(torch, "set_num_threads", lambda number: [kept.append(number) for kept in (threads, changes)])
-    inside, leave = threading.Barrier(2), threading.Event()
-    features = encoder_features()
-    each = features.activations.layers.each
-
-    other = threading.Thread(target=features, args=(records(GREY),))
-
-    def slow(rows, take):
-        first = threading.current_thread() is threading.main_thread()
-        if first:
-            other.start()
-        each(rows, take)
-        inside.wait(timeout=60)
-        assert first or leave.wait(timeout=60)
-
-    monkeypatch.setattr(features.activations.layers, "each", slow)
-    features(records(GREY))
-    assert set(changes) == {1}
-    leave.set()
-    other.join()
-    assert changes[-1] == 4

@@ -43,28 +43,6 @@ def test_means_are_those_of_each_set(maps):
         torch.testing.assert_close(embedding.means(points(), 2), expected)
 
 
-def test_the_network_is_run_once_for_both_moments_and_anew_for_other_points(maps):
-    one, two = (each.of_points() for each in maps.values())
-    Counting.calls.clear()
-    made = points()
-    first = one.means(made, 1)
-    two.means(made, 1)
-    assert Counting.calls == [6]
-    other = one.means(made + 0.1, 1)
-    assert Counting.calls == [6, 6]
-    assert not torch.equal(first, other)
-
-
-def test_slopes_reach_the_points_after_a_look_without_them(maps):
-    one, two = (each.of_points() for each in maps.values())
-    made = points().requires_grad_()
-    with torch.no_grad():
-        one.means(made, 1)
-    (one.means(made, 1)[3, 0] + two.means(made, 1)[5, 0]).backward()
-    assert made.grad is not None
-    assert float(made.grad.abs().sum()) > 0
-
-
 def test_slopes_are_right(maps):
     embedding = maps["m2"].of_points().to(torch.float64)
     made = points(2).double()

@@ -1,5 +1,4 @@
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -9,17 +8,13 @@ from noisegate import Budget, Gate
 from noisegate.errors import ModelError
 from noisegate.gate.execution import Execution
 from noisegate.gate.queries import sums
-from noisegate.methods.embedding import COUNTS
 from noisegate.models.synthesizer import Synthesizer
 from noisegate.schema import pixel_schema
 from noisegate.testing import FakeGate
 from noisegate_images.features.perceptual import Perceptual
-from noisegate_images.methods.joint import ORIENTATIONS, PERCEPTUAL, PIXELS, STROKES, WAVELETS, JointEmbedding
-from noisegate_images.models.image import NeuralImage
+from noisegate_images.methods.joint import ORIENTATIONS, PIXELS, STROKES, WAVELETS, JointEmbedding
 from noisegate_images.networks.drawing import load_drawing
-from noisegate_images.networks.encoder import SHIPPED_SHA256
 from noisegate_images.networks.strokes import SHIPPED_SHA256 as STROKES_SHA256
-from noisegate_images.training.moment_matching import Target
 
 SIDE = 8
 TINY = {
@@ -70,36 +65,6 @@ def test_a_fit_recovers_what_the_labels_look_like(generator, monkeypatch):
     assert lying[labels == "left"].mean() < 0.15
 
 
-@pytest.mark.parametrize("alone", [PIXELS, ORIENTATIONS, WAVELETS])
-def test_each_part_can_stand_alone(alone):
-    method = JointEmbedding(**{**QUICK, **dict.fromkeys({PIXELS, ORIENTATIONS, WAVELETS} - {alone}, 0)})
-    assert [release.query.name for release in method.plan(SCHEMA, Budget(epsilon=1.0)).releases] == [alone, COUNTS]
-    made = method.fit(Gate(strokes(50), schema=SCHEMA, epsilon=1.0), device="cpu")
-    assert made.certificate.check() <= 1.0
-
-
-@pytest.mark.parametrize("others", [{}, {"pixels": 0, "orientations": 0, "wavelets": 0}])
-def test_activations_of_a_public_network_stand_beside_them(others):
-    method = JointEmbedding(**{**QUICK, **others}, perceptual_share=0.5, layers=("early", "middle"))
-    made = method.fit(Gate(strokes(60), schema=SCHEMA, epsilon=1.0), device="cpu")
-    assert PERCEPTUAL in made.release.values
-    assert len(made.release.values) == (2 if others else 5)
-    assert 0.95 < made.certificate.check() <= 1.0
-    # The certificate names the network that was used, and what it says can be built again.
-    assert made.certificate.public["settings"]["sha256"] == SHIPPED_SHA256
-    again = JointEmbedding.from_json(made.certificate.public["settings"])
-    assert again.maps(SCHEMA)[PERCEPTUAL].dim == made.release.values[PERCEPTUAL].shape[0]
-
-
-@pytest.mark.parametrize(("adjacency", "asked"), [("add-remove", 4), ("replace-one", 3)])
-def test_images_without_labels(adjacency, asked):
-    schema = pixel_schema(SIDE, SIDE, labels=None)
-    gate = Gate(strokes(40, label=False), schema=schema, epsilon=1.0, adjacency=adjacency, records=40)
-    made = JointEmbedding(**QUICK).fit(gate, device="cpu")
-    assert len(made.release.values) == asked
-    assert made.sample(5, seed=0).column_names == list(schema.names)
-
-
 def test_a_record_costs_what_the_plan_says_whatever_the_split():
     """Shares move noise between the parts; the whole stays at ε, and so does what is expected."""
     said = []
@@ -123,16 +88,6 @@ def test_features_are_public_and_follow_from_the_seed():
     assert (first[PIXELS].frequencies[:rows] != first[ORIENTATIONS].fourier.frequencies[:rows]).any()
 
 
-def test_length_scales_grow_with_the_image():
-    """Distances grow with the root of the number of pixels; at a fixed scale large images would be noise."""
-    spread = {}
-    for side in (28, 56):
-        options = {"pixels": 200, "orientations": 200, "unit_orientations": False}
-        maps = JointEmbedding(image=(side, side, 1), **options).maps(pixel_schema(side, side, labels=["a", "b"]))
-        spread[side] = [maps[PIXELS].frequencies.std(), maps[ORIENTATIONS].fourier.frequencies.std()]
-    assert np.allclose(np.divide(spread[28], spread[56]), 2, rtol=0.02)
-
-
 @pytest.mark.slow
 def test_images_that_fit_another_class_better_are_made_again_and_the_verdict_says_how_many():
     gate = Gate(strokes(3000), schema=SCHEMA, epsilon=10.0)
@@ -148,36 +103,6 @@ def test_images_that_fit_another_class_better_are_made_again_and_the_verdict_say
     assert made.model.nearest is not None
     assert made.model.rivals == 1  # two classes
     assert plain.model.nearest is None
-
-
-@pytest.mark.parametrize(("classes", "rivals"), [(4, 1), (5, 2)])
-def test_of_more_than_four_classes_an_image_may_fit_one_other_better(classes, rivals, monkeypatch):
-    monkeypatch.setattr(NeuralImage, "agreement", lambda *_: 1.0)
-    schema = pixel_schema(SIDE, SIDE, labels=range(classes))
-    method = JointEmbedding(**{**TINY, "fit_options": LITTLE})
-    made = method.fit(FakeGate(schema, rows=60), device="cpu")
-    assert made.model.rivals == rivals
-
-
-@pytest.mark.parametrize(("noise", "far"), [(0.01, False), (0.3, True)])
-def test_a_fit_is_far_if_it_misses_much_and_not_because_noise_is_small(noise, far):
-    means, classes = {PIXELS: np.full((2, 50), 0.5)}, np.array([0.5, 0.5])
-    target = Target(means=means, noise_std={PIXELS: np.full(2, noise)}, weights=classes, records=100)
-    assert JointEmbedding(**TINY).is_far(SimpleNamespace(target=target, discrepancy=3.0)) == far
-    assert not JointEmbedding(**TINY).is_far(SimpleNamespace(target=target, discrepancy=1.9))
-
-
-@pytest.mark.parametrize(("epsilon", "tone"), [(0.05, 1.0), (20.0, 0.0)])
-def test_tones_vary_as_far_as_noise_hides_them(epsilon, tone):
-    release = JointEmbedding(**QUICK).query(Gate(strokes(500), schema=SCHEMA, epsilon=epsilon))
-    made = JointEmbedding(**QUICK).fit_release(release, device="cpu")
-    found = made.model.generator.network.tone
-    # By the records that there are: at the small ε their noisy count may be anything.
-    noise = max(release.noise_std[name] / 250 for name in (PIXELS, ORIENTATIONS, WAVELETS))
-    assert found == pytest.approx(min(noise / 0.04, 1), rel=0.2)
-    assert found == pytest.approx(tone, abs=0.2)
-    asked = JointEmbedding(**QUICK, tone=0.3).fit_release(release, device="cpu")
-    assert asked.model.generator.network.tone == 0.3
 
 
 @pytest.mark.slow
@@ -251,19 +176,6 @@ def test_the_certificate_names_the_encoder_of_strokes_and_another_is_refused():
     assert JointEmbedding.from_json(settings).maps(DRAWINGS)[STROKES].dim == made.release.values[STROKES].shape[0]
     with pytest.raises(ModelError, match="the strokes of this version is another one"):
         JointEmbedding.from_json(settings | {"strokes_sha256": "00"}).maps(DRAWINGS)
-
-
-def test_a_generator_that_was_left_open_is_read_from_an_earlier_certificate():
-    stored = JointEmbedding(image=(28, 28, 1)).to_json()
-    assert JointEmbedding.from_json({**stored, "generator": "auto"}) == JointEmbedding.from_json(stored)
-
-
-@pytest.mark.parametrize(
-    ("shape", "given", "strokes"),
-    [((28, 28, 1), {}, 750), ([16, 12, 1], {}, 750), ((16, 12, 3), {}, 0), ((28, 28, 1), {"strokes": 0}, 0)],
-)
-def test_signs_are_asked_of_grey_images(shape, given, strokes):
-    assert JointEmbedding(image=shape, **given).strokes == strokes
 
 
 def test_what_the_encoder_of_strokes_rounds_is_probed_and_not_what_angles_hide(monkeypatch):

@@ -34,11 +34,6 @@ def near(found, share, rows):
     return abs(found - share) < 5 * (share * (1 - share) / rows) ** 0.5
 
 
-def test_labels_come_in_their_shares():
-    assert near(draw().codes[:, 0].mean(), 0.75, ROWS)
-    assert (draw(weights=(1.0, 0.0)).codes == 0).all()
-
-
 def test_cells_come_in_their_shares_for_each_label():
     records = draw()
     for label, shares in ((0, [0.1, 0.2, 0.3, 0.2, 0.2]), (1, [0.5, 0.1, 0.1, 0.1, 0.2])):

@@ -4,9 +4,6 @@ import pytest
 import torch
 from torch.special import ndtri
 
-from noisegate.schema.pixels import ImageShape
-from noisegate_images.models.image import build_image_generator
-from noisegate_images.models.image_network import ImageNetwork
 from noisegate_images.models.pose import POSE_NUMBERS, posed
 
 SIDE = 21
@@ -57,15 +54,3 @@ def test_every_image_has_its_own_pose_and_the_border_continues():
     spots = spot(10, 14).expand(50, -1, -1, -1)
     made = posed(spots, torch.randn(50, POSE_NUMBERS, generator=random), 1.0)
     assert len({centre(one[None]) for one in made}) == 50
-
-
-def network(pose, tone=0.0):
-    shape = ImageShape(height=8, width=8)
-    return ImageNetwork(shape=shape, kind="sub-pixel", latent=3, hidden=(), channels=(4, 4), pose=pose, tone=tone)
-
-
-def test_a_generator_poses_what_its_network_makes():
-    generator = build_image_generator(network(2.0), 2, seed=0).eval()
-    given, labels = generator.noise(5, torch.Generator().manual_seed(1)), torch.tensor([0, 1, 0, 1, 1])
-    plain = build_image_generator(network(0.0), 2, seed=0).eval()(given[:, :3], labels).reshape(5, 1, 8, 8)
-    torch.testing.assert_close(generator(given, labels).reshape(5, 1, 8, 8), posed(plain, given[:, 3:], 2.0))

@@ -114,16 +114,6 @@ def test_what_is_there_stays(ending, tmp_path):
     assert list(tmp_path.iterdir()) == [out]
 
 
-def test_arrays_hold_as_many_images_as_they_say(tmp_path):
-    schema = KINDS["digits"]
-    with (
-        pytest.raises(ValueError, match="7 images were written, 8"),
-        image_writer(tmp_path / "made.npz", schema.images, 8) as write,
-    ):
-        write(pictures(schema))
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize("label", ["a/b", "..", ".hidden", "back\\slash", "ä" * 128])
 def test_a_label_that_is_no_folder_is_refused_before_anything_is_written(label, tmp_path):
     schema = pixel_schema(4, 4, labels=("fine", label))

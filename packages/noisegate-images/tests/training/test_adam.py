@@ -22,36 +22,12 @@ def test_steps_are_those_of_torchs_adam():
     assert all(torch.allclose(mine[name], theirs[name], atol=1e-6) for name in mine)
 
 
-def test_a_kept_state_goes_on_with_the_same_bits():
-    whole, parts = {"w": torch.ones(3), "b": torch.zeros(())}, {"w": torch.ones(3), "b": torch.zeros(())}
-    one, first = Adam(whole, learning_rate=0.1), Adam(parts, learning_rate=0.1)
-    given = gradients(6)
-    for gradient in given:
-        one.step(gradient)
-    for gradient in given[:3]:
-        first.step(gradient)
-    second = Adam(parts, learning_rate=0.1)
-    second.load_state_dict({name: value.clone() for name, value in first.state_dict().items()})
-    for gradient in given[3:]:
-        second.step(gradient)
-    assert all(torch.equal(whole[name], parts[name]) for name in whole)
-
-
 def test_the_state_of_other_parameters_is_refused():
     state = Adam({"w": torch.ones(3)}, learning_rate=0.1).state_dict()
     with pytest.raises(ValueError, match="another shape"):
         Adam({"w": torch.ones(4)}, learning_rate=0.1).load_state_dict(state)
     with pytest.raises(KeyError):
         Adam({"v": torch.ones(3)}, learning_rate=0.1).load_state_dict(state)
-
-
-def test_a_step_may_be_a_part_of_the_learning_rate():
-    moved = []
-    for scale in (1.0, 0.25):
-        value = torch.zeros(1)
-        Adam({"w": value}, learning_rate=0.1).step({"w": torch.ones(1)}, scale=scale)
-        moved.append(float(value))
-    assert moved == pytest.approx([-0.1, -0.025])
 
 
 def test_what_is_slower_moves_by_that_part_and_the_rest_as_ever():

@@ -54,34 +54,12 @@ def test_a_half_does_not_feel_the_other(generator):
     assert not all(torch.equal(a, b) for a in halves[0] for b in halves[1])
 
 
-def test_numbers_that_are_slow_to_compute_with_are_zero_in_a_half_and_nowhere_else(generator):
-    small, seen = torch.tensor([1e-39]), []
-
-    def keep(images):
-        seen.append((small * 1).item())
-        return residuals(images)
-
-    SplitBatchLoss(generator, keep).gradients(noise(), LABELS, WEIGHTS)
-    assert seen == [0.0, 0.0]
-    assert (small * 1).item() > 0
-
-
 def test_the_generator_keeps_its_statistics_and_two_runs_agree(generator):
     before = copy.deepcopy(generator.state_dict())
     halves = SplitBatchLoss(generator, residuals)
     first, again = halves.gradients(noise(), LABELS, WEIGHTS), halves.gradients(noise(), LABELS, WEIGHTS)
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
     assert all(torch.equal(value, before[name]) for name, value in generator.state_dict().items())
-
-
-def test_weights_that_have_moved_are_used(generator):
-    halves = SplitBatchLoss(generator, residuals)
-    before = halves.gradients(noise(), LABELS, WEIGHTS)
-    with torch.no_grad():
-        for weight in generator.parameters():
-            weight.add_(0.1)
-    after = halves.gradients(noise(), LABELS, WEIGHTS)
-    assert any(not torch.allclose(a, b) for a, b in zip(before, after, strict=True))
 
 
 def test_a_penalty_on_what_is_made_is_added_to_the_loss_as_a_mean_of_both_halves(generator):

@@ -1,4 +1,3 @@
-import pytest
 import torch
 from torch import nn
 
@@ -23,13 +22,3 @@ def test_statistics_are_those_of_the_batches_and_of_nothing_before():
     torch.testing.assert_close(found[1].running_mean, inputs.mean(dim=0), atol=1e-4, rtol=1e-4)
     torch.testing.assert_close(found[1].running_var, inputs.var(dim=0), atol=0.05, rtol=0.02)
     assert not any(layer.training for layer in found.modules())
-
-
-def test_nothing_is_taken_when_there_is_nothing_to_normalise():
-    def forbidden():
-        pytest.fail("a batch was taken")
-        yield
-
-    plain = nn.Sequential(nn.Linear(3, 2)).train()
-    settle(plain, forbidden())
-    assert not plain.training

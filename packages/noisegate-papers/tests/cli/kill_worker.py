@@ -20,10 +20,7 @@ WARM = (
     "noisegate_images.training.moment_matching",
     "noisegate.discovery.schema_gate",
     "noisegate.methods.registry",
-    "noisegate.methods.registry",
     "noisegate.models.folder",
-    "noisegate_papers.contrib.pretraining.encoder",
-    "noisegate_papers.contrib.pretraining.images",
     "noisegate.ledger.tables",
 )
 

@@ -3,13 +3,7 @@
 import shutil
 import signal
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet
 import pytest
-
-import noisegate
-from noisegate.schema import pixel_schema
 
 from .conftest import IMAGES
 
@@ -34,14 +28,6 @@ def test_a_folder_of_pictures_becomes_a_model(gallery, cli):
     assert cli("verify", gallery.out).code == 0
     account = gallery.account()
     assert (account.committed, account.reserved) == (1, 0)
-
-
-def test_a_schema_file_says_the_same(gallery, cli):
-    pixel_schema(8, 8, labels=("cat", "dog")).to_toml(gallery.schema)
-    ended = cli(*gallery.fit("--json", described=["--schema", str(gallery.schema)]))
-    assert ended.code == 0, ended.err
-    assert ended.json["certificate"]["method"] == "joint"
-    assert ended.json["certificate"]["public"]["schema"]["images"]["labels"] == ["cat", "dog"]
 
 
 TRAINING = ["--method", "dp-gan", "--records", "60", "--set", "steps=6", "--set", "discriminator_steps=1"]
@@ -115,50 +101,3 @@ def test_broken_pictures_may_be_skipped_and_what_is_redirected_is_not_told_how_m
     assert "Images that cannot be used are left out; how many is private" in told and "1 image" not in told
     assert "skip" not in ended.out + (gallery.out / "certificate.json").read_text()
     assert cli(*gallery.fit("--on-error", "ignore")).code == 2
-
-
-def test_colour_is_converted_and_other_sizes_are_resized_only_where_it_is_said(gallery, cli):
-    described = ["--size", "4", "--channels", "3", "--classes", "cat,dog"]
-    assert cli(*gallery.fit(described=described)).code == 2
-    assert cli(*gallery.fit(described=[*described, "--resize", "stretch"])).code == 2
-    ended = cli(*gallery.fit(described=[*described, "--resize", "stretch", "--convert"]))
-    assert ended.code == 0, ended.err
-
-
-def test_pictures_without_labels(gallery, cli):
-    for path in gallery.data.glob("cat/*.png"):
-        path.rename(gallery.data / path.name)
-    for name in ("cat", "dog"):
-        shutil.rmtree(gallery.data / name)
-    ended = cli(*gallery.fit(described=["--size", "8", "--unlabelled"]))
-    assert ended.code == 0, ended.err
-    assert cli("sample", gallery.out, "-n", 12, "-o", "made").code == 0
-    assert len(list((gallery.folder / "made").glob("*.png"))) == 12
-
-
-def test_a_table_of_pixels_is_read_too(gallery, cli):
-    schema, draw = pixel_schema(8, 8, labels=(0, 1)), np.random.default_rng(0)
-    table = {name: draw.integers(0, 256, 40) for name in schema.names[:-1]} | {"label": np.arange(40) % 2}
-    pyarrow.parquet.write_table(pa.table(table), gallery.folder / "pixels.parquet")
-    arguments = gallery.fit(described=["--size", "8", "--classes", "2"])
-    arguments[1] = "pixels.parquet"
-    ended = cli(*arguments)
-    assert ended.code == 0, ended.err
-
-
-def test_the_one_call_form_takes_images(gallery):
-    settings = {
-        "pixels": 20,
-        "orientations": 20,
-        "wavelets": 20,
-        "channels": (4, 2),
-        "fit_options": {"steps": 5, "batch": 10},
-    }
-    schema = pixel_schema(8, 8, labels=("cat", "dog"))
-    made = noisegate.synthesize(gallery.data, schema=schema, epsilon=10, **settings)
-    (batch,) = made.images(20, seed=1)
-    assert batch.pixels.shape == (20, 8, 8, 1)
-    assert set(batch.labels) <= {"cat", "dog"}
-    merf = {"frequencies": 10, "hidden": (8,), "channels": (4, 2), "fit_options": {"steps": 2, "batch": 10}}
-    made = noisegate.synthesize(gallery.data, schema=schema, epsilon=10, method="dp-merf", **merf)
-    assert made.model.kind == "image-generator"

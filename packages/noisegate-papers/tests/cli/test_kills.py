@@ -7,9 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from noisegate.ledger.ledger import Ledger
 
@@ -246,58 +244,6 @@ def test_a_discovery(desk, play, stage, when, name):
 
 
 # Verbs that read nothing private.
-
-SAMPLE = [
-    ("noisegate.models.synthesizer:Synthesizer.load", "before"),
-    ("noisegate.cli.console:_spelled", "before"),  # a batch is written behind it, and counted behind that
-    ("rich.progress:Progress.update", "before"),
-    ("noisegate.cli.sample:say", "before"),
-]
-QUICK_SAMPLE = {("rich.progress:Progress.update", "before", "term")}
-
-
-@pytest.mark.parametrize(("stage", "when", "name"), matrix(SAMPLE, QUICK_SAMPLE))
-def test_a_sample(model, tmp_path, play, stage, when, name):
-    out, verb = tmp_path / "made.csv", ["sample", model, "-n", 50, "-o", tmp_path / "made.csv"]
-    ended = play(*verb, at=(stage, when, SIGNALS[name]))
-    assert ended.code == (-signal.SIGKILL if name == "kill" else 130)
-    if name != "kill":
-        assert not hidden(tmp_path)
-    if stage.endswith("say"):
-        assert len(out.read_text().splitlines()) == 51
-    else:
-        assert not out.exists()
-        assert play(*verb).code == 0
-
-
-PRETRAIN = [
-    ("noisegate_papers.contrib.pretraining.images:read_public_images", "before"),
-    ("noisegate_papers.contrib.pretraining.encoder:EncoderFitting._random", "before"),
-    ("noisegate_papers.contrib.pretraining.training:Pretraining.save", "before"),
-    ("noisegate_papers.contrib.pretraining.classifiers:SmallClassifier.write", "before"),
-]
-QUICK_PRETRAIN: set[tuple[str, ...]] = set()
-
-
-@pytest.mark.parametrize(("stage", "when", "name"), matrix(PRETRAIN, QUICK_PRETRAIN))
-def test_a_pretraining(tmp_path, play, stage, when, name):
-    draw = np.random.default_rng(0)
-    for label in ("cat", "dog"):
-        (tmp_path / "images" / label).mkdir(parents=True)
-        for number in range(70):
-            pixels = draw.integers(0, 256, (8, 8, 3), dtype=np.uint8)
-            Image.fromarray(pixels).save(tmp_path / "images" / label / f"{number}.png")
-    verb = ["pretrain", "encoder", tmp_path / "images", "-o", tmp_path / "made.safetensors", "--epochs", 1]
-    ended = play(*verb, at=(stage, when, SIGNALS[name]))
-    if ended.code == 0:  # nothing was kept on the way of so short a training
-        assert stage.endswith("save")
-        return
-    assert ended.code == (-signal.SIGKILL if name == "kill" else 130)
-    assert not (tmp_path / "made.safetensors").exists()
-    if name != "kill":
-        assert not hidden(tmp_path)
-    assert play(*verb).code == 0
-
 
 # The first second, in processes of their own.
 

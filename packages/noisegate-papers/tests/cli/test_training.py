@@ -6,7 +6,6 @@ import signal
 import pyarrow.csv
 import pytest
 
-from noisegate.data.tables.tables import TableSource
 from noisegate.errors import ModelError, OptionError
 from noisegate.gate.queries.gradients import GradientSession
 from noisegate.ledger.ledger import Ledger
@@ -133,22 +132,6 @@ def test_an_interrupted_training_goes_on_with_the_records_and_pays_once(desk, cl
     ]
     assert cli("verify", desk.out).code == 0
     assert not desk.out.with_name("model.partial").exists()
-
-
-def test_ctrl_c_while_the_records_are_read_spends_nothing(desk, cli, monkeypatch):
-    unread = TableSource.unread
-
-    def pressed(source):
-        signal.raise_signal(signal.SIGINT)
-        return unread(source)
-
-    before = desk.listing()
-    monkeypatch.setattr(TableSource, "unread", pressed)
-    ended = cli(*command(desk))
-    assert ended.code == 130
-    assert "--resume" not in ended.err
-    assert counts(desk) == (0, 0, 1)
-    assert desk.listing() == before
 
 
 def test_records_that_do_not_fit_spend_nothing_and_stop_no_training(desk, cli, ctrl_c):

@@ -2,11 +2,15 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
 from noisegate.gate.sums import SumTask, sum_records
 from noisegate.privacy.grid import UNITS, Grid
 from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Integer, Schema
+from noisegate.schema.layout import numeric_cells
+from noisegate.schema.pixels import ImageShape
 from noisegate_papers.features.hermite import Series, column_tables, level_table, numeric_table
+from noisegate_papers.features.hermite_products import pooled
 from noisegate_papers.features.products import Products
 
 SERIES = Series(length_scale=0.1, order=5, stretch=3.0)
@@ -125,3 +129,60 @@ def test_groups_of_coded_columns_count_records_with_the_least_noise_that_they_ca
     shortest = np.linalg.lstsq(found(records)[:, coded].astype(float), np.ones(500), rcond=None)[0]
     assert found.counter[coded] == pytest.approx(shortest, abs=1e-5)
     assert features([(1,), (0, 2)]).counter is None
+
+
+SHORT = Series(length_scale=0.2, order=3, stretch=2.0)
+MIXED = Schema(
+    (
+        Continuous(name="x", lower=0.0, upper=1.0, missing=True),
+        Integer(name="n", lower=0, upper=5),
+        Categorical(name="c", levels=("a", "b", "c")),
+    )
+)
+GROUPS = ((0,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2))
+
+
+def probabilities(sizes, rows, random):
+    return [torch.from_numpy(random.dirichlet(np.ones(size), rows).T.astype(np.float32)) for size in sizes]
+
+
+def test_means_over_cells_are_those_of_records_drawn_from_the_cells():
+    random = np.random.default_rng(0)
+    layout = MIXED.layout
+    tables = column_tables(layout, [SHORT, SHORT])
+    features = Products(tables=tables, groups=GROUPS, weights=tuple(random.uniform(0.5, 1, len(GROUPS)).tolist()))
+    cells = [numeric_cells(column) for column in layout.numeric]
+    columns = probabilities([*(one.size for one in cells), 3], 4, random)
+    found = features.of_cells(layout).means(columns, 2).numpy()
+
+    rows = 60_000
+    for half in (0, 1):
+        which = 2 * half + random.integers(0, 2, rows)
+        numeric = np.empty((rows, 2))
+        for place, cell in enumerate(cells):
+            for row in range(4):
+                mine = which == row
+                drawn = random.choice(cell.size, mine.sum(), p=_normal(columns[place][:, row]))
+                low, high = np.append(cell.low, np.nan)[drawn], np.append(cell.high, np.nan)[drawn]
+                numeric[mine, place] = low + random.uniform(size=mine.sum()) * (high - low)
+        codes = np.empty((rows, 1), dtype=np.int32)
+        for row in range(4):
+            mine = which == row
+            codes[mine, 0] = random.choice(3, mine.sum(), p=_normal(columns[2][:, row]))
+        exact = features(EncodedTable(numeric, codes)).mean(axis=0)
+        assert np.abs(exact - found[:, half]).max() < 0.02
+        assert np.abs(found[:, half]).max() > 0.1
+
+
+def _normal(column):
+    values = column.numpy().astype(np.float64)
+    return values / values.sum()
+
+
+def test_an_average_is_of_its_square_and_lands_on_a_step():
+    image = ImageShape(height=4, width=6, channels=2)
+    pixels = np.random.default_rng(0).integers(0, 256, (5, 4, 6, 2)) / 255
+    small = pooled(pixels.reshape(5, -1), image, 2).reshape(5, 2, 3, 2)
+    assert np.allclose(small[3, 1, 2, 1], pixels[3, 2:4, 4:6, 1].mean())
+    steps = small * 255 * 4
+    assert np.abs(steps - np.rint(steps)).max() < 1e-9

@@ -5,8 +5,7 @@ import pytest
 
 from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
-from noisegate.gate.execution import Encoded
-from noisegate.gate.sums import LocalEngine, SumTask, sum_records
+from noisegate.gate.sums import SumTask, sum_records
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.grid import UNITS, Grid
 from noisegate.records import Rows
@@ -112,26 +111,8 @@ def test_a_vote_does_not_depend_on_the_other_records_nor_on_their_number():
     assert alone == together[::97].tolist()
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_engines_and_batches_give_the_same_sum(threads):
-    features, people = votes(), records()
-    whole = sum_records(people, {"q": task_of(features)}).sums["q"]
-    parts = [people.rows(slice(start, start + 57)) for start in range(0, len(people), 57)]
-    totals = LocalEngine(threads=threads).sum(Encoded(parts), {"q": task_of(features)}, None)
-    assert np.array_equal(totals.sums["q"], whole)
-
-
 def test_a_centre_is_left_to_the_grid():
     assert votes().exact_sum(Grid(norm=1.0, centre=(0.5,) * 50)) is None
-
-
-def test_labels_are_as_far_apart_as_is_said():
-    near, far = lattice(BINS, CODED), lattice(BINS, CODED, label=3, label_weight=16.0)
-    side = near[1][-1, 0]
-    assert 2 * near[2][0, 0] ** 2 == pytest.approx(side**2 / 2, rel=0.01)
-    assert np.square(near[0][3] - near[0][1]).sum() == pytest.approx(side**2 / 2, rel=0.01)
-    assert far[3][0, 0] == pytest.approx(4 * far[2][0, 0], rel=0.01)
-    assert sum(int(np.square(one).sum(axis=1).max()) for one in far) <= LARGEST
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,6 @@
 """The door: what it refuses, in which order it reserves, reads and draws, and what it books (G-09, G-10)."""
 
 import warnings
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -67,18 +65,6 @@ def test_what_leaves_is_the_noisy_sum_and_its_certificate():
     assert certificate.public == {"schema": SCHEMA.to_json(), "records": None, "why": "a test"}
     assert certificate.ledger is None
     assert certificate.check() <= 1000.0
-
-
-def test_every_question_gets_noise():
-    questions = tuple(replace(PLAN.queries[0], name=name) for name in ("a", "b", "c"))
-    seen = []
-    for _ in range(2):
-        gate = gate_of()
-        release = gate.sum(
-            Plan(queries=questions).calibrate(gate.budget), dict.fromkeys("abc", Counts()), method="m", public={}
-        )
-        seen += [release.values[name].tobytes() for name in "abc"]
-    assert len(set(seen)) == 6
 
 
 # What is refused before anything is spent.
@@ -320,21 +306,7 @@ def test_a_release_is_kept_where_warnings_are_errors(ledger, capsys, monkeypatch
     assert "the release is whole, but the ledger could not be told" in capsys.readouterr().err
 
 
-def test_a_ledger_is_given_by_its_path_too(ledger, tmp_path):
-    ask(gate_of(ledger=str(tmp_path / "ledger.db"), dataset="clinic"))
-    assert ledger.show("clinic")[0].committed == 1
-
-
 def test_opening_a_gate_reads_no_record(spied, ledger, mixed_schema, people):
     gate = Gate(people(50), schema=mixed_schema, epsilon=1.0, ledger=ledger, dataset="clinic")
     DPMERF(frequencies=5).plan(gate.schema, gate.budget)
     assert spied == []
-
-
-def test_of_many_threads_one_gets_an_answer(monkeypatch):
-    gate = gate_of()
-    with ThreadPoolExecutor(8) as pool:
-        answers = [pool.submit(ask, gate) for _ in range(8)]
-    errors = [answer.exception() for answer in answers]
-    assert sum(error is None for error in errors) == 1
-    assert {type(error) for error in errors if error} == {OptionError}

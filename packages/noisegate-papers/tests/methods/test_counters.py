@@ -34,10 +34,3 @@ def test_the_model_draws_classes_in_the_shares_that_were_fitted():
     release = method.query(FakeGate(SCHEMA, rows=400))
     fitting = method.fitting(release, device="cpu")
     np.testing.assert_array_equal(method.model(release, fitting).weights, fitting.target.weights)
-
-
-def test_sums_that_are_clipped_do_not_count():
-    maps = DPHP().maps(SCHEMA)
-    assert set(DPHP().counters(maps)) == {"sum", "product"}
-    assert set(DPHP(sum_bound=0.9).counters(maps)) == {"product"}
-    assert set(DPHP(product_bound=0.9).counters(maps)) == {"sum"}

@@ -6,11 +6,10 @@ import pytest
 import torch
 
 from noisegate import DPSinkhorn, Gate
-from noisegate.schema import Boolean, Continuous, Schema, pixel_schema
+from noisegate.schema import Boolean, Continuous, Schema
 from noisegate_papers.training.transport import transport_gradient, transport_plan
 
 SCHEMA = Schema((Continuous(name="a", lower=0.0, upper=1.0), Boolean(name="ill")), label="ill")
-SMALL = DPSinkhorn(steps=4, sampling_probability=0.2, hidden=(8,), latent=4, batch=8, iterations=10)
 
 
 def people(rows=200):
@@ -21,17 +20,6 @@ def people(rows=200):
 def gate_of(epsilon=5.0, data=None, schema=SCHEMA, **options):
     data = people() if data is None else data
     return Gate(data, schema=schema, epsilon=epsilon, records=len(data), **options)
-
-
-def test_tables_without_a_label_and_images_are_made_too():
-    plain = Schema((Continuous(name="a", lower=0.0, upper=1.0),))
-    assert SMALL.fit(gate_of(data=people()[["a"]], schema=plain), device="cpu").sample(5, seed=0).num_rows == 5
-    schema = pixel_schema(4, 4, labels=("x", "y"))
-    method = DPSinkhorn.for_schema(schema, {"steps": 2, "channels": (2, 2), "batch": 4, "sampling_probability": 0.5})
-    random = np.random.default_rng(0)
-    data = pd.DataFrame(random.integers(0, 256, (20, 16)), columns=list(schema.names[:-1]))
-    data[schema.label] = ["x", "y"] * 10
-    assert method.fit(gate_of(data=data, schema=schema), device="cpu").sample(3, seed=0).num_rows == 3
 
 
 @pytest.mark.slow
@@ -88,12 +76,3 @@ def test_an_empty_sample_does_not_pull():
     made, real = (torch.ones(6, 2), torch.zeros(6).long()), (torch.ones(0, 2), torch.zeros(0).long())
     options = {"first": 4, "label_cost": 1.0, "regularisation": 0.1, "iterations": 3}
     assert not transport_gradient(made, real, **options).any()
-
-
-def test_the_pull_on_an_input_does_not_fade_with_the_number_of_inputs():
-    random = torch.Generator().manual_seed(0)
-    made, real, labels = torch.randn(14, 2, generator=random), torch.randn(6, 2, generator=random), torch.arange(14) % 2
-    options = {"first": 10, "label_cost": 1.0, "regularisation": 0.5, "iterations": 30}
-    narrow = transport_gradient((made, labels), (real, labels[:6]), **options)
-    wide = transport_gradient((made.repeat(1, 50), labels), (real.repeat(1, 50), labels[:6]), **options)
-    torch.testing.assert_close(wide, narrow.repeat(1, 50))

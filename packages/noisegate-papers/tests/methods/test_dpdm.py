@@ -63,12 +63,6 @@ def images(rows, seed=0):
     return random.integers(0, 256, (rows, 16)) / 255, random.integers(0, 2, (rows, 1))
 
 
-def test_images_without_labels_are_made_too():
-    schema = pixel_schema(4, 4, labels=None)
-    model = method(schema).fit(gate_of(schema=schema), device="cpu")
-    assert model.sample(5, seed=0).column_names == list(schema.names)
-
-
 def test_labels_come_in_the_shares_that_are_public():
     model = method(label_shares=(0.9, 0.1)).fit(gate_of(), device="cpu")
     labels = model.sample(400, seed=0)["label"].to_pylist()
@@ -98,16 +92,6 @@ def test_what_a_record_adds_is_a_function_of_it_and_of_the_number_of_the_step():
     together = added(made, numeric, codes)
     assert np.array_equal(added(made, numeric, codes), together)
     assert not np.array_equal(added(made, numeric, codes, step=1.0), together)
-
-
-def test_the_number_of_the_step_has_no_gradient():
-    source, parameters, _ = source_of(method(), 2)
-    block_gradients(source, {**parameters, STEP: torch.zeros(1)}, *images(2), "cpu")
-    numeric, codes = (torch.tensor(part) for part in images(2))
-    at = {**parameters, STEP: torch.zeros(1)}
-    own = {name: value.clone().requires_grad_() for name, value in at.items()}
-    loss = method().loss(SCHEMA)(own, numeric[0].float(), codes[0])
-    assert torch.autograd.grad(loss, own[STEP], allow_unused=True, materialize_grads=True)[0].tolist() == [0.0]
 
 
 def test_draws_differ_between_records_steps_and_draws_and_cover_all_levels():
@@ -144,17 +128,3 @@ def test_a_release_of_another_size_is_refused():
     release = method().query(gate_of())
     with pytest.raises(ModelError, match="no denoiser of this size"):
         replace(method(), channels=(8,)).model(release)
-
-
-@pytest.mark.parametrize(
-    ("size", "patch", "channels"), [((28, 28), 2, (32, 64)), ((7, 9), 1, (32,)), ((6, 10), 2, (32,))]
-)
-def test_a_denoiser_fits_images_of_any_size(size, patch, channels):
-    made = DPDM.for_schema(pixel_schema(*size, labels=("a", "b")))
-    assert (made.patch, made.channels) == (patch, channels)
-
-
-def test_the_paper_preset_is_the_papers():
-    made = DPDM.for_schema(pixel_schema(28, 28, labels=("a", "b")), {"preset": "paper"})
-    assert (made.noise_draws, made.steps, made.ema_decay, made.learning_rate) == (32, 4395, 0.999, 3e-4)
-    assert made.sampling_probability == pytest.approx(4096 / 60_000)

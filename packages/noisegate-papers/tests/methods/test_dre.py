@@ -7,14 +7,12 @@ import pytest
 import torch
 from tests.shared.feature_space import PIXELS, drawings, write_decoder
 
-from noisegate import Budget, Gate, Ledger, Release, Synthesizer
+from noisegate import Budget, Gate, Ledger
 from noisegate.errors import DataError, ModelError, OptionError
 from noisegate.gate.queries.gradients import GradientSession
-from noisegate.methods.registry import method_of
-from noisegate.models.folder import verify_model
-from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema, pixel_schema
+from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
 from noisegate_images.training.adam import Adam
-from noisegate_papers.methods.dre import DPDRE, MAX_CLIP_NORM, MAX_NOISE_STD
+from noisegate_papers.methods.dre import DPDRE, MAX_CLIP_NORM
 from noisegate_papers.models.record_sets import density_ratios
 from noisegate_papers.training.adversarial import stream
 
@@ -87,20 +85,6 @@ def test_weights_concentrate_on_the_public_records_that_are_like_the_private_one
     assert synthesizer.summary.notes["effective_references"] < 1200
 
 
-def test_public_images_are_weighed_by_the_features_of_an_encoder():
-    settings = {"image": (8, 8, 1), "dimensions": 4, "steps": 60, "batch": 128, "sampling_probability": 0.2}
-    public, private = drawings(120, 1), drawings(200, 2, right=True)
-    schema = replace(PIXELS, columns=PIXELS.columns[:-1], label=None, images=PIXELS.images.unlabelled())
-    method = DPDRE(public=public.drop_columns("label"), **settings)
-    synthesizer = method.fit(gate(private.drop_columns("label"), schema, records=200))
-    found = next(synthesizer.images(50, seed=0)).pixels.reshape(50, 8, 8)
-    assert (found[:, :, 4:].mean(axis=(1, 2)) > found[:, :, :4].mean(axis=(1, 2))).mean() > 0.9
-    known = {tuple(row) for row in zip(*public.drop_columns("label").to_pydict().values(), strict=True)}
-    assert {tuple(image.reshape(-1)) for image in found} <= known
-    encoder = synthesizer.certificate.public["features"]["encoder_sha256"]
-    assert len(encoder) == 64
-
-
 def test_public_images_without_labels_are_weighed_for_every_label():
     settings = {
         "image": (8, 8, 1),
@@ -115,28 +99,6 @@ def test_public_images_without_labels_are_weighed_for_every_label():
     rows = found.to_pandas().drop(columns="label").to_numpy().reshape(-1, 8, 8)
     assert set(found["label"].to_pylist()) == {"left"}
     assert (rows[:, :, :4].mean(axis=(1, 2)) > rows[:, :, 4:].mean(axis=(1, 2))).mean() > 0.9
-
-
-def test_a_decoder_makes_images_of_the_features_that_are_drawn(tmp_path):
-    path = write_decoder(tmp_path / "decoder.safetensors")
-    settings = {
-        "image": (8, 8, 1),
-        "dimensions": 4,
-        "steps": 4,
-        "batch": 32,
-        "sampling_probability": 0.2,
-        "decoder": path,
-    }
-    for place, labelled in enumerate((False, True)):
-        method = DPDRE(public=drawings(60, 1), public_labels=labelled, **settings)
-        synthesizer = method.fit(gate(drawings(100, 2), PIXELS, records=100))
-        told = synthesizer.certificate.public
-        assert told["decoder"]["sha256"] == synthesizer.model.decoder.digest
-        loaded = Synthesizer.load(synthesizer.save(tmp_path / str(place)))
-        assert loaded.sample(20, seed=0).equals(synthesizer.sample(20, seed=0))
-        known = {tuple(row) for row in zip(*drawings(60, 1).drop_columns("label").to_pydict().values(), strict=True)}
-        made = loaded.sample(20, seed=0).drop_columns("label").to_pydict().values()
-        assert not known & {tuple(row) for row in zip(*made, strict=True)}
 
 
 def test_a_decoder_that_does_not_fit_is_found_before_anything_is_spent(tmp_path):
@@ -233,39 +195,15 @@ def test_the_certificate_names_what_was_public(tmp_path):
     assert told["gradients"]["discriminator"]["represented"] == {"by": "Whitened", "dim": 8}
     in_memory = tiny(references=500).fit(gate()).certificate.public["reference"]
     assert in_memory == {**told["reference"], "source_sha256": None}
-    folder = synthesizer.save(tmp_path / "model")
-    assert verify_model(folder).certificate.method == "dp-dre"
 
 
-def test_a_saved_synthesizer_draws_the_same_and_a_release_is_fitted_with_the_same_references_only(tmp_path):
-    public = tmp_path / "public.parquet"
-    pq.write_table(PUBLIC, public)
-    for place, labelled in enumerate((True, False)):
-        method = tiny(public=str(public), references=300, public_labels=labelled)
-        synthesizer = method.fit(gate())
-        folder = synthesizer.save(tmp_path / str(place))
-        loaded = Synthesizer.load(folder)
-        assert loaded.sample(50, seed=1).equals(synthesizer.sample(50, seed=1))
-        assert loaded.summary.notes == synthesizer.summary.notes
-        release = Release.load(folder)
-        again = method_of(release.certificate)
-        assert again == method
-        assert again.fit_release(release).sample(50, seed=1).equals(synthesizer.sample(50, seed=1))
-        with pytest.raises(ModelError, match="made by another method or settings"):
-            replace(method, hidden=(5,)).fit_release(release)
-        with pytest.raises(ModelError, match="the public records are others than those that were used"):
-            replace(method, public=table(seed=9)).fit_release(release)
-
-
-def test_the_clipping_norm_is_shorter_where_a_step_has_more_noise():
-    calm, loud = (DPDRE().plan(SCHEMA, Budget(epsilon=epsilon)) for epsilon in (1.0, 0.1))
-    asked = DPDRE(clip_norm=2.0).plan(SCHEMA, Budget(epsilon=0.1))
-    assert calm.plan.clip_norm == asked.plan.clip_norm == MAX_CLIP_NORM
-    assert loud.plan.clip_norm == pytest.approx(MAX_NOISE_STD / loud.noise_multiplier)
-    assert 0.2 < loud.plan.clip_norm < 0.3
-    # What is paid for does not depend on the norm.
-    assert loud.events == asked.events
-    assert calm.noise_multiplier * MAX_CLIP_NORM <= MAX_NOISE_STD
+def test_a_release_is_fitted_with_the_same_references_only():
+    method = tiny(references=300)
+    release = method.query(gate())
+    with pytest.raises(ModelError, match="made by another method or settings"):
+        replace(method, hidden=(5,)).fit_release(release)
+    with pytest.raises(ModelError, match="the public records are others than those that were used"):
+        replace(method, public=table(seed=9)).fit_release(release)
 
 
 def test_noise_stands_to_the_norm_that_was_chosen_as_was_paid_for():
@@ -325,29 +263,4 @@ def test_weights_are_the_ratio_that_the_discriminator_gives_and_never_more_than_
     assert np.isfinite(density_ratios(discriminator, public.vectors, public.labels, most=1e4)).all()
 
 
-def test_weights_that_rest_on_few_references_are_said_to():
-    # No public record is near the private ones; the nearest few are all that can be had.
-    odd = pa.table({"x": np.full(1500, 10.0), "y": np.full(1500, 0), "job": ["e"] * 1500, "ill": [True] * 1500})
-    method = dre(learning_rate=0.1, steps=100, most_weight=1e6)
-    notes = method.fit(gate(odd, epsilon=50.0)).summary.notes
-    assert notes["effective_references"] < 20
-    assert "The weights rest on few public records" in notes["warning"]
-    assert notes["largest_share"] > 0.05
-    assert "warning" not in dre(steps=5).fit(gate()).summary.notes
-
-
 # Settings.
-
-
-def test_the_preset_of_the_paper_sets_what_is_not_given_and_old_settings_are_the_default():
-    paper, own = DPDRE(image=(8, 8, 1), preset="paper"), DPDRE(image=(8, 8, 1))
-    assert (paper.hidden, paper.steps, paper.sampling_probability) == ((16,), 3000, 0.00128)
-    assert (paper.learning_rate, paper.clip_norm, paper.whitening) == (1e-3, 1.0, 0.0)
-    assert DPDRE(preset="paper", steps=10, clip_norm=0.5).clip_norm == 0.5
-    assert (own.steps, own.sampling_probability, own.clip_norm, own.whitening) == (500, 0.05, None, 0.5)
-    before = {name: value for name, value in own.to_json().items() if name != "preset"}
-    assert DPDRE.from_json(before) == own
-    assert DPDRE.from_json(paper.to_json()) == paper
-    plan = paper.plan(pixel_schema(8, 8), Budget(epsilon=1.0))
-    assert [(event.steps, event.rate) for event in plan.events] == [(3000, pytest.approx(0.00128, rel=1e-6))]
-    assert plan.epsilon <= 1.0

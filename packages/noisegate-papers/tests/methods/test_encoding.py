@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from noisegate.errors import OptionError
 from noisegate.gate.execution import made_up_records
 from noisegate.schema import pixel_schema
-from noisegate_images.networks.encoder import SHIPPED_SHA256
 from noisegate_papers.methods.mge import DPMGE
 
 SHAPE = (16, 16, 3)
@@ -26,14 +24,3 @@ def test_a_feature_is_the_mean_over_the_picture_at_length_1():
     whole = encoding.activations.layers.copied()
     plain = whole(torch.from_numpy(records().numeric)).double().numpy()
     np.testing.assert_allclose(found, plain / np.linalg.norm(plain, axis=1, keepdims=True), atol=1e-6)
-
-
-def test_another_layer_and_its_signs():
-    assert DPMGE(image=SHAPE, layer="middle").encoding().dim == 64
-    assert not DPMGE(image=SHAPE, layer="late.convolution").encoding().nonnegative
-    with pytest.raises(OptionError, match=r"layers=\['final'\]"):
-        DPMGE(image=SHAPE, layer="final").encoding()
-
-
-def test_the_digest_is_that_of_the_weights():
-    assert DPMGE(image=SHAPE).encoder().sha256 == SHIPPED_SHA256

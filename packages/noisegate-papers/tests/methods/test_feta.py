@@ -12,7 +12,7 @@ from noisegate.privacy import noise
 from noisegate.records import Rows
 from noisegate.schema import ImageShape
 from noisegate_papers.features.thumbnails import Thumbnails
-from noisegate_papers.training.diffusion import DiffusionTraining, enlarged, jittered
+from noisegate_papers.training.diffusion import DiffusionTraining, enlarged
 
 from .test_dpdm import SCHEMA, SMALL, gate_of, stripes
 
@@ -31,13 +31,6 @@ def warmed(monkeypatch):
 
     monkeypatch.setattr(DiffusionTraining, "warm_up", kept)
     return seen
-
-
-def test_the_means_cost_little_noise_on_the_steps():
-    schema_plan = [made.plan(SCHEMA, Budget(epsilon=1.0)) for made in (DPDM.for_schema(SCHEMA, SMALL), method())]
-    alone, beside = (plan.noise_multiplier for plan in schema_plan)
-    assert alone < beside < 1.1 * alone
-    assert schema_plan[1].epsilon <= 1.0
 
 
 def test_means_are_the_released_sums_over_the_records_that_the_public_expects(warmed, monkeypatch):
@@ -113,12 +106,3 @@ def test_small_images_are_means_of_squares():
     small = Thumbnails(image=shape, side=2)(Rows(images.astype(np.float64), np.zeros((5, 0), np.int32)))
     expected = images.reshape(5, 2, 2, 1, 2, 3).mean(axis=(2, 4)).reshape(5, -1)
     np.testing.assert_allclose(small, expected, rtol=1e-6)
-
-
-def test_jitter_moves_a_little_and_keeps_what_is_even():
-    shape, random = ImageShape(height=8, width=8), torch.Generator().manual_seed(0)
-    image = torch.zeros(1, 64)
-    image[0, 27] = 1
-    moved = jittered(shape, 0.1)(image.repeat(20, 1), random)
-    assert len(moved.unique(dim=0)) == 20 and float((moved - image).abs().mean()) < 0.05
-    assert torch.allclose(jittered(shape, 0.3)(torch.full((2, 64), 0.7), random), torch.tensor(0.7))

@@ -6,13 +6,10 @@ import pytest
 import torch
 from tests.shared.feature_space import PIXELS, drawings
 
-from noisegate import DPCGAN, DPGAN, Budget, Gate, Synthesizer
-from noisegate.errors import CalibrationError
+from noisegate import DPCGAN, DPGAN, Budget, Gate
 from noisegate.gate.per_example.gradients import clipped_gradients
 from noisegate.methods.registry import method_of
-from noisegate.privacy import accounting
-from noisegate.privacy.grid import UNITS
-from noisegate.schema import Categorical, Continuous, Integer, Schema
+from noisegate.schema import Categorical, Integer, Schema
 from noisegate_images.training.adam import Adam
 from noisegate_papers.methods.adversarial import LABELS
 from noisegate_papers.training.adversarial import stream
@@ -164,25 +161,6 @@ def test_a_label_that_fools_the_discriminator_gets_a_larger_share():
     assert shares[1] > 0.65
 
 
-def test_without_a_label_whole_records_are_made(tmp_path):
-    """Tables with no label or a numeric one, and images alone."""
-    images = Schema(PIXELS.columns[:-1])
-    numeric = Schema((*COLUMNS[:3], Continuous(name="y", lower=0.0, upper=1.0)), label="y")
-    with_y = table().set_column(3, "y", pa.array(np.linspace(0, 1, 600)))
-    for place, (schema, data, settings) in enumerate(
-        [
-            (Schema(COLUMNS), table(), SMALL),
-            (numeric, with_y, SMALL),
-            (images, drawings().drop_columns("label"), DRAWINGS),
-        ]
-    ):
-        synthesizer = DPGAN(**settings, steps=2, discriminator_steps=1).fit(gate(data, schema))
-        sample = synthesizer.sample(30, seed=0)
-        assert sample.column_names == list(schema.names)
-        again = Synthesizer.load(synthesizer.save(tmp_path / str(place))).sample(30, seed=0)
-        assert again.equals(sample)
-
-
 def test_label_shares_are_kept_to():
     method = replace(TINY, label_shares=(0.1, 0.9))
     found = method.fit(gate()).sample(2000, seed=0)
@@ -192,9 +170,3 @@ def test_label_shares_are_kept_to():
     training = at_start(method)
     shown = torch.cat([training.generated(torch.Generator().manual_seed(seed))[0].detach() for seed in range(20)])
     assert abs(float(shown[:, -1].mean()) - 0.9) < 0.05
-
-
-def test_a_budget_that_no_noise_can_keep_is_refused(monkeypatch):
-    monkeypatch.setattr(accounting, "MAXIMUM_STD", 2.0 * UNITS)
-    with pytest.raises(CalibrationError, match=r"epsilon=0\.01"):
-        replace(TINY, sampling_probability=1.0).plan(SCHEMA, Budget(epsilon=0.01))

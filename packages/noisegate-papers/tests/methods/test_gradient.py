@@ -1,6 +1,5 @@
 """What all methods that train on noisy gradients share, tried with one that only records what it is given."""
 
-import json
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -8,7 +7,7 @@ import pyarrow as pa
 import pytest
 import torch
 
-from noisegate import DPMERF, Gate, Ledger, Release
+from noisegate import DPMERF, Gate, Ledger
 from noisegate.errors import DivergedError, ModelError, OptionError
 from noisegate.methods.gradient import JOURNAL_FILE, STATE_FILE, GradientMethod
 from noisegate.models.folder import verify_model, write_model
@@ -198,11 +197,3 @@ def test_a_broken_state_is_named(tmp_path):
     (tmp_path / STATE_FILE).write_bytes(b"no tensors")
     with pytest.raises(ModelError, match=rf"{STATE_FILE} is broken: .* remove its folder to begin anew"):
         Summing().query(gate(), folder=tmp_path)
-
-
-def test_settings_survive_the_certificate(tmp_path):
-    Summing(sizes=(4, 5)).query(gate()).save(tmp_path)
-    settings = Release.load(tmp_path).certificate.public["settings"]
-    assert json.loads(json.dumps(settings))["sizes"] == [4, 5]
-    with pytest.raises(ModelError, match="the settings of summing in the certificate are broken"):
-        Summing.from_json({"unknown": 1})

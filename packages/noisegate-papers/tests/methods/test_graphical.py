@@ -1,23 +1,17 @@
 """AIM and MST as methods: what they plan from public facts, and one run from records to a saved model."""
 
 import sys
-from datetime import date
 from itertools import combinations
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from noisegate import Gate, Synthesizer
+from noisegate import Gate
 from noisegate.errors import MissingExtraError, ModelError
-from noisegate.features.binning import equal_bins
 from noisegate.features.contingency import tables_up_to
-from noisegate.methods.registry import method_of
 from noisegate.models.folder import verify_model
-from noisegate.privacy import accounting
-from noisegate.privacy.plan import Budget
-from noisegate.schema import Boolean, Categorical, Continuous, Date, Integer, Schema
-from noisegate.schema.layout import EncodedTable
+from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
 from noisegate_papers.methods.graphical import AIM, MST
 
 SCHEMA = Schema(
@@ -32,31 +26,6 @@ SCHEMA = Schema(
 
 
 # Cells from public knowledge.
-
-
-def test_few_whole_numbers_have_a_cell_each():
-    bins = equal_bins(Integer(name="n", lower=3, upper=7), most=5)
-    assert bins.codes(np.arange(5) / 4).tolist() == [0, 1, 2, 3, 4]
-    days = Date(name="d", lower=date(2020, 1, 1), upper=date(2020, 1, 31), missing=True)
-    assert equal_bins(days, most=31).size == 32
-
-
-@pytest.mark.parametrize("column", [Integer(name="n", lower=0, upper=1000), Continuous(name="n", lower=0, upper=1)])
-def test_other_columns_have_cells_of_equal_width(column):
-    bins = equal_bins(column, most=4)
-    assert bins.cuts == (0.25, 0.5, 0.75)
-    assert bins.codes(np.array([0.0, 0.25, 0.74, 1.0])).tolist() == [0, 1, 2, 3]
-
-
-def test_whole_numbers_come_back_from_their_cells():
-    from noisegate.schema import decode
-
-    schema = Schema(columns=(Integer(name="n", lower=3, upper=7),))
-    bins = equal_bins(schema.columns[0], most=32)
-    ends = np.array((0.0, *bins.cuts, 1.0))
-    middle = (ends[:-1] + ends[1:]) / 2
-    table = decode(EncodedTable(middle[:, None], np.zeros((5, 0), dtype=np.int32)), schema)
-    assert table["n"].to_pylist() == [3, 4, 5, 6, 7]
 
 
 # Tables that may be chosen.
@@ -74,19 +43,6 @@ def test_where_a_table_is_too_large_its_parts_are_proposed():
 
 
 # Plans.
-
-
-@pytest.mark.parametrize("method", [MST(), AIM()])
-def test_a_plan_is_within_the_budget_and_reads_nothing(method):
-    plan = method.plan(SCHEMA, Budget(epsilon=1.0))
-    assert plan.sizes == (3, 33, 3, 2)
-    assert 1 - 1e-6 < accounting.epsilon(plan.events, 1e-5) <= 1.0
-
-
-def test_settings_reach_opendp():
-    plan = AIM(degree=2, max_model_mb=3, rounds=7, iterations=11).plan(SCHEMA, Budget(epsilon=1.0))
-    assert plan.options == {"iterations": 11, "max_size": 3.0, "rounds": 7}
-    assert {len(table) for table in plan.candidates} == {2}
 
 
 def test_without_the_extra_the_cure_is_named_before_anything_is_spent(monkeypatch):
@@ -127,15 +83,6 @@ def test_a_run_keeps_what_columns_have_to_do_with_each_other(synthesizer):
     assert table.x.isna().mean() == pytest.approx(0.1, abs=0.03)
     assert (table.x[table.a == "r"] > 0.6).mean() > 0.8
     assert synthesizer.summary.step == RUN.iterations
-
-
-@pytest.mark.slow
-def test_the_model_is_saved_verified_and_opened_without_the_extra(synthesizer, tmp_path):
-    folder = synthesizer.save(tmp_path / "model")
-    assert verify_model(folder).recomputed_epsilon <= 50.0
-    again = Synthesizer.load(folder)
-    assert again.sample(50, seed=1).equals(synthesizer.sample(50, seed=1))
-    assert method_of(again.certificate) == RUN
 
 
 @pytest.mark.slow

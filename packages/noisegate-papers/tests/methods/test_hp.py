@@ -2,13 +2,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisegate import DPHP, Budget, Gate, Ledger, Synthesizer
+from noisegate import DPHP, Budget, Gate, Ledger
 from noisegate.privacy import accounting
-from noisegate.schema import Boolean, Categorical, Continuous, Schema, pixel_schema
+from noisegate.schema import Categorical, Continuous, Schema, pixel_schema
 
 from .test_merf import correlated
 
-TINY = DPHP(components=8, fit_options={"steps": 30})
 COLUMNS = (
     Continuous(name="u", lower=0.0, upper=1.0),
     Continuous(name="v", lower=0.0, upper=1.0),
@@ -62,16 +61,6 @@ def test_every_release_of_products_is_in_the_plan_the_ledger_and_the_certificate
     assert all(len(group) == 1 for group in groups)
 
 
-def test_the_bound_is_the_truncated_supremum_and_saves_noise():
-    paper = DPHP(moved=False, order=20, length_scale=0.0707, product_order=5, product_length_scale=0.3, products="none")
-    schema = Schema(COLUMNS[:2])
-    release = paper.plan(schema, Budget(epsilon=1.0)).release("sum")
-    assert release.query.norm == pytest.approx(0.36**0.5, abs=0.01)
-    full = DPHP(products="none", length_scale=0.5, kernel_mass=0.999).plan(schema, Budget(epsilon=1.0)).release("sum")
-    assert full.query.norm == pytest.approx(1.0, abs=0.002)
-    assert release.noise_std_natural < 0.62 * full.noise_std_natural
-
-
 def test_shares_are_those_of_the_least_total_noise():
     schema, budget = Schema(COLUMNS), Budget(epsilon=1.0)
 
@@ -88,37 +77,6 @@ def test_shares_are_those_of_the_least_total_noise():
     assert energy(sum_share=ratio, product_share=1.0) == pytest.approx(least, rel=1e-6)
 
 
-def test_pairs_are_all_pairs_or_as_many_as_fit():
-    schema = Schema(tuple(Continuous(name=f"x{i}", lower=0.0, upper=1.0) for i in range(12)))
-    every = DPHP().maps(schema)["product"]
-    assert len(every.groups) == 66
-    some = DPHP(most_coordinates=every.dim // 2).maps(schema)["product"]
-    assert every.dim // 2 - 200 < some.dim <= every.dim // 2
-    assert some.groups == DPHP(most_coordinates=every.dim // 2).maps(schema)["product"].groups
-    assert some.groups != DPHP(most_coordinates=every.dim // 2, seed=1).maps(schema)["product"].groups
-
-
-TABLES = {
-    "unlabelled": Schema(COLUMNS),
-    "numeric label": Schema(COLUMNS, label="u"),
-    "one numeric column": Schema(COLUMNS[:1]),
-    "one coded column": Schema(COLUMNS[2:]),
-    "label and one column": Schema((COLUMNS[0], COLUMNS[2]), label="w"),
-}
-
-
-@pytest.mark.parametrize("name", TABLES)
-@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
-def test_odd_tables_are_answered(name, adjacency, tmp_path):
-    schema = TABLES[name]
-    records = 300 if adjacency == "replace-one" else None
-    table = correlated(300).select(list(schema.names))
-    model = TINY.fit(gate(table, schema, adjacency=adjacency, records=records), device="cpu")
-    assert model.sample(5, seed=0).schema.names == list(schema.names)
-    again = Synthesizer.load(model.save(tmp_path / "model"))
-    assert again.sample(50, seed=3).equals(model.sample(50, seed=3))
-
-
 def test_images_are_fitted_through_pooled_products():
     schema = pixel_schema(8, 8, labels=["dark", "light"])
     random = np.random.default_rng(0)
@@ -133,28 +91,3 @@ def test_images_are_fitted_through_pooled_products():
     label = np.array(made["label"].to_pylist())
     assert means[label == "dark"].mean() < 60
     assert means[label == "light"].mean() > 180
-
-
-def test_a_boolean_label_and_missing_values_take_part():
-    schema = Schema((Continuous(name="u", lower=0.0, upper=1.0, missing=True), Boolean(name="y")), label="y")
-    table = pa.table({"u": [0.5, None] * 200, "y": [True, False] * 200})
-    made = DPHP(components=10, fit_options={"steps": 200}).fit(gate(table, schema, epsilon=100.0), device="cpu")
-    sample = made.sample(1000, seed=0)
-    missing = np.array(sample["u"].is_null())
-    label = np.array(sample["y"].to_pylist())
-    assert missing[label].mean() < 0.2
-    assert missing[~label].mean() > 0.8
-
-
-def test_the_error_bound_falls_with_the_order_and_rises_with_the_noise():
-    schema = Schema(COLUMNS)
-    few, many = (DPHP(length_scale=0.05, order=order) for order in (3, 25))
-    budget = Budget(epsilon=1.0)
-    (low,), (high,) = (method.error_bounds(schema, budget, 10_000) for method in (few, many))
-    assert low.chosen.approximation > 30 * high.chosen.approximation
-    assert low.chosen.dim == 2 * 4 + 3
-    assert low.chosen.noise < high.chosen.noise
-    assert low.least.total <= min(low.chosen.total, high.chosen.total)
-    (poor,) = few.error_bounds(schema, budget, 300)
-    assert poor.least.value < low.least.value
-    assert DPHP().error_bounds(Schema(COLUMNS[2:]), budget, 100) == ()

@@ -2,12 +2,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisegate import DPMERF, Budget, Gate
-from noisegate.schema import Boolean, Categorical, Continuous, Schema
+from noisegate import DPMERF, Adjacency, Budget, Gate
+from noisegate.schema import Boolean, Categorical, Continuous, Schema, pixel_schema
 
 TINY = DPMERF(frequencies=50, latent=4, hidden=(16,), fit_options={"steps": 30})
-X = Continuous(name="x", lower=0.0, upper=1.0)
-Y = Boolean(name="y")
 
 
 def fit(table, schema, method=TINY, **gate):
@@ -45,45 +43,6 @@ def test_a_fit_recovers_what_goes_together_and_nothing_else(label):
         assert (min(found) > 0.6) if not shuffled else (np.abs(found).max() < 0.2)
 
 
-TABLES = {
-    "unlabelled": (Schema((X, Y)), {"x": [0.1, 0.9] * 20, "y": [True, False] * 20}),
-    "numeric label": (Schema((X, Y), label="x"), {"x": [0.1, 0.9] * 20, "y": [True, False] * 20}),
-    "one class": (Schema((X, Y), label="y"), {"x": [0.1, 0.9] * 20, "y": [True] * 40}),
-    "one numeric column": (Schema((X,)), {"x": [0.1, 0.9] * 20}),
-    "one coded column": (Schema((Y,)), {"y": [True, False] * 20}),
-    "all missing": (
-        Schema((Continuous(name="x", lower=0.0, upper=1.0, missing=True), Y), label="y"),
-        {"x": pa.nulls(40, pa.float64()), "y": [True, False] * 20},
-    ),
-    "constant": (Schema((X, Y), label="y"), {"x": [0.5] * 40, "y": [True, False] * 20}),
-    "one row": (Schema((X, Y), label="y"), {"x": [0.5], "y": [True]}),
-    "missing label": (
-        Schema((X, Boolean(name="y", missing=True)), label="y"),
-        {"x": [0.1, 0.9] * 20, "y": [True, None] * 20},
-    ),
-}
-
-
-@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("name", TABLES)
-def test_legal_tables_run(name, adjacency):
-    schema, columns = TABLES[name]
-    table = pa.table(columns)
-    # Few records at a small budget: noise drowns everything, and still nothing may fail.
-    fitted = fit(table, schema, epsilon=0.01, adjacency=adjacency, records=table.num_rows)
-    made = fitted.sample(100, seed=0)
-    assert made.num_rows == 100
-    assert made.column_names == list(schema.names)
-    assert fitted.certificate.check() <= 0.01 * (1 + 1e-9)
-
-
-def test_class_shares_follow_the_counts():
-    schema = Schema((X, Y), label="y")
-    table = pa.table({"x": np.linspace(0, 1, 2000), "y": np.arange(2000) % 5 == 0})
-    made = fit(table, schema, epsilon=100.0).sample(5000, seed=0)
-    assert abs(np.mean(made["y"].to_pylist()) - 0.2) < 0.04
-
-
 def rare(rows):
     """One record in fifty is sick: with a high u and a low v, where the others have a low u and a high v."""
     random = np.random.default_rng(0)
@@ -119,18 +78,16 @@ def test_a_power_of_the_share_has_the_meaning_that_it_was_stored_with():
     np.testing.assert_allclose(others, [0.25, 0.75], atol=0.06)
 
 
-def test_questions_follow_the_schema_and_the_adjacency():
-    def asked(schema, adjacency="add-remove"):
-        plan = TINY.plan(schema, Budget(epsilon=1.0, adjacency=adjacency_of(adjacency)))
-        return {r.query.name: (r.query.dim, r.query.columns) for r in plan.releases}
+def test_what_is_asked_does_not_depend_on_the_generator():
+    schema, image = pixel_schema(4, 8, labels=(0, 1)), {"generator": "convolutional", "image": (4, 8, 1)}
+    images = DPMERF(**image, frequencies=20, latent=2, hidden=(8,))
+    table = DPMERF(frequencies=20, kernel="numeric", length_scale=images.length_scale)
+    assert images.plan(schema, Budget(epsilon=1.0)) == table.plan(schema, Budget(epsilon=1.0))
+    assert np.array_equal(images.maps(schema)["fourier"].frequencies, table.maps(schema)["fourier"].frequencies)
 
-    from noisegate import Adjacency
 
-    adjacency_of = Adjacency.parse
-    kinds = Categorical(name="k", levels=("a", "b", "c"), missing=True)
-    assert asked(Schema((X, kinds, Y), label="y")) == {"fourier": (100, 2), "levels": (4, 2), "counts": (1, 2)}
-    assert asked(Schema((X, kinds, Y))) == {"fourier": (100, 1), "levels": (6, 1), "counts": (1, 1)}
-    assert asked(Schema((X, Y), label="y")) == {"fourier": (100, 2), "counts": (1, 2)}
-    # Without a label the number of records is all there is to count, and replace-one takes it as public.
-    assert asked(Schema((X, kinds)), "replace-one") == {"fourier": (100, 1), "levels": (4, 1)}
-    assert asked(Schema((X, Y), label="y"), "replace-one") == {"fourier": (100, 2), "counts": (1, 2)}
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_the_number_of_records_is_asked_unless_it_is_public(adjacency):
+    schema = Schema((Continuous(name="u", lower=0.0, upper=1.0), Boolean(name="y")))
+    plan = TINY.plan(schema, Budget(epsilon=1.0, adjacency=adjacency))
+    assert ("counts" in plan.maps) == (adjacency is Adjacency.ADD_REMOVE)

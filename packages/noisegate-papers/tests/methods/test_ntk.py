@@ -27,13 +27,6 @@ def people(rows, seed=0):
     return pa.table({"u": u, "w": np.where(u > 0.5, "high", "low"), "ill": ill})
 
 
-def test_it_asks_one_sum_by_label_and_counts():
-    plan = make_for("dp-ntk", IMAGES, {"width": 10}).plan(IMAGES, Budget(epsilon=1.0))
-    releases = {one.query.name: (one.query.dim, one.query.columns) for one in plan.releases}
-    assert releases == {TANGENT: (10 * 66, 2), "counts": (1, 2)}
-    assert plan.maps[TANGENT].nonnegative
-
-
 def test_under_replace_one_it_pays_the_square_root_of_two_and_not_two():
     budget = Budget(epsilon=1.0, adjacency=Adjacency.REPLACE_ONE)
     event = make_for("dp-ntk", IMAGES, {"width": 10}).plan(IMAGES, budget).release(TANGENT).event
@@ -67,9 +60,3 @@ def test_images_are_learnt():
     for which, image in ((~down, pixels[~down].mean(axis=0)), (down, pixels[down].mean(axis=0).T)):
         assert which.any()
         assert image[::2].mean() - image[1::2].mean() > 100
-
-
-def test_unlabelled_records_have_one_sum():
-    schema = Schema((Boolean(name="a"), Boolean(name="b")))
-    plan = DPNTK(width=3).plan(schema, Budget(epsilon=1.0))
-    assert [one.query.columns for one in plan.releases] == [1, 1]

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from noisegate import Gate, PrivateEvolution
-from noisegate.errors import DataError, ModelError, OptionError
+from noisegate.errors import ModelError, OptionError
 from noisegate.gate import execution
 from noisegate.gate.queries import sums
 from noisegate.gate.queries.sums import SumSession
-from noisegate.privacy.events import Adjacency
 from noisegate.schema import pixel_schema
 from noisegate.testing import FakeGate
 from noisegate_evaluate.auditing.examples import _made_up
@@ -61,28 +60,7 @@ def gate_of(private, epsilon=4.0, **options):
     return Gate(private, schema=SCHEMA, epsilon=epsilon, records=400, **options)
 
 
-def test_drawings_are_compared_by_pixels_and_photographs_by_the_encoder():
-    assert PrivateEvolution(image=(28, 28, 1)).features == "pixels"
-    assert PrivateEvolution(image=(32, 32, 3)).features == "encoder"
-
-
 # Privacy: what is asked, and what it follows from.
-
-
-@pytest.mark.parametrize("adjacency", list(Adjacency))
-def test_every_round_of_an_evolution_is_planned_with_the_sensitivity_of_one_vote(private, adjacency, asked):
-    gate = gate_of(private, adjacency=adjacency)
-    release = PrivateEvolution(**SMALL).query(gate)
-    assert release.certificate.check() <= 4.0
-    events = {event.name: event for event in release.certificate.events}
-    assert list(events) == ["counts", "votes-1", "votes-2", "votes-3"]
-    stds = {name: release.noise_std[name] for name in events}
-    for place, votes in enumerate(asked):
-        event = events[f"votes-{place + 1}"]
-        assert votes.norm == 1.0 and votes.dim <= event.coordinates == 60
-        moves = 1.0 if adjacency is Adjacency.ADD_REMOVE else 2**0.5
-        assert stds[event.name] == pytest.approx(event.noise_multiplier * moves, rel=1e-3)
-    assert len(asked) == 3
 
 
 def test_candidates_of_an_evolution_follow_from_the_release_and_not_from_the_images(private, asked):
@@ -119,11 +97,6 @@ def test_what_a_network_rounds_is_probed_and_not_what_votes_hide(monkeypatch):
     monkeypatch.setattr(sums, "map_execution", watched)
     PrivateEvolution(**SMALL | {"rounds": 1}, features="encoder").query(FakeGate(SCHEMA, rows=16))
     assert probed[1:] == [("votes-1", Perceptual, 256)]
-
-
-def test_public_images_that_are_private_ones_are_refused(private):
-    with pytest.raises(DataError, match="private"):
-        PrivateEvolution(**SMALL, public=str(private)).query(gate_of(private))
 
 
 def test_a_release_is_not_read_with_other_public_images(private, public, tmp_path):

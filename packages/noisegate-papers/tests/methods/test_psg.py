@@ -1,4 +1,5 @@
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -8,15 +9,16 @@ import torch
 from noisegate import Budget, Gate, PrivateSetGeneration, Synthesizer
 from noisegate.errors import OptionError
 from noisegate.gate import samples
+from noisegate.gate.sums import SumTask, sum_records
 from noisegate.methods.gradient import STATE_FILE
 from noisegate.models.folder import verify_model
 from noisegate.privacy import noise as gate_noise
+from noisegate.privacy.grid import UNITS
+from noisegate.records import Rows
 from noisegate.schema import Boolean, Categorical, Continuous, ImageShape, Schema, pixel_schema
 from noisegate_images.networks.classifiers import build_convnet
 from noisegate_papers.models.inputs import decode_inputs, inputs_of
 from noisegate_papers.training import synthetic_set
-from noisegate_papers.training.schedules import SetSchedule
-from noisegate_papers.training.synthetic_set import FreeRecords, SetTraining
 
 SHAPE = ImageShape(height=8, width=8)
 PIXELS = pixel_schema(8, 8, labels=("across", "down"))
@@ -114,34 +116,6 @@ def test_a_set_teaches_an_easy_task_and_with_shuffled_labels_does_not(shuffled, 
     assert score < 0.75 if shuffled else score > 0.9
 
 
-@pytest.mark.parametrize(
-    ("steps", "networks", "trained"), [(12, [0, 6], [2, 4, 8, 10]), (13, [0, 6, 12], [2, 4, 8, 10])]
-)
-def test_networks_are_trained_between_steps_and_drawn_anew_each_run(steps, networks, trained, monkeypatch):
-    schedule = SetSchedule(batches=2, outer=3, epochs=1, network_learning_rate=0.1)
-    seen = {"networks": [], "trained": []}
-    inputs = inputs_of(PIXELS, centre=0.0)
-    made = FreeRecords(inputs, 4, init_std=1.0, learning_rate=0.1, momentum=0.5, seed=0)
-    training = None
-
-    def build(seed):
-        seen["networks"].append(0 if training is None else training.steps)
-        return torch.nn.Linear(64, 2)
-
-    monkeypatch.setattr(SetTraining, "_train_network", lambda self: seen["trained"].append(self.steps))
-    training = SetTraining(schedule, steps, made, torch.arange(4) % 2, build)
-    for _ in range(steps):
-        training.step({name: torch.ones_like(value) for name, value in training.parameters().items()})
-    assert seen == {"networks": networks, "trained": trained}
-
-
-def test_every_network_and_every_order_has_a_seed_of_its_own():
-    schedule = SetSchedule(batches=1, outer=1, epochs=1)
-    seeds = {schedule.stream(kind, number) for kind in range(2) for number in range(500)}
-    assert len(seeds) == 1000
-    assert not seeds & {replace(schedule, seed=1).stream(0, number) for number in range(500)}
-
-
 @pytest.mark.parametrize("stop", [3, 4, 5])
 def test_a_run_that_is_taken_up_again_gives_the_same_bits(tmp_path, monkeypatch, stop):
     """With samples and noise that follow from the step; 4 steps are a run, so one stop is where a network is drawn."""
@@ -174,16 +148,12 @@ def test_a_run_that_is_taken_up_again_gives_the_same_bits(tmp_path, monkeypatch,
 def test_a_table_becomes_a_balanced_set_that_is_saved_and_drawn_from(tmp_path, monkeypatch):
     # Without noise, which is drawn anew in every run: a loud one may carry each of the few records to a bound.
     monkeypatch.setattr(gate_noise, "add_noise", lambda sums, **options: sums)
-    steps = []
-    synthesizer = TABLE.fit(gate(), device="cpu", report=lambda state: steps.append((state.step, state.steps)))
-    assert steps == [(step, 7) for step in range(1, 8)]
+    synthesizer = TABLE.fit(gate(), device="cpu")
     table = synthesizer.sample(8, seed=0)
     assert sorted(table["y"].to_pylist()) == [False] * 4 + [True] * 4
     assert table.schema.names == ["u", "v", "c", "y"]
     assert len(set(table["u"].to_pylist())) > 2
     folder = synthesizer.save(tmp_path / "model")
-    assert verify_model(folder).certificate.method == "psg"
-    assert Synthesizer.load(folder).sample(20, seed=1).equals(synthesizer.sample(20, seed=1))
     assert all(Synthesizer.load(folder).sample(9, where={"y": True})["y"].to_pylist())
 
 
@@ -221,8 +191,6 @@ def test_images_of_the_papers_prior_come_from_a_dcgan():
     # A class and a noise vector each make an image of their own.
     assert not torch.allclose(made[0, 0], made[1, 0], atol=1e-4)
     assert not torch.allclose(made[0, 0], made[0, 1], atol=1e-4)
-    with pytest.raises(OptionError, match="even and 22 or more"):
-        PrivateSetGeneration(prior=True, prior_network="dcgan", image=(20, 20, 1))
 
 
 def test_the_average_over_the_steps_is_released_and_survives_an_interruption():
@@ -254,3 +222,88 @@ def test_the_loss_of_a_record_is_the_cross_entropy_of_its_label():
     for row in range(5):
         found = loss(dict(network.named_parameters()), positions[row], torch.tensor([labels[row]]))
         assert torch.isclose(found, expected[row], atol=1e-5)
+
+
+# PSG's warm start: moments of small images are bought beside the steps, and the set begins as draws from them.
+
+WARM = replace(IMAGES, start="gaussians", start_share=0.5, start_bound=1.0)
+
+
+def begun(method, images, labels):
+    """Returns the set, (classes, each, pixels), and its average, as they begin where the moments have no noise."""
+    (query,) = method.start_queries(PIXELS)
+    rows = [Rows(images[labels == label] / 255, np.zeros(((labels == label).sum(), 1), np.int32)) for label in (0, 1)]
+    sums = np.stack([query.feature_map(one).astype(np.float64).sum(axis=0) for one in rows], axis=1)
+    plan = SimpleNamespace(releases=[SimpleNamespace(query=query, noise_std_natural=1e-6)])
+    session = SimpleNamespace(plan=plan, prepare=lambda parameters: None, ask=lambda maps: {"start": sums})
+    training = method.training(PIXELS, None, 1.0, "cpu")
+    method.before_steps(None, session, training)
+    moved = training._set.inputs().detach().numpy()
+    return moved.reshape(2, -1, 64) / 2, training.result()["set"].numpy().reshape(2, -1, 64) / 2
+
+
+def test_one_plan_has_the_moments_and_the_steps_and_a_model_is_verified(tmp_path):
+    model = replace(WARM, steps=1).fit(gate(pixel_table(), PIXELS), device="cpu")
+    events = {event.name: event for event in model.release.certificate.events}
+    # 64 pixels and the number before them, for each of two classes.
+    assert set(events) == {"start", "set"} and events["start"].coordinates == 2 * 65 * 66 // 2
+    model.save(tmp_path / "model")
+    assert 19.5 < verify_model(tmp_path / "model").recomputed_epsilon <= 20.0
+    assert Synthesizer.load(tmp_path / "model").sample(6, seed=1).equals(model.sample(6, seed=1))
+
+
+@pytest.mark.parametrize("ema_decay", [0.0, 0.9])
+def test_before_a_step_the_set_has_the_moments_of_its_class(ema_decay):
+    images, labels = stripes(1000, 0)
+    warm = replace(WARM, samples_per_class=400, ema_decay=ema_decay, start_steps=0)
+    for found in begun(warm, images, labels):
+        for label in (0, 1):
+            real = images[labels == label] / 255
+            np.testing.assert_allclose(found[label].mean(axis=0), real.mean(axis=0), atol=0.05)
+            np.testing.assert_allclose(found[label].std(axis=0), real.std(axis=0), rtol=0.25)
+
+
+def test_matching_keeps_the_means_and_asks_for_nothing_more():
+    images, labels = stripes(1000, 0)
+    drawn, matched = (begun(replace(WARM, start_steps=steps), images, labels)[0] for steps in (0, 20))
+    assert not np.array_equal(drawn, matched)
+    real = np.stack([images[labels == label].mean(axis=0) / 255 for label in (0, 1)])
+    far = [np.abs(found.mean(axis=1) - real).mean() for found in (drawn, matched)]
+    assert far[1] < far[0]
+    plans = [replace(WARM, start_steps=steps).plan(PIXELS, Budget(epsilon=1.0)) for steps in (0, 20)]
+    assert plans[0].plan.queries == plans[1].plan.queries and plans[0].epsilon == plans[1].epsilon
+
+
+def test_a_record_moves_the_moments_of_its_class_by_the_bound_and_no_more():
+    (query,) = replace(WARM, start_bound=0.25).start_queries(PIXELS)
+    assert query.norm == pytest.approx(0.25 * 64 * (1 + 1 / 16))
+    task = SumTask(feature_map=query.feature_map, grid=query.grid, columns=2, label=0)
+    random = np.random.default_rng(0)
+    for image in (np.ones(64), np.zeros(64), *random.random((3, 64))):
+        for label in (0, 1):
+            others = Rows(random.random((5, 64)), random.integers(0, 2, (5, 1)).astype(np.int32))
+            record = Rows(image[None], np.array([[label]], np.int32))
+            sums = [
+                sum_records(one, {"start": task}).sums["start"] for one in (others, Rows.concatenate([others, record]))
+            ]
+            moved = (sums[1] - sums[0]).astype(np.float64)
+            assert 0 < np.linalg.norm(moved) <= UNITS
+            assert not moved[1 - label].any()
+
+
+@pytest.mark.parametrize(
+    ("made", "changed", "told"),
+    [
+        (TABLE, {}, "give image="),
+        (PrivateSetGeneration(image=(8, 8, 1)), {"prior": True}, "prior=False"),
+        (PrivateSetGeneration(image=(29, 29, 1)), {}, "29 x 29"),
+    ],
+)
+def test_it_is_refused_where_there_is_none(made, changed, told):
+    with pytest.raises(OptionError, match=told):
+        replace(made, start="gaussians", **changed)
+
+
+def test_the_draws_follow_from_the_seed():
+    made = [begun(replace(WARM, seed=seed), *stripes(100, 0))[0] for seed in (0, 0, 1)]
+    assert np.array_equal(made[0], made[1]) and not np.array_equal(made[0], made[2])

@@ -4,8 +4,12 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
+from tests.shared.feature_space import SCHEMA as STRIPES
+from tests.shared.feature_space import stripes, write_decoder
 
+from noisegate import Gate
 from noisegate.errors import DataError, OptionError
+from noisegate.methods.registry import make_for
 from noisegate.schema import Boolean, Integer, Schema, pixel_schema
 from noisegate_papers.methods.public_reference import read_reference
 
@@ -81,3 +85,13 @@ def test_what_is_unusable_is_named(tmp_path):
     odd = table().set_column(0, "x", pa.array(["1"] * 999 + ["many"]))
     with pytest.raises(DataError, match=r"public: .*many"):
         read(odd)
+
+
+@pytest.mark.parametrize("name", ["pe", "dp-dre", "dp-gan-ft", "dp-mge"])
+def test_public_images_that_are_private_ones_are_refused_by_every_method(name, tmp_path):
+    path = tmp_path / "private.parquet"
+    pq.write_table(stripes(30), path)
+    decoder = {"decoder": write_decoder(tmp_path / "d.safetensors")} if name in ("dp-gan-ft", "dp-mge") else {}
+    method = make_for(name, STRIPES, {"public": str(path), **decoder})
+    with pytest.raises(DataError, match="is a file of the private data"):
+        method.query(Gate(str(path), schema=STRIPES, epsilon=1.0, records=30))

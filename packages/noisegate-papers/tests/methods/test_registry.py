@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from noisegate import DPMERF
-from noisegate.errors import ModelError, OptionError
+from noisegate.errors import OptionError
 from noisegate.methods.registry import make_for, make_method, method_named, method_of
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import Adjacency
@@ -23,17 +23,6 @@ def certificate(settings, method="dp-merf"):
     )
 
 
-def test_a_method_is_found_by_its_name():
-    assert method_named("dp-merf") is DPMERF
-    assert make_method("dp-merf", {"frequencies": 7}) == DPMERF(frequencies=7)
-
-
-@pytest.mark.parametrize("name", ["merf", "", "DP-MERF"])
-def test_an_unknown_method_is_refused_with_the_choices(name):
-    with pytest.raises(OptionError, match=r"method='.*' is not known.*dp-merf"):
-        method_named(name)
-
-
 def test_a_classifier_is_no_maker_of_records():
     assert make_method("dp-llm", {"maps": 3}) == DPLLM(maps=3)
     assert make_method("dp-merf", {"frequencies": 7}) == DPMERF(frequencies=7)
@@ -44,22 +33,6 @@ def test_a_classifier_is_no_maker_of_records():
     with pytest.raises(OptionError, match=r"frequencies=7: dp-llm has no such setting; it has .*maps"):
         make_method("dp-llm", {"frequencies": 7})
     assert method_of(certificate(DPLLM(maps=3).to_json(), "dp-llm")) == DPLLM(maps=3)
-
-
-def test_an_unknown_setting_is_refused_with_the_choices():
-    with pytest.raises(OptionError, match=r"frequencys=7.*frequencies"):
-        make_method("dp-merf", {"frequencys": 7})
-
-
-def test_a_certificate_gives_back_the_method():
-    method = DPMERF(frequencies=7, length_scales={"x": (0.1, 0.2)}, hidden=(3,), fit_options={"steps": 4}, seed=9)
-    assert method_of(certificate(method.to_json())) == method
-
-
-@pytest.mark.parametrize("broken", [{"frequencies": 0}, {"nonsense": 1}, {"length_scale": 3.0, "hidden": 3}])
-def test_broken_settings_are_a_broken_model(broken):
-    with pytest.raises(ModelError, match="settings of dp-merf"):
-        method_of(certificate(broken))
 
 
 def test_an_unknown_method_in_a_certificate_is_refused():

@@ -32,17 +32,6 @@ def people(rows=200):
     return pd.DataFrame({"a": np.where(ill, 0.9, 0.2), "ill": ill})
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_images_and_tables_without_a_label_are_made_too(name):
-    plain = Schema((Continuous(name="a", lower=0.0, upper=1.0),))
-    assert small(name).fit(gate_of(people()[["a"]], plain), device="cpu").sample(5, seed=0).num_rows == 5
-    schema = pixel_schema(4, 4, labels=("x", "y"))
-    method = type(small(name)).for_schema(schema, {**METHODS[name].audit_settings, "steps": 2, "channels": (2, 2)})
-    data = pd.DataFrame(np.random.default_rng(0).integers(0, 256, (20, 16)), columns=list(schema.names[:-1]))
-    data[schema.label] = ["x", "y"] * 10
-    assert method.fit(gate_of(data, schema), device="cpu").sample(3, seed=0).num_rows == 3
-
-
 @pytest.mark.parametrize(
     ("name", "norm"), [("datalens", 8**0.5), ("pate-gan", 8**0.5 / 2), ("g-pate", 16**0.5), ("gs-wgan", 1.0)]
 )
@@ -160,14 +149,3 @@ def test_with_little_noise_simulated_digits_are_learnt(name):
     made = method.fit(gate_of(seen, schema, epsilon=1000.0), device="cpu").sample(2000, seed=0).to_pandas()
     learnt = NearestCentroid().fit(made[list(schema.names[:-1])], made[schema.label])
     assert learnt.score(asked[list(schema.names[:-1])], asked[schema.label]) > 0.15
-
-
-@pytest.mark.slow
-@pytest.mark.xfail(
-    reason="PATE-GAN collapses: no teacher takes a generated record for real, so its student sees one class"
-)
-def test_with_little_noise_each_label_comes_to_its_records():
-    method = PATEGAN(steps=300, teachers=10, teacher_hidden=(16,), hidden=(16,), latent=4, learning_rate=1e-2)
-    made = method.fit(gate_of(people(2000), epsilon=900.0), device="cpu").sample(400, seed=0).to_pandas()
-    means = made.groupby("ill").a.mean()
-    assert means[True] - means[False] > 0.2

@@ -67,21 +67,6 @@ def votes_of(asked):
 
 
 @BOTH
-def test_every_round_is_planned_and_none_asks_for_more(schema, asked):
-    method, gate = TabPE(rounds=3, candidates=500), gate_of(schema)
-    plan = method.plan(schema, gate.budget)
-    release = method.query(gate, plan)
-    assert [name for name, _ in asked if name.startswith("votes-")] == ["votes-1", "votes-2", "votes-3"]
-    assert all(one.dim <= 500 for one in votes_of(asked))
-    assert all(plan.release(f"votes-{place}").query.norm == 1.0 for place in (1, 2, 3))
-    assert release.certificate.check() <= 2.0
-    votes = [event for event in release.certificate.events if event.name.startswith("votes-")]
-    alone = TabPE(candidates=500).plan(schema, gate.budget).release("votes-1").event
-    # Rounds compose exactly: three of them have √3 times the noise of one.
-    assert [event.noise_multiplier for event in votes] == pytest.approx([alone.noise_multiplier * 3**0.5] * 3, rel=1e-6)
-
-
-@BOTH
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_a_record_votes_once_in_every_round_whatever_the_candidates(schema, adjacency, asked):
     method, gate = TabPE(rounds=3, candidates=300), gate_of(schema, adjacency=adjacency)
@@ -127,14 +112,6 @@ def test_votes_of_other_candidates_are_refused():
         method.model(replace(release, values={**release.values, "votes-2": release.values["votes-2"][1:]}))
 
 
-def test_there_are_no_more_candidates_than_votes_for_the_noise(asked):
-    TabPE().query(gate_of(SCHEMA, epsilon=0.05, rows=500))
-    assert votes_of(asked)[0].dim == 20
-    asked.clear()
-    TabPE(candidates=5).query(gate_of(SCHEMA, epsilon=0.05, rows=500))
-    assert votes_of(asked)[0].dim == 5
-
-
 # What comes of it.
 
 
@@ -152,17 +129,3 @@ def test_one_way_tables_are_those_that_were_bought(schema):
     assert made.x.isna().mean() == pytest.approx(real.x.isna().mean(), abs=0.02)
     assert made.x.mean() == pytest.approx(real.x.mean(), abs=0.02)
     assert made.n.std() == pytest.approx(real.n.std(), rel=0.05)
-
-
-@pytest.mark.parametrize("epsilon", [0.01, 1.0])
-@pytest.mark.parametrize("rows", [1, 40])
-def test_few_records_and_much_noise_make_a_table_all_the_same(epsilon, rows):
-    made = TabPE(rounds=2).fit(gate_of(SCHEMA, epsilon=epsilon, rows=rows), device="cpu").sample(100, seed=0)
-    assert made.num_rows == 100
-
-
-@pytest.mark.parametrize("column", COLUMNS, ids=lambda column: column.name)
-def test_a_table_of_one_column_is_made_too(column):
-    schema = Schema((column,), label="ill" if column.name == "ill" else None)
-    gate = Gate(people().select([column.name]), schema=schema, epsilon=5.0, records=3000)
-    assert TabPE(rounds=2).fit(gate, device="cpu").sample(20, seed=0).column_names == [column.name]

@@ -6,11 +6,17 @@ import torch
 
 from noisegate.devices import seeded
 from noisegate.errors import ModelError
-from noisegate.schema import pixel_schema
-from noisegate.schema.pixels import ImageShape
+from noisegate.schema import ImageShape, pixel_schema
 from noisegate_images.models.decoder import LoadedDecoder, load_decoder
 from noisegate_images.networks.decoder import DecoderDesign, build_decoder, decoder_bytes
-from noisegate_papers.models.decoded import DecodedGaussian, FeatureGaussians, FeatureGenerator
+from noisegate_papers.features.transforms import random_axes
+from noisegate_papers.models.decoded import (
+    DecodedGaussian,
+    DecodedReference,
+    FeatureGaussians,
+    FeatureGenerator,
+    WeightedFeatures,
+)
 
 SCHEMA, UNLABELLED = pixel_schema(8, 8, labels=("no", "yes")), pixel_schema(8, 8)
 DESIGN = {"features": 6, "classes": 2, "latent": 3, "hidden": (5,), "nonnegative": True}
@@ -73,3 +79,107 @@ def test_a_network_makes_features_of_length_1_without_negative_entries():
     assert made.min() > 0
     signed = network(nonnegative=False)
     assert signed(torch.randn(50, 3), torch.zeros(50, dtype=torch.long)).min() < 0
+
+
+# Gaussian features: the moments that are asked for, length 1, each label its own, and saved ones.
+
+FAR = FeatureGaussians(means=np.array([[3.0, 0.0], [0.0, 4.0]]), roots=np.array([[0.3, 0.1], [0.2, 0.4]]))
+
+
+def features_of(source, labels, seed=0):
+    return source.draw(torch.as_tensor(labels), torch.Generator().manual_seed(seed)).numpy()
+
+
+def test_features_have_length_1_and_each_label_its_own():
+    found = features_of(FAR, [0, 1] * 500)
+    assert found.dtype == np.float32
+    assert np.linalg.norm(found, axis=1) == pytest.approx(np.ones(1000), abs=1e-6)
+    # Far from 0, the angle of a draw is its sideways part over the mean's length.
+    assert found[0::2, 1].std() == pytest.approx(0.1 / 3, rel=0.15)
+    assert found[1::2, 0].std() == pytest.approx(0.2 / 4, rel=0.15)
+
+
+def test_a_full_root_gives_the_covariance():
+    axes, spread = random_axes(4, 2, seed=0), np.array([[0.3, 0.1], [0.1, 0.2]])
+    source = FeatureGaussians(means=np.array([[20.0, 0.0]]), roots=spread[None], axes=axes)
+    found = features_of(source, [0] * 20_000) @ axes
+    covariance = np.cov(found[:, 1] / found[:, 0] * 20)
+    assert covariance == pytest.approx((spread @ spread.T)[1, 1], rel=0.1)
+    assert source.features == 4
+
+
+def test_what_is_below_0_is_0_where_features_have_no_sign():
+    source = FeatureGaussians(means=np.zeros((1, 8)), roots=np.ones((1, 8)), nonnegative=True)
+    found = features_of(source, [0] * 200)
+    assert found.min() == 0
+    assert 0.4 < (found == 0).mean() < 0.6
+
+
+# Features of public images that are drawn by weight and decoded.
+
+SMALL_SHAPE = ImageShape(height=4, width=4, channels=1)
+SMALL = DecoderDesign(shape=SMALL_SHAPE, features=3, latent=2, channels=(4,), encoder="e" * 64, layer="last")
+LETTERS = pixel_schema(4, 4, labels=("a", "b"))
+VECTORS = np.eye(3, dtype=np.float32)
+
+
+def random_of(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+class Showing:
+    """A decoder that shows the feature in the first pixels."""
+
+    shape, features, latent, digest = SMALL_SHAPE, 3, 2, "d" * 64
+
+    def __call__(self, features, noise):
+        return torch.cat([features, torch.zeros(len(features), 13)], dim=1)
+
+
+def model(weights, decoder=None):
+    source = WeightedFeatures(vectors=VECTORS, weights=np.array(weights, dtype=float))
+    return DecodedReference(
+        source=source, decoder=decoder or Showing(), weights=source.shares, labelled=len(weights) > 1
+    )
+
+
+def test_features_come_with_each_label_as_often_as_their_weights_say():
+    found = model([[1.0, 0.0, 1.0], [0.0, 2.0, 0.0]]).draw(400, random_of())
+    labels, features = found.codes[:, 0], found.numeric[:, :3].argmax(axis=1)
+    # Draws of a share of 1/2: off by 0.15 less than once in 1e8 runs.
+    assert labels.mean() == pytest.approx(0.5, abs=0.15)
+    assert set(features[labels == 1]) == {1}
+    assert set(features[labels == 0]) == {0, 2}
+    assert np.mean(features[labels == 0] == 0) == pytest.approx(0.5, abs=0.02)
+
+
+def test_a_label_without_weights_is_never_drawn():
+    assert not model([[1.0, 0.0, 1.0], [0.0, 0.0, 0.0]]).draw(50, random_of()).codes.any()
+    plain = model([[0.0, 3.0, 1.0]]).draw(40, random_of())
+    assert plain.codes.shape == (40, 0)
+    assert np.bincount(plain.numeric[:, :3].argmax(axis=1)).tolist() == [0, 30, 10]
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "decoder.safetensors"
+    path.write_bytes(decoder_bytes(build_decoder(SMALL, seed=0)))
+    made = model([[1.0, 0.0, 1.0], [0.0, 2.0, 0.0]], load_decoder(path))
+    return made, made.tensors(), made.to_json()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"source/weights": np.ones((2, 2))}, "with weights of shape"),
+        ({"source/weights": np.zeros((2, 3))}, "one weight"),
+        ({"source/weights": -np.ones((2, 3))}, "below 0"),
+        ({"source/vectors": np.full((3, 3), np.nan)}, "finite"),
+        ({"source/vectors": np.ones((3, 4))}, "do not fit a decoder"),
+        ({"source/weights": np.ones((3, 3))}, "do not fit a decoder"),
+    ],
+)
+def test_a_broken_model_is_refused(change, message, saved):
+    _, tensors, description = saved
+    with pytest.raises(ValueError, match=message):
+        DecodedReference.from_saved(LETTERS, tensors | change, description)

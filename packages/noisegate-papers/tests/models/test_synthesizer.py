@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from noisegate import DPMERF, Gate, Synthesizer
-from noisegate.errors import ModelError, OptionError
+from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.models.mixture import Mixture
 from noisegate.models.record_model import BATCH_ROWS
@@ -104,11 +104,6 @@ def test_images_may_be_asked_for_by_class(fitted):
         made.images(10, where={"label": "x"})
     with pytest.raises(OptionError, match="n=-1"):
         made.images(-1)
-
-
-def test_a_model_of_tables_makes_no_images(fitted):
-    with pytest.raises(OptionError, match="pixel_schema"):
-        fitted.images(3)
 
 
 @pytest.fixture(scope="module")
@@ -223,13 +218,6 @@ def test_a_condition_that_cannot_be_met_is_named(fitted, where, says):
         fitted.sample(5, where=where)
 
 
-def test_a_wrong_condition_is_refused_before_the_first_batch(fitted):
-    with pytest.raises(OptionError, match="no column"):
-        fitted.batches(5, where={"wrk": "a"})
-    with pytest.raises(OptionError, match="no column"):
-        fitted.sample(0, where={"wrk": "a"})
-
-
 PAIR = (Integer(name="low", lower=0, upper=9, missing=True), Continuous(name="high", lower=0, upper=12))
 PAIR += (Categorical(name="sex", levels=("m", "f")), Boolean(name="pregnant"))
 RULES = (Comparison(left="low", relation="<=", right="high"), Impossible(values={"sex": "m", "pregnant": True}))
@@ -322,13 +310,6 @@ def test_what_a_mixture_cannot_give_is_refused(mixed):
     certain = replace(mixed, model=mixture(rare=0.0))
     with pytest.raises(OptionError, match=r"where=.*: the model gives no such record"):
         certain.sample(1, where={"pregnant": True})
-
-
-def test_a_model_of_an_unknown_kind_is_named(mixed, tmp_path, monkeypatch):
-    monkeypatch.setattr(Mixture, "kind", "later")
-    folder = mixed.save(tmp_path / "model")
-    with pytest.raises(ModelError, match="kind 'later' is not known to this version"):
-        Synthesizer.load(folder)
 
 
 def test_no_record_is_in_a_saved_model(tmp_path):

@@ -55,15 +55,6 @@ def test_an_image_depends_on_its_own_feature_and_noise_alone():
         assert float((changed - images).abs().mean()) > 1e-3
 
 
-def test_the_pixels_that_come_of_one_start_equal():
-    """Else a chequered pattern is there from the start."""
-    doubling = build_decoder(DESIGN, seed=0).doublings[0]
-    torch.nn.init.zeros_(doubling.convolution.bias)
-    images = doubling(torch.randn(2, 8, 4, 6))
-    assert images.shape == (2, 6, 8, 12)
-    torch.testing.assert_close(images, images[:, :, ::2, ::2].repeat_interleave(2, 2).repeat_interleave(2, 3))
-
-
 def test_a_file_repeats_itself_and_gives_the_decoder_back(tmp_path):
     network = trained()
     content = decoder_bytes(network)
@@ -98,14 +89,6 @@ def test_another_file_is_refused(tmp_path):
         path.write_bytes(content)
         with pytest.raises(ModelError, match="no file of"):
             read_decoder(path)
-
-
-@pytest.mark.parametrize(("side", "sizes"), [(7, 1), (28, 3), (32, 4), (64, 5), (128, 6)])
-def test_sizes_that_doublings_lead_to(side, sizes):
-    shape = ImageShape(height=side, width=side, channels=1)
-    channels = default_channels(shape)
-    assert len(channels) == sizes
-    assert 4 <= replace(DESIGN, shape=shape, channels=channels).shape.height >> (sizes - 1) < 8
 
 
 def test_sizes_that_none_leads_to_are_refused():

@@ -51,11 +51,6 @@ def test_any_size_is_taken_and_large_ones_are_averaged(side, left):
     assert simple(torch.rand(2, 1, side, side)).shape == (2, WIDTH, left, left)
 
 
-def test_grey_is_three_equal_channels():
-    simple, grey = folded(build_encoder(seed=0)), torch.rand(2, 1, 28, 28)
-    torch.testing.assert_close(simple(grey), simple(grey.repeat(1, 3, 1, 1)))
-
-
 def test_a_file_gives_the_encoder_back(tmp_path):
     simple, head = folded(trained()), nn.Linear(WIDTH, 5)
     digest = save_encoder(simple, head, tmp_path / "e.safetensors")

@@ -1,7 +1,5 @@
 """The fitting loop with an image generator: batch normalisation must not break what holds for tables."""
 
-from dataclasses import replace
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -87,19 +85,3 @@ def test_the_discrepancy_is_that_of_the_images_that_are_sampled(release):
     gap = (features - fitting._means["fourier"]) * fitting._precisions["fourier"]
     exact = float(gap.square().mean())
     assert found.mean() == pytest.approx(exact, rel=0.05)
-
-
-def test_smoothness_weighs_as_much_as_noise_does(release):
-    """What noise cannot have drawn is not smoothed away: with half the noise, the penalty is half as large."""
-
-    def smoothing(noise, asked=0.2):
-        louder = replace(release, noise_std={name: noise * value for name, value in release.noise_std.items()})
-        return method(total_variation=asked).fitting(louder, device="cpu")._smoothing
-
-    assert smoothing(1.0, asked=0.0) == 0
-    assert smoothing(0.5) == pytest.approx(smoothing(1.0) / 2, rel=1e-4)
-    # 120 means of the features' cosines and sines, and 1 for the loss of images without any.
-    means = method().fitting(release, device="cpu")
-    energy = np.mean([float((means._means["fourier"][:, place]).square().sum()) for place in (0, 1)])
-    noise = float(1 / means._precisions["fourier"][0]) * np.sqrt(120 / energy)
-    assert smoothing(1.0) == pytest.approx(0.2 * noise, rel=0.02)

@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from torch.nn.functional import interpolate
 
 from noisegate.records import Rows
 from noisegate.schema.pixels import ImageShape
 from noisegate_papers.features.thumbnails import Thumbnails
 from noisegate_papers.features.transforms import OuterProducts
-from noisegate_papers.training.image_gaussians import image_gaussians, sharpened
+from noisegate_papers.training.image_gaussians import image_gaussians, matched_images
 
 SMALL = Thumbnails(image=ImageShape(height=8, width=8), side=2, lead=1.0)
 
@@ -54,12 +53,33 @@ def test_images_are_drawn_class_by_class_in_full_size():
     np.testing.assert_allclose(drawn[1], 0.9, atol=1e-3)
 
 
-def test_edges_are_sharper_than_what_averaging_left():
-    """A picture whose left half is white: nearer to itself than bicubic enlargement is, and flat where it is flat."""
-    picture = np.zeros((8, 8), np.float32)
-    picture[:, :3] = 1
-    small = torch.from_numpy(picture.reshape(4, 2, 4, 2).mean((1, 3)).reshape(1, 16))
-    plain = interpolate(small.reshape(1, 1, 4, 4), scale_factor=2, mode="bicubic").clamp(0, 1).reshape(8, 8).numpy()
-    found = sharpened(small, SMALL).reshape(8, 8).numpy()
-    assert np.abs(found - picture).sum() < 0.9 * np.abs(plain - picture).sum()
-    np.testing.assert_allclose(found[:, [0, 7]], picture[:, [0, 7]], atol=0.01)
+# A few images matched to many by features: they come nearer to what is drawn, within their bounds.
+
+
+def draw(many):
+    """Images of two classes, one dark and one bright, of 4 pixels."""
+    return torch.tensor([0.2, 0.8])[:, None, None].expand(2, many, 4)
+
+
+def features_of(step):
+    """Random directions, scaled so that a step is no leap."""
+    directions = torch.randn(4, 6, generator=torch.Generator().manual_seed(step)) / 6
+    return lambda rows: rows @ directions
+
+
+def test_the_mean_of_a_class_becomes_that_of_its_draws():
+    start = torch.rand(2, 3, 4, generator=torch.Generator().manual_seed(0))
+    found = matched_images(start, draw, features_of, steps=150)
+    torch.testing.assert_close(found.mean(dim=1), draw(1)[:, 0], atol=0.03, rtol=0)
+    assert (start.mean(dim=1) - draw(1)[:, 0]).abs().max() > 0.1
+    # All images of a class are moved alike, so that they stay as different as they were where no bound is met.
+    torch.testing.assert_close(found[1] - found[1].mean(dim=0), start[1] - start[1].mean(dim=0), atol=0.2, rtol=0)
+
+
+@pytest.mark.parametrize("steps", [0, 3])
+def test_images_stay_within_their_bounds_and_those_given_as_they_are(steps):
+    start = torch.rand(2, 3, 4, generator=torch.Generator().manual_seed(1))
+    kept = start.clone()
+    found = matched_images(start, lambda many: 5 * draw(many), features_of, steps=steps)
+    assert torch.equal(start, kept) and found.min() >= 0 and found.max() <= 1
+    assert torch.equal(found, start) == (steps == 0)

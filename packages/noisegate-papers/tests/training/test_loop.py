@@ -8,36 +8,6 @@ from noisegate.privacy.release import Release
 from noisegate_images.training.moment_matching import Discrepancy
 
 
-def run_steps(fitting, steps):
-    """Runs until `steps` steps are done, as when someone stops a fit in its middle."""
-
-    class StopError(Exception):
-        pass
-
-    def report(state):
-        if state.step == steps:
-            raise StopError
-
-    with pytest.raises(StopError):
-        fitting.run(report)
-
-
-def test_a_restored_fit_goes_on_with_the_same_bits(method, release):
-    whole = method.fitting(release, device="cpu")
-    whole.run()
-    first = method.fitting(release, device="cpu")
-    run_steps(first, 5)
-    second = method.fitting(release, device="cpu")
-    second.load_state_dict(first.state_dict())
-    assert second.step == 5
-    second.run()
-    assert second.discrepancy == whole.discrepancy
-    states = whole.state_dict(), second.state_dict()
-    assert states[0].keys() == states[1].keys()
-    for name, value in states[0].items():
-        assert torch.equal(value, states[1][name]), name
-
-
 def with_batch(method, release, batch):
     options = {**method.fit_options, "batch": batch, "check_batches": 3}
     return replace(method, fit_options=options).fitting(release, device="cpu")

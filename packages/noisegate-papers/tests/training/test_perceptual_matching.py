@@ -118,13 +118,6 @@ def test_the_generator_that_came_closest_is_kept():
     assert fit.closest < 0.05
 
 
-def test_it_stops_at_the_noise_if_asked():
-    fit = fitting(std=0.3, stop_at_noise=True, steps=2000, check_every=20, check_batches=8)
-    fit.run()
-    assert fit.step < 2000
-    assert fit.discrepancy <= 1
-
-
 @pytest.mark.parametrize("loss", ["squared", "moving-average"])
 def test_a_kept_fit_goes_on_with_the_same_bits(loss):
     options = {"steps": 12, "check_every": 4, "loss": loss}

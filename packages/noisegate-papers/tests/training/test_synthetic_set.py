@@ -1,11 +1,15 @@
+import math
+
 import pytest
 import torch
 
 from noisegate.schema import Categorical, Continuous, ImageShape, Schema, pixel_schema
 from noisegate_images.models.image import build_image_generator
 from noisegate_images.models.image_network import ImageNetwork
+from noisegate_images.networks.classifiers import build_convnet
 from noisegate_papers.models.inputs import inputs_of
-from noisegate_papers.training.synthetic_set import FreeRecords, GeneratedImages
+from noisegate_papers.training import synthetic_set
+from noisegate_papers.training.synthetic_set import FreeRecords, GeneratedImages, matching_gradient, row_distance
 
 MIXED = Schema(
     (
@@ -29,28 +33,6 @@ def images(seed=0):
     )
     generator = build_image_generator(network, 2, seed=0)
     return GeneratedImages(generator, torch.arange(2).repeat_interleave(3), centre=0.25, learning_rate=0.05, seed=seed)
-
-
-def test_a_mixed_record_is_shown_as_numbers_chances_and_shares():
-    shown = records().inputs().detach()
-    assert shown.shape == (6, 2 + 1 + 3)
-    assert (shown[:, :2].abs() <= 1).all()
-    assert ((shown[:, 2] > 0) & (shown[:, 2] < 1)).all()
-    # A number that may be missing counts as much as it is there.
-    assert (shown[:, 1].abs() <= 1 - shown[:, 2]).all()
-    assert torch.allclose(shown[:, 3:].sum(dim=1), torch.ones(6))
-
-
-@pytest.mark.parametrize(("centre", "low", "high"), [(0.0, 0.0, 2.0), (0.5, -1.0, 1.0), (1.0, -2.0, 0.0)])
-def test_numbers_stay_within_their_bounds_while_logits_do_not(centre, low, high):
-    made = records(centre=centre, init_std=5.0)
-    for _ in range(20):
-        shown = made.inputs()
-        made.descend(shown, torch.ones_like(shown))
-    values = made.state_dict()["records"]
-    assert values[:, :1].min() == low
-    assert records(centre=centre, init_std=5.0).state_dict()["records"][:, :2].max() == high
-    assert values[:, 2:].abs().max() > 2
 
 
 def test_records_descend_with_momentum():
@@ -83,20 +65,54 @@ def test_generated_images_are_moved_by_adam_through_their_network():
     assert intensities.max() <= 1
 
 
-@pytest.mark.parametrize("make", [records, images])
-def test_a_restored_set_goes_on_with_the_same_bits(make):
-    def step(made):
-        shown = made.inputs()
-        made.descend(shown, shown.detach().sin())
+def test_the_distance_is_the_sum_over_rows_of_one_minus_cosine():
+    """By hand: rows at 0, 90 and 180 degrees give 0, 1 and 2; a filter at 45 degrees gives 1 − 1/√2."""
+    found = {"w": torch.tensor([[3.0, 0.0], [1.0, 0.0], [0.0, 2.0]]), "f": torch.tensor([[[[1.0, 0.0], [0.0, 0.0]]]])}
+    wanted = {
+        "w": torch.tensor([[0.5, 0.0], [0.0, 7.0], [0.0, -1.0]]),
+        "f": torch.tensor([[[[4.0, 4.0], [0.0, 0.0]]]]),
+        "b": torch.tensor([5.0]),
+    }
+    assert float(row_distance(found, wanted)) == pytest.approx(3 + 1 - 1 / math.sqrt(2), abs=1e-6)
+    assert float(row_distance(found, {name: 9 * value for name, value in wanted.items()})) == pytest.approx(
+        float(row_distance(found, wanted)), abs=1e-6
+    )
 
-    made = make()
-    step(made)
-    kept = {name: value.clone() for name, value in made.state_dict().items()}
-    step(made)
-    again = make(seed=5)
-    again.load_state_dict(kept)
-    # The noise of generated images is public, and follows from the seed, not from the state.
-    if isinstance(again, GeneratedImages):
-        again._noise = made._noise
-    step(again)
-    assert torch.equal(made.inputs(), again.inputs())
+
+def test_a_row_of_zeros_is_at_distance_one_and_has_a_finite_slope():
+    wanted = {"w": torch.ones(1, 2)}
+    found = torch.zeros(1, 2, requires_grad=True)
+    distance = row_distance({"w": found}, wanted)
+    assert float(distance.detach()) == 1
+    assert torch.autograd.grad(distance, found)[0].isfinite().all()
+
+
+def setting(records=7):
+    network = build_convnet(ImageShape(height=8, width=8), 3, width=4, depth=2, seed=0)
+    random = torch.Generator().manual_seed(0)
+    images = torch.rand((records, 1, 8, 8), generator=random)
+    labels = torch.arange(records) % 3
+    wanted = {name: torch.randn(value.shape, generator=random) for name, value in network.named_parameters()}
+    return network, images, labels, wanted
+
+
+def test_slopes_are_those_of_the_distance():
+    _, images, labels, _ = setting()
+    # Smooth: the gradient of a network with ReLU jumps where an input of one crosses zero.
+    layers = [torch.nn.Flatten(), torch.nn.Linear(64, 5), torch.nn.Tanh(), torch.nn.Linear(5, 3)]
+    network, images = torch.nn.Sequential(*layers).double(), images.double()
+    random = torch.Generator().manual_seed(1)
+    wanted = {name: torch.randn(value.shape, generator=random).double() for name, value in network.named_parameters()}
+    distance, slopes = matching_gradient(network, images, labels, wanted)
+    direction = torch.randn(images.shape, generator=random).double()
+    beside = [matching_gradient(network, images + step * direction, labels, wanted)[0] for step in (1e-5, -1e-5)]
+    assert (beside[0] - beside[1]) / 2e-5 == pytest.approx(float((slopes * direction).sum()), rel=1e-5)
+    assert min(beside) < distance < max(beside)
+
+
+def test_records_in_blocks_give_the_same_as_all_at_once(monkeypatch):
+    at_once = matching_gradient(*setting())
+    monkeypatch.setattr(synthetic_set, "AT_ONCE", 3)
+    in_blocks = matching_gradient(*setting())
+    assert in_blocks[0] == pytest.approx(at_once[0], rel=1e-5)
+    assert torch.allclose(in_blocks[1], at_once[1], rtol=1e-3, atol=1e-6)

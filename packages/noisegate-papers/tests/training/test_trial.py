@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from noisegate.tables import descent as module
-from noisegate.tables.descent import MixtureSettings, Trial
+from noisegate.tables.descent import MixtureSettings
 from noisegate.tables.mixture_fit import FAR, MixtureFit
 from noisegate.tables.released import Table
-from noisegate.tables.tables import Distance
 
 SMALL = MixtureSettings(components=60, steps=300)
 
@@ -44,45 +43,6 @@ def fitted(released, settings=SMALL, seed=0):
 def test_columns_that_nearly_say_the_same_are_followed_to_the_noise(seed):
     one = fitted(alike(9_000, 2.0, seed=seed), MixtureSettings(components=60), seed)
     assert one.discrepancy < 1.5 and one.warning is None
-
-
-def test_a_trial_that_ends_far_sets_out_again_from_a_wider_start_and_the_nearer_is_kept():
-    released = alike(200_000, 2.0)
-    one = fitted(released, MixtureSettings(components=8, steps=40))
-    attempts = one.trial._attempts
-    assert [attempt.init_std for attempt in attempts] == pytest.approx([0.3, 0.9])
-    assert one.trial.error == min(attempt.error for attempt in attempts) > 1
-    # While it is far, a trial may take three times as many steps.
-    assert all(40 < attempt.taken <= 120 for attempt in attempts)
-
-
-def test_the_kept_mixture_is_the_nearest_that_the_trial_saw(monkeypatch):
-    released = alike(9_000, 20.0)
-    one = MixtureFit(*released, SMALL, seed=0)
-    errors = []
-    original = Trial.advance
-
-    def watched(self):
-        original(self)
-        errors.append(5 * (self._descent.mean_distance(self._judge) - 1))
-
-    monkeypatch.setattr(Trial, "advance", watched)
-    one.run()
-    assert one.trial.error == min(errors)
-    expected = Distance(one.trial_tables).expected(one.trial.components)
-    assert 5 * (one.trial._judge.of(expected) / one.trial._judge.cells - 1) == pytest.approx(one.trial.error, abs=1e-4)
-    steps = one.trial._attempts[0].steps
-    # Each rate but the last is given up after as many steps in vain, unless the steps ran out.
-    assert len(steps) == 3 and one.trial._attempts[0].taken == sum(steps) + 3 * module._PATIENCE
-
-
-def test_a_fit_settles_until_it_is_as_near_as_the_trial_was():
-    """At a large rate a mixture swings about its tables: the trial's nearest step need not be the fit's."""
-    for seed in range(4):
-        one = fitted(alike(9_000, 2.0, seed=seed), MixtureSettings(components=60), seed)
-        path = one.trial.path
-        assert one.discrepancy <= module._CLOSE * path.distance or one._done == path.length + 2 * module._SETTLING
-        assert one.discrepancy < 1.2 * path.distance
 
 
 def test_a_fit_far_from_its_release_says_so():

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from noisegate import DPMERF, Budget, Gate, Pairwise, Schema, Synthesizer
-from noisegate.schema import Boolean, Categorical, Continuous, Integer
+from noisegate.schema import Boolean, Categorical, Continuous
 from noisegate.tables.forecast import verdict_of_fit, verdict_of_plan
 from noisegate.tables.mixture_fit import FAR
 from noisegate.verdict import WORDS
@@ -89,19 +89,6 @@ def test_columns_that_come_out_independent_are_rough_at_best():
     assert any("independent of each other" in reason for reason in verdict.reasons)
     assert verdict.cures == ("pairs='auto', which measures pairs of columns",)
     assert list(verdict.figures["records_for"]) == ["rough"]
-
-
-def test_one_column_has_no_pairs_to_get_wrong():
-    assert verdict_of_plan(Pairwise(), Schema([Integer(name="age", lower=0, upper=9)]), BUDGET, 10**6).word == "good"
-
-
-def test_pairs_that_name_columns_stop_no_verdict():
-    verdict = verdict_of_plan(Pairwise(pairs=[("x0", "x1"), ("x2", "job")]), SCHEMA, BUDGET, 300)
-    assert verdict.word == "rough" or verdict.cures
-
-
-def test_a_method_without_a_forecast_says_nothing():
-    assert DPMERF().verdict(SCHEMA, BUDGET, 1_000) is None
 
 
 @pytest.fixture(scope="module")

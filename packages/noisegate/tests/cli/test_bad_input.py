@@ -1,11 +1,8 @@
 """The table of bad input: one clear message, nothing spent, nothing left behind, no private value told."""
 
-import sqlite3
-from contextlib import closing
+from pathlib import Path
 
 import pytest
-
-from noisegate.ledger import tables as ledger_tables
 
 from .conftest import CANARY, refused, rows, small_disk
 
@@ -36,16 +33,6 @@ def test_data_that_looks_odd_is_notrefused(desk, cli, case):
     ended = cli("sample", desk.out, "-n", 50, "-o", desk.folder / "synthetic.csv")
     assert ended.code == 0 and len((desk.folder / "synthetic.csv").read_text().splitlines()) == 51
     assert desk.account().committed == 1
-
-
-def test_the_number_of_records_is_checked_but_not_told(desk, cli):
-    # The ledger has one adjacency for a data set.
-    assert cli("ledger", "register", "public-size", "--epsilon", 3, "--adjacency", "replace-one",
-               "--ledger", desk.ledger).code == 0  # fmt: skip
-    more = ["--adjacency", "replace-one", "--records", "199", "--dataset", "public-size"]
-    ended = refused(desk, cli, "records=199", arguments=desk.fit(*more))
-    assert "200" not in ended.err
-    _unspent(desk)
 
 
 PLACES = {"a file as parent": "data.csv/model", "no such parent": "none/model", "a place of the system": "/proc/model"}
@@ -114,40 +101,18 @@ def test_a_disk_that_fills_up_leaves_no_half_sample(desk, fitted, cli, ending):
 FILES = ["certificate.json", "certificate.md", "release.safetensors", "generator.safetensors", "model.json"]
 
 
-def _removed(path):
-    path.unlink()
-
-
-def _emptied(path):
-    path.write_bytes(b"")
-
-
-def _truncated(path):
-    path.write_bytes(path.read_bytes()[:-20])
-
-
 def _edited(path):
     content = bytearray(path.read_bytes())
-    place = len(content) // 2
-    content[place] ^= 1
+    content[len(content) // 2] ^= 1
     path.write_bytes(bytes(content))
 
 
-@pytest.mark.parametrize("spoil", [_removed, _emptied, _truncated, _edited])
+@pytest.mark.parametrize("spoil", [Path.unlink, _edited])
 @pytest.mark.parametrize("file", FILES)
 def test_a_broken_model(desk, model, cli, file, spoil):
     spoil(model / file)
     refused(desk, cli, file, arguments=["verify", model])
     refused(desk, cli, file, arguments=["sample", model, "-n", 5, "-o", "x.csv"])
-
-
-def test_a_locked_ledger(desk, cli, monkeypatch):
-    monkeypatch.setattr(ledger_tables, "LOCK_SECONDS", 0.2)
-    with closing(sqlite3.connect(desk.ledger, isolation_level=None)) as other:
-        other.execute("BEGIN EXCLUSIVE")
-        refused(desk, cli, "ledger.db", "locked")
-        other.execute("ROLLBACK")
-    _unspent(desk)
 
 
 def test_an_exhausted_budget_is_refused_with_the_figures(desk, cli):
@@ -165,3 +130,25 @@ def test_faults_of_ours_keep_private_values_to_themselves(desk, cli, monkeypatch
     monkeypatch.setattr(LocalEngine, "sum", fail)
     refused(desk, cli, "ValueError", "NOISEGATE_TRACEBACK=1", code=1)
     _unspent(desk)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--engine", "spark"], "must be local or ray"),
+        (["--address", "head:6379"], "give --engine ray"),
+        (["--engine", "ray", "--address", "127.0.0.1:1"], "no Ray cluster could be joined"),
+        (["--engine", "ray", "--resume"], "sums no records"),
+    ],
+)
+def test_what_an_engine_cannot_do_is_refused_and_nothing_is_spent(options, message, desk, cli):
+    ended = cli(*desk.fit(*options))
+    assert ended.code == 2 and message in " ".join(ended.err.split()) and desk.account().spent == 0
+    assert not desk.out.exists() and not list(desk.out.parent.glob("*.partial"))
+
+
+def test_a_training_on_whole_samples_is_refused_and_nothing_is_written(desk, cli):
+    told = ["--epsilon", 1, "--out", desk.out, "--method", "dp-sinkhorn", "--records", 200, "--engine", "ray"]
+    ended = cli("fit", desk.data, "--schema", desk.schema, *told)
+    assert ended.code == 2 and "more than sums" in " ".join(ended.err.split())
+    assert not desk.out.exists() and not list(desk.out.parent.glob("*.partial"))

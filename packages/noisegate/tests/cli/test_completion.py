@@ -6,9 +6,6 @@ import sys
 
 import pytest
 
-from noisegate.cli.options import METHOD_NAMES, method_names
-from noisegate.methods.registry import AUTO, METHODS
-
 PROGRAM = "import sys; sys.argv[0] = 'noisegate'; from noisegate.cli.main import run; run()"
 
 
@@ -40,9 +37,3 @@ def test_bash_is_offered(line, offered):
     place = str(len(line.split(" ")) - 1)
     found = asked(_NOISEGATE_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=place)
     assert found.split() == offered
-
-
-def test_methods_complete_from_the_registry():
-    """Former names are taken, and not offered."""
-    assert {AUTO, *METHOD_NAMES} == {AUTO, *(METHODS[name].name for name in METHODS)}
-    assert method_names("joi") == ["joint"]

@@ -9,7 +9,6 @@ from noisegate.cli.sample import read_conditions
     ("texts", "found"),
     [
         (None, {}),
-        (["sex=Female"], {"sex": "Female"}),
         ([" sex = Female "], {"sex": "Female"}),
         (["income=>50K"], {"income": ">50K"}),
         (["income=<=50K"], {"income": "<=50K"}),

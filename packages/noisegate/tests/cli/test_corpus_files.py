@@ -57,12 +57,6 @@ def test_a_ledger_that_cannot_be(desk, cli, case, words):
     refused(desk, cli, "ledger", arguments=["ledger", *words, "--ledger", desk.ledger])
 
 
-@pytest.mark.parametrize("case", ["text", "half", "a loop", "no entries", "another cap"])
-def test_a_run_on_a_ledger_that_cannot_be(desk, cli, case):
-    LEDGERS[case](desk.ledger)
-    refused(desk, cli, "ledger")
-
-
 def _text(old, new):
     return lambda path: path.write_text(path.read_text().replace(old, new))
 

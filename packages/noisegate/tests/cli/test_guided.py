@@ -39,21 +39,6 @@ def test_without_a_terminal_it_names_what_is_not_answered_and_the_commands(desk,
     desk.as_before()
 
 
-def test_answers_become_the_commands_that_it_runs(desk, cli, monkeypatch):
-    ran = []
-    monkeypatch.setattr(Guide, "run", lambda guide, *command: ran.append(shlex.join(command)))
-    (desk.folder / "answers.toml").write_text(ANSWERS + "yes = true\n")
-    assert cli("start", "--answers", "answers.toml", "--dataset", "new", "--test", "data.csv").code == 0
-    assert ran == [
-        "plan --schema schema.toml --epsilon 1 --records 200",
-        "ledger register new --epsilon 3 --ledger ledger.db",
-        "fit data.csv --schema schema.toml --epsilon 1 --dataset new --ledger ledger.db --out model",
-        "sample model -n 200 -o model-synthetic.csv",
-        "report model -o pages --test data.csv",
-        "verify model",
-    ]
-
-
 def test_a_draft_with_gaps_stops_with_what_is_to_be_stated(desk, cli):
     desk.schema.unlink()
     (desk.folder / "codebook.csv").write_text("name,type,min,max\nage,integer,18,90\nincome,number,,\n")

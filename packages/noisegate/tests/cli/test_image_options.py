@@ -3,7 +3,7 @@
 import pytest
 
 from noisegate.cli.options import RunOptions
-from noisegate.schema import Schema, pixel_schema
+from noisegate.schema import pixel_schema
 
 GIVEN = {
     "digits": ({"size": "28", "classes": "10"}, pixel_schema(28, 28, labels=range(10))),
@@ -23,16 +23,3 @@ GIVEN = {
 def test_options_say_what_a_schema_says(case):
     options, expected = GIVEN[case]
     assert RunOptions(**options).known() == expected
-
-
-def test_a_schema_with_every_name_is_not_needed_to_read_one(gallery, cli):
-    ended = cli(
-        "schema", "init", "--images", "--size", 8, "--channels", 3, "--classes", "cat,dog", "-o", gallery.schema
-    )
-    assert ended.code == 0, ended.err
-    assert "8 x 8 x 3 pixels with 2 labels in 'label'" in " ".join(ended.err.split())
-    assert Schema.from_toml(gallery.schema) == pixel_schema(8, 8, 3, labels=("cat", "dog"))
-    ended = cli("schema", "check", gallery.schema)
-    assert ended.code == 0 and "images of 8 x 8 x 3 pixels" in " ".join(ended.out.split())
-    assert "pixel_0_0" not in ended.out
-    assert cli("schema", "check", gallery.schema, "--json").json["digest"] == Schema.from_toml(gallery.schema).digest()

@@ -1,6 +1,7 @@
 """Synthetic images in every form that they are handed out in."""
 
 import os
+import shutil
 
 import numpy as np
 import pyarrow.csv
@@ -10,7 +11,7 @@ from PIL import Image
 
 from noisegate.schema import decode
 
-from .conftest import small_disk
+from .conftest import IMAGES, small_disk, words
 
 
 def _decoded(schema, path, **more):
@@ -88,14 +89,6 @@ def test_a_full_disk_leaves_nothing(gallery, pictured, cli, out):
     assert f"{out} cannot be written" in " ".join(ended.err.split()) and gallery.listing() == before
 
 
-def test_a_disk_too_full_for_the_grid_leaves_no_images_either(gallery, pictured, cli):
-    before = gallery.listing()
-    with small_disk(400):
-        ended = cli("sample", pictured.out, "-n", 10, "-o", "made", "--grid", "grid.png")
-    assert ended.code == 2, ended.err
-    assert "--grid grid.png cannot be written" in " ".join(ended.err.split()) and gallery.listing() == before
-
-
 def test_ctrl_c_while_images_are_written_leaves_nothing(gallery, pictured, cli, monkeypatch):
     from noisegate_images.output import formats
 
@@ -113,3 +106,24 @@ def test_ctrl_c_while_images_are_written_leaves_nothing(gallery, pictured, cli, 
     before = gallery.listing()
     ended = cli("sample", pictured.out, "-n", 10, "-o", "made", "--grid", "grid.png")
     assert ended.code == 130 and gallery.listing() == before
+
+
+TRAINING = words("--method dp-llm --records 60 --set steps=20 --set sampling_probability=0.2 --set maps=2")
+
+
+def test_a_classifier_of_images_predicts_and_is_drawn(gallery, cli):
+    base = ["fit", gallery.data, *IMAGES, "--epsilon", 100, "--out", gallery.out, *TRAINING]
+    ended = cli(*base)
+    assert ended.code == 0, ended.err
+    (gallery.folder / "asked").mkdir()
+    for number in range(3):
+        shutil.copy(gallery.data / "cat" / f"{number}.png", gallery.folder / "asked" / f"{number}.png")
+    ended = cli("predict", gallery.out, "asked", "-o", "predictions.csv")
+    assert ended.code == 0, ended.err
+    table = pyarrow.csv.read_csv("predictions.csv")
+    assert table.num_rows == 3 and set(table["label"].to_pylist()) <= {"cat", "dog"}
+    # The schema says how large the maps are.
+    ended = cli("explain", gallery.out, "--picture", "maps.png")
+    assert ended.code == 0, ended.err
+    with Image.open("maps.png") as picture:
+        assert picture.width > 100

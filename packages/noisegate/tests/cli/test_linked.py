@@ -104,11 +104,3 @@ def test_what_is_of_one_table_is_refused_of_linked_ones(clinic, cli):
         ended = cli("sample", "model", "-n", "5", *more)
         assert (ended.code, told in " ".join(ended.err.split())) == (2, True), ended.err
     assert not (clinic / "x").exists()
-
-
-def test_a_data_set_of_records_is_not_that_of_linked_tables(clinic, cli):
-    cli("ledger", "register", "records", "--epsilon", "3", "--ledger", "books.db")
-    ended = cli(
-        "fit", "people.csv", "visits.csv", *FIT, "--dataset", "records", "--ledger", "books.db", "--out", "model"
-    )
-    assert (ended.code, "ledger register NAME --epsilon E --schema SCHEMA" in " ".join(ended.err.split())) == (2, True)

@@ -18,13 +18,6 @@ def test_a_package_holds_the_records_that_sample_writes(desk, fitted, cli):
     assert sorted(path.name for path in folder.iterdir())[3:] == ["datapackage.json", "synthetic.csv"]
 
 
-def test_images_are_packed_as_parquet(gallery, pictured, cli):
-    ended = cli("sample", pictured.out, "-n", 5, "--package", "handout", "--json", "--seed", 1)
-    assert ended.json["out"] == "handout/synthetic.parquet" and ended.json["package"] == "handout"
-    (resource,) = json.loads((gallery.folder / "handout" / "datapackage.json").read_text())["resources"]
-    assert resource["schema"]["fields"][1]["categories"] == [{"value": 0, "label": "cat"}, {"value": 1, "label": "dog"}]
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -4,8 +4,6 @@ import json
 
 import pytest
 
-from noisegate.models.synthesizer import Synthesizer
-
 from .conftest import HEADER, rows
 
 DRE = ["--method", "dp-dre", "--records", "200"]
@@ -32,35 +30,6 @@ def said(text):
     return " ".join(text.split())
 
 
-def test_from_public_records_to_a_model(desk, cli, public):
-    ended = cli(*command(desk, public))
-    assert ended.code == 0, ended.err
-    assert "Of 300 public records," in said(ended.out) and "the heaviest has" in said(ended.out)
-    found = Synthesizer.load(desk.out)
-    assert found.certificate.public["settings"]["public"] == str(public)
-    lines = set(public.read_text().splitlines())
-    sample = cli("sample", desk.out, "-n", "20", "-o", "synthetic.csv")
-    assert sample.code == 0, sample.err
-    drawn = (desk.folder / "synthetic.csv").read_text().splitlines()[1:]
-    # Ages, jobs and answers are those of public records, and so are incomes to a cent.
-    known = {tuple(line.split(",")) for line in lines if line != HEADER}
-    known = {(age, f"{float(income):.2f}", job, answer) for age, income, job, answer in known}
-    shown = [line.replace('"', "").split(",") for line in drawn]
-    assert {(age, f"{float(income):.2f}", job, answer) for age, income, job, answer in shown} <= known
-    assert cli("verify", desk.out).code == 0
-
-
-def test_few_references_are_warned_of(desk, cli, public):
-    # One teacher who is 90 among 300, and private records that are all like her.
-    desk.write_rows(["90,100.0,teacher,yes"] * 200)
-    lines = [line for line in public.read_text().splitlines()[1:] if not line.startswith("9")]
-    public.write_text("\n".join([HEADER, *lines[:250], "90,100.0,teacher,yes"]) + "\n")
-    more = ["--set", "steps=60", "--set", "learning_rate=0.3", "--set", "most_weight=1e6", "--epsilon", "3"]
-    ended = cli(*command(desk, public, *more))
-    assert ended.code == 0, ended.err
-    assert "The weights rest on few public records" in said(ended.err)
-
-
 def test_the_private_records_as_public_ones_cost_nothing(desk, cli):
     before = desk.listing()
     copied = desk.folder / "copied.csv"
@@ -70,27 +39,6 @@ def test_the_private_records_as_public_ones_cost_nothing(desk, cli):
         assert ended.code == 2 and "is a file of the private data" in said(ended.err)
     copied.unlink()
     assert desk.listing() == before and desk.account().reserved == desk.account().committed == 0
-
-
-def test_what_is_missing_or_misplaced_costs_nothing(desk, cli, public):
-    before = desk.listing()
-    without = command(desk, public)
-    del without[without.index("--public") : without.index("--public") + 2]
-    for arguments, words in (
-        (without, "--public PATH"),
-        (command(desk, "nothing.csv"), "nothing.csv"),
-        (desk.fit("--public", str(public)), "dp-merf has no such setting"),
-    ):
-        ended = cli(*arguments)
-        assert ended.code == 2 and words in said(ended.err)
-    assert desk.listing() == before and desk.account().reserved == desk.account().committed == 0
-
-
-def test_the_price_is_known_without_public_records(desk, cli):
-    plan = ["plan", "--schema", desk.schema, "--epsilon", "1", *DRE, "--json"]
-    ended = cli(*plan)
-    assert (ended.json["method"], ended.json["steps"]) == ("dp-dre", 4)
-    assert cli(*plan, "--public", "anything.csv").json == ended.json
 
 
 def test_a_training_goes_on_with_the_public_records_that_it_began_with(desk, cli, public, monkeypatch):

@@ -68,13 +68,6 @@ def test_odd_names_are_listed_as_they_are(desk, cli):
     assert list(columns) == names
 
 
-def test_the_types_of_a_parquet_file_fill_in_kinds(desk, cli):
-    pq.write_table(pa.table({"age": [1, 2], "job": ["a", "b"]}), desk.folder / "t.parquet")
-    told = cli("schema", "init", "--names-of", "t.parquet", "-o", "columns.toml", "--label", "job", "--json").json
-    assert told == {"schema": "columns.toml", "columns": 2, "open": []}
-    assert 'label = "job"' in (desk.folder / "columns.toml").read_text()
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -103,15 +96,7 @@ def test_several_public_files_are_linked_tables(desk, cli):
     )
     told = cli("schema", "init", "people.csv", "visits.csv", "-o", "linked.toml", "--json").json
     assert told["links"]["visits"]["parent"] == "people"
-    assert told["remarks"] == [
-        "visits.sex: the same in all records of each of 50 people; move it to people, here and in the data, so that it "
-        "is learnt once and stays the same"
-    ]
-    checked = cli("schema", "check", "linked.toml")
-    shown = " ".join(checked.out.split())
-    assert (
-        "Of each record of people, named by id: up to 4, ordered by day. Those whose parent is not there are" in shown
-    )
+    assert "visits.sex: the same in all records of each of 50 people; move it to people" in told["remarks"][0]
     assert cli("schema", "check", "linked.toml", "--json").json["schema"]["tables"][1]["order"] == "day"
     ended = cli("schema", "init", "people.csv", "visits.csv", "-o", "other.toml", "--label", "ill")
     assert (ended.code, "--label ill: is of one table" in ended.err) == (2, True)

@@ -41,16 +41,6 @@ def test_a_plan_two_rounds_and_a_merge(parts, cli):
     assert cli("sample", "model", "-n", 5, "-o", "made.csv").code == 0
 
 
-def test_what_a_round_needs_next_is_told(parts, cli):
-    for name in SILOS[:2]:
-        assert (
-            cli("release", f"{name}.csv", "--schema", "schema.toml", "--epsilon", 1, "--silo", name, "-o", name).code
-            == 0
-        )
-    ended = cli("merge", *SILOS[:2], "--out", "first")
-    assert "--after first" in ended.out
-
-
 def test_the_cost_of_a_release_is_booked(parts, cli):
     book = ["--dataset", "clinic", "--ledger", "ledger.db"]
     asked = ["release", "north.csv", "--schema", "schema.toml", "--epsilon", 1, "--silo", "north", *ONE_ROUND]

@@ -50,8 +50,3 @@ def test_a_fit_whose_output_nobody_reads_goes_on_to_its_end(desk):
 def test_to_stop_reading_is_no_error_and_quiet(desk, line):
     told = ended(desk, line)
     assert (told.returncode, told.stderr) == (2 if "nonsense" in line else 0, b"")
-
-
-def test_a_terminal_that_knows_no_width_has_eighty_columns(desk):
-    told = ended(desk, "NOISEGATE --help", COLUMNS="0").stdout.decode()
-    assert max(map(len, told.splitlines())) == 80

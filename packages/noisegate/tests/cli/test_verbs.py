@@ -7,7 +7,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from .conftest import PROGRAM, SCHEMA, TINY, environment, rows
+from .conftest import HEADER, PROGRAM, SCHEMA, environment, rows
 
 
 def _plain(text):
@@ -30,20 +30,6 @@ def test_a_delta_that_is_too_large_for_the_records_is_warned_of(desk, cli):
     ended = cli(*plan, "--delta", 0.005, "--json")
     assert "warning: delta=0.005 is at least 1/(number of records) = 0.005" in " ".join(ended.err.split())
     assert ended.json and cli(*plan, "--delta", 0.0049).err == ""
-
-
-def test_fit_warns_of_delta_from_the_noisy_count(desk, cli):
-    # Two hundred records, which nobody has declared.
-    ended = cli("fit", desk.data, "--schema", desk.schema, "--epsilon", 100, "--delta", 0.1, "--out", "other", *TINY)
-    assert "warning: delta=0.1 is at least 1/(number of records)" in " ".join(ended.err.split())
-
-
-def test_fit_says_what_it_spends_and_where_the_model_is(desk, cli):
-    ended = cli(*desk.fit())
-    assert ended.code == 0 and _plain(ended.out)
-    for words in ("ε = 1", "δ = 1e-05", "add-remove", "sensitivity", "noise", "Done", "noisegate sample", "model"):
-        assert words in " ".join(ended.out.split())
-    assert ended.err == ""
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -107,3 +93,25 @@ def test_json_is_ascii_so_that_every_locale_can_print_it(desk, cli):
     desk.schema.write_text(SCHEMA.replace("farmer", "Gärtner"), encoding="utf-8")
     ended = cli("schema", "check", desk.schema, "--json")
     assert ended.out.isascii() and "Gärtner" in json.dumps(ended.json, ensure_ascii=False)
+
+
+def parts(desk):
+    folder = desk.folder / "parts"
+    folder.mkdir()
+    lines = rows(200)
+    for name, some in (("a.csv", lines[:100]), ("b.csv", lines[100:])):
+        (folder / name).write_text("\n".join([HEADER, *some]) + "\n")
+    return folder
+
+
+def test_the_files_of_a_folder_are_told(desk, cli):
+    folder = parts(desk)
+    told = f"{folder} is read as one table of 2 files: a.csv, b.csv"
+    fit = ["fit", folder, *desk.fit()[2:]]
+    drafted = ["schema", "init", folder, "-o", desk.folder / "drafted.toml"]
+    kinds = "age=integer,income=continuous,job=categorical,answer=categorical"
+    found = ["schema", "discover", folder, "--epsilon", 5, "--kinds", kinds, "-o", desk.folder / "found.toml"]
+    for arguments in (fit, drafted, found):
+        ended = cli(*arguments)
+        assert ended.code == 0, ended.err
+        assert told in ended.err.replace("\n", " ").replace("  ", " ") or told in ended.err.replace("\n", "")

@@ -1,6 +1,5 @@
 """Files that `sample` writes can be read with the schema they were made with."""
 
-from dataclasses import replace
 from datetime import UTC, date, datetime
 
 import numpy as np
@@ -59,14 +58,3 @@ def test_missing_cells_are_read_again_as_missing(missing_values, ending, tmp_pat
     assert all(found[name].null_count > 10 for name in schema.names[:-1])
     if ending == "csv":
         assert (",," in out.read_text()) is ("" in missing_values)
-
-
-def test_a_table_without_missing_cells_is_written_the_same_whatever_stands_for_missing(tmp_path):
-    columns = tuple(replace(column, missing=False) for column in COLUMNS)
-    texts = []
-    for name, missing_values in (("a", ("?",)), ("b", ("",))):
-        schema = Schema(columns, missing_values=missing_values)
-        with table_writer(tmp_path / f"{name}.csv", schema) as write:
-            write(decode(records().rows(slice(0, 100)), schema))
-        texts.append((tmp_path / f"{name}.csv").read_text())
-    assert texts[0] == texts[1]

@@ -12,9 +12,6 @@ from noisegate.data.tables import csv_file
 from noisegate.data.units import UnitLimit
 from noisegate.discovery.raw import RawTable
 from noisegate.errors import NoisegateError
-from noisegate.gate.gate import Gate
-from noisegate.ledger.ledger import Ledger
-from noisegate.methods.registry import make_method
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
 
 SECRET = "Zyzzyva7531"
@@ -43,22 +40,8 @@ def valid(draw):
     return draw.choice([b"", b"\xef\xbb\xbf"]) + (end.join(["age,rate,job,ok,note", *records]) + last).encode()
 
 
-INSERTED = [
-    b'"',
-    b'""',
-    b"\x00",
-    b"\r",
-    b"\n",
-    b"\r\n",
-    b",",
-    b"\xef\xbb\xbf",
-    b"\xff",
-    b"\xe2\x82",
-    b" ",
-    b"\\",
-    b"\x1a",
-    b"'",
-]
+INSERTED = [bytes([byte]) for byte in b"\"\x00\r\n,\xff \\\x1a'"]
+INSERTED += [b'""', b"\r\n", b"\xef\xbb\xbf", b"\xe2\x82"]
 INSERTED += [b'"' + b"q" * 70_000 + b'"', b"h" * 70_000, b"\n" * 300, b"," * 300, b"9" * 5000, "\u202e".encode()]
 
 
@@ -139,24 +122,6 @@ def test_a_mutated_file_is_read_whole_or_refused_without_quoting_it(seed, way, t
             assert found[0] == by_python(content), content
         outcomes.add(type(found[0]))
     assert outcomes <= {int, str}
-
-
-def test_what_is_refused_at_the_gate_costs_nothing(tmp_path):
-    draw = random.Random(0)
-    path, ledger = tmp_path / "x.csv", Ledger(tmp_path / "ledger.db")
-    ledger.register("clinic", epsilon=1000, delta=1e-3)
-    method = make_method("dp-merf", {"frequencies": 10})
-    paid = refused = 0
-    for _ in range(40):
-        path.write_bytes(mutated(draw, valid(draw)))
-        try:
-            method.query(Gate(path, schema=SCHEMA, epsilon=1.0, ledger=ledger, dataset="clinic"))
-            paid += 1
-        except NoisegateError:
-            refused += 1
-        account = ledger.show("clinic")[0]
-        assert (account.committed, account.reserved) == (paid, 0)
-    assert paid and refused
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -13,9 +13,6 @@ from noisegate.data import TableSource
 from noisegate.data.tables import csv_file
 from noisegate.data.tables.csv_file import BOM, MAX_CELL_BYTES, CsvFile, RecordProblem, whole_records
 from noisegate.data.units import UnitLimit
-from noisegate.discovery.draft import draft_schema
-from noisegate.discovery.partial import Gap
-from noisegate.discovery.raw import RawTable
 from noisegate.errors import DataError
 from noisegate.schema import EncodedTable
 
@@ -84,16 +81,6 @@ def test_mixed_line_ends_and_empty_lines_between_records(tmp_path, monkeypatch):
         assert read(path, monkeypatch, size) == [("1", "a\r"), ("2", "\n\r\nb"), ("3", ""), ("4", "c")], size
 
 
-def test_a_record_before_the_others_may_have_any_length(tmp_path, monkeypatch):
-    """A file is shifted byte by byte across the ends of pieces: an earlier record is longer by one byte each time."""
-    path = tmp_path / "x.csv"
-    expected = [(one[0], other[0]) for one, other in some_pairs()]
-    for end in ("\n", "\r\n"):
-        for shift in range(64):
-            path.write_bytes(written([(("", '"' + "q" * shift + '"'), ("", "")), *some_pairs()], end))
-            assert read(path, monkeypatch, 64)[1:] == expected, shift
-
-
 @given(
     st.lists(st.tuples(st.sampled_from(CELLS), st.sampled_from(CELLS), st.sampled_from(["\n", "\r\n", "\r", "\n\n"]))),
     st.data(),
@@ -154,25 +141,6 @@ def test_units_are_counted_the_same_wherever_they_stand(schema, tmp_path, monkey
         assert sum(len(batch) for batch in source.batches()) == 4, k  # one of each unit
 
 
-def test_discovery_and_a_draft_see_the_same_cells_wherever_they_stand(schema, tmp_path, monkeypatch):
-    def seen():
-        cells = {name: [] for name in KINDS}
-        for batch in RawTable(path).batches(gaps, schema.missing_values):
-            for name, found in batch.items():
-                values = found.values.to_pylist() if isinstance(found.values, pa.Array) else found.values.tolist()
-                cells[name] += [*values, *["missing"] * found.missing]
-        return {name: sorted(map(str, values)) for name, values in cells.items()}, draft_schema(path).dumps()
-
-    kinds = ("integer", "continuous", "categorical", "categorical", "categorical", "date", "datetime")
-    gaps = tuple(Gap(name=name, kind=kind) for name, kind in zip(KINDS, kinds, strict=True))
-    path = shifted(tmp_path / "x.csv", 0)
-    expected = seen()
-    monkeypatch.setattr(csv_file, "_PIECE_BYTES", 30)
-    for k in range(0, 30, 3):
-        shifted(path, k)
-        assert seen() == expected, k
-
-
 ASTRAY, OPEN, LATE = (
     "neither begins nor ends a cell",
     "not closed before the file ends",
@@ -207,14 +175,6 @@ def test_what_could_swallow_records_is_refused_with_its_line(case, size, tmp_pat
     with pytest.raises(DataError, match=rf"^x\.csv, line {line}(:|, ).*{says}") as caught:
         read(path, monkeypatch, size)
     assert "SECRET" not in str(caught.value)
-
-
-def test_the_longest_cells_are_read(tmp_path, monkeypatch):
-    path = tmp_path / "x.csv"
-    long = ["x" * MAX_CELL_BYTES, "y\n" * (MAX_CELL_BYTES // 2 - 1)]
-    path.write_text(f'u,v\n{long[0]},"{long[1]}"\n1,2\n', newline="")
-    for size in (1000, 1 << 20):
-        assert read(path, monkeypatch, size) == [tuple(long), ("1", "2")]
 
 
 def test_a_file_without_line_ends_is_not_taken_into_memory(monkeypatch):

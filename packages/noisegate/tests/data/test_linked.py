@@ -104,12 +104,6 @@ def test_rows_are_those_of_a_slow_reading():
     assert told(data) == expected(data)
 
 
-def test_a_very_large_family_is_used_as_a_whole():
-    data = apart(records((10_000, 3)))
-    found, _ = read(data)
-    assert len(found) == 10_003 and told(data) == expected(data)
-
-
 @pytest.mark.parametrize("table", ["visits", "codes"])
 def test_weights_of_a_unit_come_to_the_grid_and_never_to_more(table):
     # One person a data set, so that all weights are its own.
@@ -239,13 +233,6 @@ def test_two_parents_with_one_key_are_refused():
         read(data | {"people": twice})
 
 
-def test_two_visits_with_one_key_are_refused_where_codes_hang_on_them_before_any_link_is_asked():
-    data = records()
-    twice = data["visits"].assign(visit=7)
-    with pytest.raises(DataError, match="'visits', column 'visit': two records have the same key"):
-        read(data | {"visits": twice}, table="visits")
-
-
 def test_orphans_are_refused_without_saying_which_or_how_many():
     data = records()
     fewer = data | {"people": data["people"][:3]}
@@ -276,20 +263,6 @@ def test_missing_keys():
     with pytest.raises(DataError, match=r"the key of its parent is missing.*orphans"):
         read(data | {"visits": loose})
     assert len(read(data | {"visits": loose}, clinic("drop"))[0]) == len(read(data)[0]) - 1
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"visits": None}, "no data for table 'visits'"),
-        ({"visit": pa.table({})}, "table 'visit' is not in the schema.*did you mean visits"),
-        ({"visits": "visits.csv"}, "visits.csv: cannot be read"),
-    ],
-)
-def test_tables_that_do_not_fit_the_schema(changed, message):
-    data = {name: table for name, table in (records() | changed).items() if table is not None}
-    with pytest.raises(DataError, match=message):
-        LinkedSource(data, clinic())
 
 
 def test_columns_that_do_not_fit_the_schema():
@@ -325,38 +298,3 @@ def test_what_is_kept_on_disk_has_no_name_and_goes(tmp_path, monkeypatch):
             assert list(tmp_path.iterdir()) == [] and {os.fstat(file.fileno()).st_nlink for file in files} == {0}
             assert {os.fstat(file.fileno()).st_mode & 0o777 for file in files} == {0o600}
     assert all(file.closed for file in files)
-
-
-def test_a_full_disk_is_named(monkeypatch):
-    def full(**_options):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(room.tempfile, "TemporaryFile", full)
-    with pytest.raises(DataError, match=r"No space left on device; make room, or name another folder.*TMPDIR"):
-        read(records(), held_bytes=0)
-
-
-def test_rows_come_in_batches_as_often_as_they_are_asked_for():
-    schema = clinic()
-    with LinkedSource(records((9, 30)), schema, batch_rows=8) as source:
-        first, again = ([part.rows.numeric for part in source.transitions(schema.links[0])] for _ in range(2))
-    assert max(map(len, first)) == 8
-    np.testing.assert_array_equal(np.concatenate(first), np.concatenate(again))
-
-
-def test_whoever_waits_is_told_how_many_records_were_read_and_may_stop():
-    data, told_ = records(), []
-
-    def stop(done):
-        told_.append(done)
-        if len(told_) == 3:
-            raise KeyboardInterrupt
-
-    schema = clinic()
-    with LinkedSource(data, schema, batch_rows=4, progress=stop) as source:
-        with pytest.raises(KeyboardInterrupt):
-            next(source.transitions(schema.links[0]))
-        assert told_ == [4, 6, 10]
-        # What was read before is forgotten; the next reading begins anew.
-        assert sum(len(part) for part in source.transitions(schema.links[0])) == 20
-    assert told_[3:] == [4, 6, 10, 14, 18, 22, 25, *told_[10:]]

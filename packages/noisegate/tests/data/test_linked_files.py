@@ -26,12 +26,6 @@ def test_a_table_is_a_file_of_its_name_or_a_folder(folder):
     assert read["visits"]["id"].to_pylist() == tables()["visits"]["id"].to_pylist()
 
 
-def test_a_mapping_may_mix_paths_and_frames(folder):
-    pytest.importorskip("pandas")
-    mixed = {**tables(), "visits": folder / "visits.parquet", "finds": tables()["finds"].to_pandas()}
-    assert read_linked(mixed, SCHEMA)["finds"]["visit"].to_pylist() == tables()["finds"]["visit"].to_pylist()
-
-
 def test_what_is_not_there_or_there_twice_is_named(folder):
     pa.csv.write_csv(tables()["visits"], folder / "visits.csv")
     with pytest.raises(DataError, match=r"one of visits.csv.*found visits.csv and visits.parquet"):

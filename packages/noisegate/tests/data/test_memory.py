@@ -1,8 +1,5 @@
 """Every kind of table in memory gives the same records, bit for bit; what is none is refused with the line to write."""
 
-import threading
-import tracemalloc
-
 import datasets
 import numpy as np
 import pandas as pd
@@ -10,9 +7,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from noisegate import synthesize
 from noisegate.data import TableSource, native_form
-from noisegate.data.units import UnitLimit
 from noisegate.errors import DataError, installed
 from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Integer, Schema
 
@@ -101,13 +96,6 @@ def test_an_array_of_numbers_has_the_columns_of_the_schema_in_their_order(kind):
     assert sampled.dtype == np.float64 and np.isnan(sampled[0, 1])
 
 
-def test_a_model_gives_back_the_kind_that_it_was_made_from():
-    schema = Schema((Integer(name="age", lower=0, upper=99), Integer(name="height", lower=0, upper=250)))
-    ages = np.random.default_rng(0).integers(0, 99, (300, 2))
-    model = synthesize(ages, schema=schema, epsilon=2.0, cells=4, fit_options={"steps": 5})
-    assert model.sample(7).shape == (7, 2) and model.sample(7).dtype == np.int64
-
-
 @pytest.mark.parametrize(
     ("data", "line"),
     [
@@ -124,17 +112,6 @@ def test_a_model_gives_back_the_kind_that_it_was_made_from():
 def test_what_is_no_table_is_refused_with_the_line_that_makes_one(data, line):
     with pytest.raises(DataError, match=rf"found {type(data).__name__}; .*{line}"):
         TableSource(data, SCHEMA)
-
-
-@pytest.mark.skipif(not installed("torch"), reason="torch is not installed")
-def test_a_data_set_or_a_loader_of_torch_is_no_table():
-    from torch import zeros
-    from torch.utils.data import DataLoader, TensorDataset
-
-    with pytest.raises(DataError, match=r"TensorDataset; .*pandas.DataFrame\(list\(data\)"):
-        TableSource(TensorDataset(zeros(3)), SCHEMA)
-    with pytest.raises(DataError, match=r"DataLoader; .*data.dataset"):
-        TableSource(DataLoader(TensorDataset(zeros(3))), SCHEMA)
 
 
 @pytest.mark.parametrize(
@@ -163,41 +140,3 @@ def test_a_lazy_frame_that_fails_on_its_way_is_refused_and_prints_nothing(capfd)
     assert caught.value.__context__ is None and SECRET not in "".join(capfd.readouterr())
     with pytest.raises(DataError, match="cannot be computed"):
         TableSource(pl.LazyFrame({"age": [1]}).select(pl.col("nobody")), schema)
-
-
-def test_a_lazy_frame_that_is_left_midway_leaves_no_thread():
-    frame = pl.LazyFrame({"age": [1] * 100_000, "rate": [0.5] * 100_000})
-    before = threading.active_count()
-    batches = TableSource(frame, NUMBERS, batch_rows=1000).batches()
-    next(batches)
-    batches.close()
-    assert threading.active_count() == before
-
-
-def test_a_stream_is_read_some_records_at_a_time(tmp_path):
-    pq_path = tmp_path / "many.parquet"
-    pl.DataFrame({"age": np.zeros(1_000_000, dtype=np.int64), "rate": np.zeros(1_000_000)}).write_parquet(
-        pq_path, row_group_size=10_000
-    )
-    for data in (pl.scan_parquet(pq_path), datasets.Dataset.from_parquet(str(pq_path), cache_dir=str(tmp_path))):
-        tracemalloc.start()
-        seen = sum(map(len, TableSource(data, NUMBERS).batches()))
-        most = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        assert seen == 1_000_000
-        assert most < 8_000_000  # of 16 MB of cells, once they are numbers
-
-
-@pytest.mark.parametrize("kind", ["dict of lists", "lazy frame", "Hugging Face"])
-def test_units_are_counted_in_a_stream_too(kind):
-    who = {"dict of lists": dict, "lazy frame": pl.LazyFrame, "Hugging Face": datasets.Dataset.from_dict}[kind]
-    data = who(CELLS | {"who": ["x", "x", "y"]})
-    units = UnitLimit(column="who", contributions=1)
-    found = EncodedTable.concatenate(list(TableSource(data, SCHEMA, units=units).batches()))
-    assert len(found) == 2
-
-
-def test_a_hugging_face_stream_without_columns_is_refused():
-    stream = datasets.IterableDataset.from_generator(lambda: iter([{"age": 1}]))
-    with pytest.raises(DataError, match=r"data.cast\(datasets.Features"):
-        TableSource(stream, SCHEMA)

@@ -8,7 +8,6 @@ import pyarrow.parquet as pq
 import pytest
 from tests.shared.image_files import encoded, parquet, picture, pixels
 
-from noisegate import synthesize
 from noisegate.data import open_source
 from noisegate.data.units import UnitLimit
 from noisegate.errors import DataError, installed
@@ -113,31 +112,9 @@ def test_images_that_do_not_fit_are_refused(data, says):
         encode(data, GREY)
 
 
-def test_items_of_torch_that_do_not_fit_are_refused():
-    with pytest.raises(DataError, match=r"array of float64; .*PILToTensor"):
-        encode(of_torch(GREY, LABELS, "floats"), GREY)
-    with pytest.raises(DataError, match="mixed"):
-        encode(of_torch(GREY, [0, "a", 1, 1, 1, 1], "pillow"), GREY)
-
-
 def test_whose_image_each_one_is_needs_a_column():
     units = UnitLimit(column="who", contributions=1)
     with pytest.raises(DataError, match="do not say whose image"):
         encode((GREY, LABELS), GREY, units=units)
     table = pa.table({"image": [encoded(picture(one)) for one in GREY], "label": LABELS, "who": list("aabbcc")})
     assert len(encode(table, GREY, units=units)[1]) == 3 * 4
-
-
-@pytest.mark.skipif(not installed("torch"), reason="images are fitted with torch")
-def test_a_model_of_images_is_made_of_arrays():
-    images = np.random.default_rng(0).integers(0, 256, (40, 8, 8), dtype=np.uint8)
-    few = {
-        "pixels": 20,
-        "orientations": 20,
-        "wavelets": 20,
-        "channels": (4, 2),
-        "fit_options": {"steps": 2, "batch": 10},
-    }
-    schema = pixel_schema(8, 8, labels=(0, 1))
-    made = synthesize((images, [0, 1] * 20), schema=schema, epsilon=5.0, device="cpu", **few)
-    assert next(made.images(3)).pixels.shape == (3, 8, 8, 1) and isinstance(made.sample(3), pa.Table)

@@ -70,11 +70,6 @@ def test_tables_in_memory():
     check_apart(one, object())
 
 
-def test_a_path_that_does_not_exist_is_left_to_whoever_reads_it(private, tmp_path):
-    check_apart(private, tmp_path / "nothing")
-    check_apart(tmp_path / "nothing", private)
-
-
 def test_the_digest_of_a_folder_is_that_of_names_and_contents(private, tmp_path):
     before = digest_of(private)
     assert digest_of(private) == before and digest_of(private / "a.png") != digest_of(private / "b.png")

@@ -36,8 +36,3 @@ def test_others_are_intervals_with_an_atom_at_each_bound(column):
     assert cells.size == INTERVALS + 2 and (cells.low[0], cells.high[0], cells.low[-1], cells.high[-1]) == (0, 0, 1, 1)
     np.testing.assert_array_equal(cells.low[2:-1], cells.high[1:-2])
     assert (cells.low[1], cells.high[-2]) == (0, 1)
-
-
-def test_missing_is_one_more_cell():
-    with_missing = numeric_cells(Integer(name="x", lower=0, upper=9, missing=True))
-    assert (with_missing.size, len(with_missing.low), with_missing.missing) == (11, 10, True)

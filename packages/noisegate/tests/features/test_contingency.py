@@ -1,11 +1,16 @@
 """Contingency tables: one cell of each table, the stated norm for every record, and counts that come back."""
 
+import time
+
 import numpy as np
 import pytest
 
+from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.features.contingency import Contingency
-from noisegate.schema import EncodedTable
+from noisegate.methods.registry import make_method
+from noisegate.privacy.plan import Budget
+from noisegate.schema import Boolean, Continuous, EncodedTable, Schema
 
 BINS = (NumericBins((0.2, 0.5), True), NumericBins((0.3,)))
 TABLES = ((), (0,), (1, 0), (0, 2, 3), (3, 2, 1, 0))
@@ -23,13 +28,6 @@ def records():
     numeric[random.uniform(size=500) < 0.2, 0] = np.nan
     codes = np.stack([random.integers(0, 3, 500), random.integers(0, 2, 500)], axis=1).astype(np.int32)
     return EncodedTable(numeric=numeric, codes=codes)
-
-
-def test_columns_are_numbered_numeric_ones_first(records):
-    codes = tables().codes(records)
-    assert codes.dtype == np.int32 and np.array_equal(codes[:, 0], BINS[0].codes(records.numeric[:, 0]))
-    assert np.array_equal(codes[:, 1], BINS[1].codes(records.numeric[:, 1]))
-    assert np.array_equal(codes[:, 2:], records.codes)
 
 
 def test_a_record_has_one_cell_of_each_table_and_the_stated_norm(records):
@@ -53,3 +51,21 @@ def test_counts_are_shaped_by_the_columns_of_each_table(records):
         for row in codes:
             expected[tuple(row[list(table)])] += 1
         assert count == pytest.approx(expected)
+
+
+WIDE = Schema((*(Boolean(name=f"b{place}") for place in range(20_000)), Continuous(name="x", lower=0, upper=1)))
+BUDGET = Budget(epsilon=1.0, delta=1e-5)
+
+
+@pytest.mark.parametrize("name", ["pairwise", "dp-merf", "dp-hp", "aim", "mst"])
+def test_twenty_thousand_columns_are_refused_in_seconds(name):
+    started = time.process_time()
+    with pytest.raises(OptionError, match=r"20,001 columns have [0-9,]+ groups of [23], and at most 2,000,000"):
+        make_method(name, {}).plan(WIDE, BUDGET)
+    assert time.process_time() - started < 10
+
+
+def test_what_the_refusal_proposes_is_planned_in_seconds():
+    started = time.process_time()
+    assert make_method("pairwise", {"pairs": "none"}).plan(WIDE, BUDGET).releases
+    assert time.process_time() - started < 10

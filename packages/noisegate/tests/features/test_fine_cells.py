@@ -11,7 +11,6 @@ from noisegate.features.binning import (
     MOST_FINE_CELLS,
     atom_cells,
     denoise,
-    equal_bins,
     fine_bins,
     merged_bins,
     single_cells,
@@ -66,15 +65,6 @@ def test_many_whole_steps_share_cells_of_equal_width_and_the_bounds_stand_alone(
     assert len(bins.cuts) + 1 == len(starts)
 
 
-@pytest.mark.parametrize("column", [*FEW, *MANY])
-def test_a_cut_lies_half_a_step_from_both_of_its_neighbours(column):
-    first, last = column.steps
-    half = 0.5 / (last - first)
-    cuts = np.asarray(fine_bins(column).cuts)
-    below = (cuts - half) * (last - first)
-    assert np.abs(below - np.rint(below)).max() < 0.01 if last - first < 2**40 else (np.diff(cuts) > 2 * half).all()
-
-
 @pytest.mark.parametrize("column", [*FEW, *MANY, Continuous(name="x", lower=-1e-9, upper=1e9)])
 @pytest.mark.parametrize("most", [2, 7, MOST_FINE_CELLS])
 def test_cuts_increase_strictly_whatever_their_number(column, most):
@@ -92,11 +82,6 @@ def test_the_bounds_of_a_continuous_column_are_cells_of_their_own(missing):
     last = MOST_FINE_CELLS + 1
     assert codes[:2].tolist() == [0, 0] and codes[-2:].tolist() == [last, last]
     assert codes[2:6].tolist() == [1, 1, last - 1, last - 1]
-
-
-def test_the_interior_of_a_continuous_column_is_cut_evenly():
-    bins = fine_bins(Continuous(name="x", lower=0.0, upper=1.0), most=4)
-    assert bins.cuts[1:-1] == (0.25, 0.5, 0.75)
 
 
 ATOMS = [
@@ -129,16 +114,6 @@ def test_atoms_are_cells_of_their_own(column):
     assert set(outer.tolist()) == {-9, -1, 999} if column.upper < 999 else {-9, -1, 999_999}
 
 
-@pytest.mark.parametrize("column", ATOMS, ids=lambda column: f"{column.kind}-{column.upper}")
-def test_equal_cells_leave_each_atom_alone_too(column):
-    bins = equal_bins(column, 16)
-    ends = np.array([0.0, *bins.cuts, 1.0])
-    for atom in column.atoms:
-        cell = int(bins.codes(positions_of(column, [atom]))[0])
-        inside = np.linspace(ends[cell], ends[cell + 1], 99)[1:-1]
-        assert numbers_at(column, inside).tolist() == [atom] * 97
-
-
 def test_a_stated_atom_is_kept_apart_where_another_value_would_be_taken_for_noise():
     column = Integer(name="x", lower=0, upper=999, atoms=[500])
     bins, noisy = fine_bins(column), np.full(1000, 4.0)
@@ -149,9 +124,3 @@ def test_a_stated_atom_is_kept_apart_where_another_value_would_be_taken_for_nois
         held = np.bincount(cells.codes(np.arange(1000) / 999), minlength=cells.size)
         assert (held[cells.codes(np.array([500 / 999]))[0]] == 1) == kept
         assert held[cells.codes(np.array([300 / 999]))[0]] > 1
-
-
-def test_missing_values_have_a_cell_only_where_they_may_occur():
-    for missing in (False, True):
-        bins = fine_bins(Integer(name="n", lower=0, upper=9, missing=missing))
-        assert bins.codes(np.array([np.nan])).tolist() == [10 if missing else 9]

@@ -13,6 +13,8 @@ from noisegate.gate.per_example.clipping import (
 )
 from noisegate.privacy.grid import UNITS, Grid
 
+from .conftest import squared
+
 LARGEST = np.finfo(np.float32).max
 
 
@@ -25,10 +27,6 @@ def rows(length):
     made = [*ordinary, on, on * (1 + 2.0**-11), on * (1 + 2.0**-9), on / 100, heavy, single, single * LARGEST]
     made += [np.full(length, LARGEST), np.full(length, 1e-44), single * 1e-30, np.zeros(length)]
     return np.array(made).astype(np.float32)
-
-
-def squared(row):
-    return sum(int(value) ** 2 for value in row)
 
 
 @pytest.mark.parametrize("norm", [1e-30, 1e-4, 1.0, 37.0, 1e30])
@@ -71,13 +69,6 @@ def test_parts_are_clipped_as_one_row_and_summed_exactly():
     for total, part in zip(totals, parts, strict=True):
         add_clipped(total, part, factors)
     assert np.array_equal(np.concatenate(totals), whole.sum(axis=0, dtype=np.int64) + 7)
-
-
-def test_a_row_does_not_depend_on_the_others():
-    made, grid = rows(5000), Grid(norm=1.0)
-    together = clip_factors((made,), grid)
-    alone = [clip_factors((made[row : row + 1],), grid)[0] for row in range(len(made))]
-    assert together.tobytes() == np.array(alone).tobytes()
 
 
 # Norms: bits of a row alone, in whatever memory order and among however many rows.

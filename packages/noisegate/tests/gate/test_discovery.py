@@ -2,25 +2,20 @@
 
 import random
 import re
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 
 import pyarrow as pa
 import pytest
 
-from noisegate.data.tables.tables import TableSource
-from noisegate.discovery import exact_counts
 from noisegate.discovery import schema_gate as discovery
 from noisegate.discovery.exact_counts import read_counts
-from noisegate.discovery.findings import from_bounds
-from noisegate.discovery.partial import Gap
 from noisegate.discovery.schema_gate import SchemaGate, discover_schema
-from noisegate.errors import BudgetRefusedError, DataError, OptionError, SchemaError
+from noisegate.errors import DataError, OptionError, SchemaError
 from noisegate.ledger.ledger import Ledger
 from noisegate.privacy.schema_certificate import RECORD
 from noisegate.schema import Categorical, Continuous, Date, Datetime, Integer
 
+CAP = 1.0
 ROWS = 4000
 KINDS = {
     "age": "integer",
@@ -75,11 +70,6 @@ def test_bounds_and_levels_are_found(found):
     assert schema.column("job") == expected
 
 
-def test_every_record_fits_the_schema_that_was_found(found):
-    encoded = list(TableSource(people(), found.schema).batches())
-    assert sum(map(len, encoded)) == ROWS
-
-
 def test_the_file_says_what_was_bought_and_nothing_private(found):
     assert found.toml.startswith("# Discovered with (5, 1e-05)-differential privacy, add-remove, unit: record.\n")
     assert '# "id": ignored: no level had about' in found.toml
@@ -94,15 +84,6 @@ def test_the_file_says_what_was_bought_and_nothing_private(found):
         told = re.search(f"{note} records lack a value$", lines[lines.index(f"[columns.{name}]") - 1])
         assert abs(int(told[1]) - ROWS / 4) < 50
     assert "canary" not in found.toml and "astronaut" not in found.toml and "person" not in found.toml
-
-
-@pytest.mark.parametrize("end", ["\x0b", "\x85", "\u2028[columns.x]"])
-def test_no_level_holds_characters_that_end_a_line(end):
-    # The file is paid for; as text of more lines it could not be read, or would say what the level wants.
-    table = pa.table({"n": [1.0] * 200, "job": [f"a{end}z", "b"] * 100, "m": [2.0] * 200})
-    kinds = {"n": "continuous", "job": "categorical", "m": "continuous"}
-    schema = discover_schema(table, epsilon=50.0, kinds=kinds).schema
-    assert schema.column("job").levels == ("b", "other")
 
 
 def test_the_certificate_costs_what_was_asked_and_names_what_was_public(found):
@@ -155,14 +136,6 @@ def test_given_facts_are_kept_and_cost_nothing(tmp_path):
     assert gate.discover().schema.column("age") == Integer(name="age", lower=0, upper=130, missing=True)
 
 
-def test_levels_are_found_in_many_passes(monkeypatch):
-    monkeypatch.setattr(exact_counts, "LEVELS_HELD", 100)
-    monkeypatch.setattr("noisegate.discovery.exact_counts.LEVELS_HELD", 100)
-    texts = [f"rare {i}" for i in range(1500)] + [f"often {i}" for i in range(30)] * 100
-    schema = discover_schema(pa.table({"x": texts}), epsilon=5.0, kinds={"x": "categorical"}).schema
-    assert schema.column("x").levels == (*sorted(f"often {i}" for i in range(30)), "other")
-
-
 def test_where_nothing_stands_out_the_file_says_so():
     # Text only: the bounds of a column of numbers appear out of nothing with probability 1/1000.
     names = ("job", "id", "member")
@@ -188,25 +161,6 @@ def test_data_that_changes_between_two_passes_is_refused_and_stays_spent(ledger,
     assert ledger.show("clinic")[0].reserved == 1
 
 
-def test_a_label_that_nothing_was_found_of_is_left_out():
-    found = discover_schema(people(20), epsilon=0.2, kinds=KINDS, label="id", records=20_000)
-    assert found.schema.label is None
-
-
-def test_a_guess_and_a_gap_are_told(tmp_path):
-    guess = from_bounds(Gap(name="x", kind="continuous"), None, 3.0, 10.0)
-    assert guess.column == Continuous(name="x", lower=0.0, upper=1.0, missing=True)
-    assert guess.note.startswith("nothing but zero stood out of the noise, and 0 to 1 is a guess")
-    ages = [20 + i % 60 for i in range(400)] + [999_999] * 100
-    found = discover_schema(
-        pa.table({"age": ages, "ok": [0] * 500}), epsilon=20.0, kinds={"age": "integer", "ok": "integer"}
-    )
-    assert found.schema.column("ok") == Integer(name="ok", lower=0, upper=1, missing=True)
-    assert found.doubts.keys() == {"age", "ok"}
-    assert re.search(r"hardly a value lies between those of about \d\d and those of about 1\d{6}", found.doubts["age"])
-    assert f"# {found.doubts['age']}; values outside" in found.toml
-
-
 def test_values_beyond_all_that_is_counted_and_levels_that_became_other_are_told():
     table = pa.table({"id": [9.5e15 + i for i in range(3000)], "month": [f"{i % 30:02}" for i in range(3000)]})
     table = table.set_column(0, "id", table["id"].cast(pa.int64()))
@@ -230,11 +184,8 @@ def test_a_name_that_no_schema_could_have_is_refused_before_anything_is_spent(le
 
 def test_odd_levels_survive():
     odd = ["[columns.x]", "# note", 'a"b', "é", "other", "(other)", "1"]
-    unseen = [
-        "line\nbreak",
-        "nul\u0000",
-        "\u2028[columns.x]",
-    ]  # a schema refuses them, so they fall under the other level
+    # A schema refuses them, and the file, which is paid for, could not be read: they fall under the other level.
+    unseen = ["line\nbreak", "nul\u0000", "\u2028[columns.x]", "a\x0bz", "a\x85z"]
     found = discover_schema(pa.table({"x": (odd + unseen) * 200}), epsilon=10.0, kinds={"x": "categorical"})
     assert found.schema.column("x").levels == (*sorted(odd), "((other))")
 
@@ -249,31 +200,8 @@ def test_a_missing_value_is_no_level(tmp_path):
 # The ledger.
 
 
-@pytest.fixture
-def ledger(tmp_path):
-    book = Ledger(tmp_path / "ledger.db")
-    book.register("clinic", epsilon=1.0, delta=1e-5)
-    return book
-
-
 def discover(ledger, table, *, epsilon=0.5, kinds=KINDS, **options):
     return discover_schema(table, epsilon=epsilon, kinds=kinds, ledger=ledger, dataset="clinic", **options)
-
-
-def test_the_cost_is_booked(ledger):
-    found = discover(ledger, people(100))
-    account = ledger.show("clinic")[0]
-    assert (account.committed, account.reserved, account.voided) == (1, 0, 0) and 0.499 < account.spent <= 0.5
-    entries = ledger.history("clinic")
-    assert entries[1].purpose == "schema discovery" and entries[3].certificate == found.certificate.digest()
-    assert found.certificate.ledger == {"dataset": "clinic", "reservation": entries[1].reservation}
-
-
-def test_a_cost_beyond_the_cap_is_refused_before_a_record_is_read(ledger, monkeypatch):
-    monkeypatch.setattr(discovery, "read_counts", None)
-    with pytest.raises(BudgetRefusedError):
-        discover(ledger, people(100), epsilon=1.1)
-    assert ledger.show("clinic")[0].spent == 0
 
 
 def test_the_reservation_stands_before_the_first_record_is_read(ledger, monkeypatch):
@@ -326,21 +254,6 @@ def test_replace_one_checks_the_number_of_records(tmp_path):
     assert discover_schema(table, records=300, **options).schema.names == ("age", "job")
 
 
-def test_of_threads_at_one_gate_one_is_answered():
-    gate = SchemaGate(people(50).select(["age"]), epsilon=1.0, kinds={"age": "integer"})
-    start = threading.Barrier(8)
-
-    def ask(_):
-        start.wait()
-        try:
-            return gate.discover()
-        except OptionError:
-            return None
-
-    with ThreadPoolExecutor(8) as threads:
-        assert sum(found is not None for found in threads.map(ask, range(8))) == 1
-
-
 @pytest.mark.parametrize("records", [None, 400, 11_500])
 def test_a_plan_that_could_show_little_is_refused_before_a_record_is_read(ledger, monkeypatch, records):
     """With the noise of ε = 0.01, some 1,930 integers of one magnitude are seen; that should be one in six."""
@@ -353,8 +266,3 @@ def test_a_plan_that_could_show_little_is_refused_before_a_record_is_read(ledger
     assert len(ledger.history("clinic")) == 1
     with pytest.raises(TypeError, match="not callable"):
         discover(ledger, table, **{**asked, "records": 11_700})
-
-
-def test_an_estimate_of_the_records_is_no_claim_under_add_remove(ledger):
-    found = discover(ledger, people(300), records=5000)
-    assert found.certificate.public["records"] == 5000 and ledger.show("clinic")[0].committed == 1

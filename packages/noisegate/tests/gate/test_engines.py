@@ -29,17 +29,6 @@ def test_every_batch_is_summed_once(threads, task, batches):
     assert totals.sums["q"].tolist() == sum(part.sums["q"] for part in parts).tolist()
 
 
-def test_no_batches_give_zero(task):
-    totals = LocalEngine(threads=2).sum(Encoded([]), task, None)
-    assert (totals.records, totals.sums["q"].any()) == (0, False)
-
-
-def test_progress_counts_records_up_to_all_of_them(task, batches):
-    seen = []
-    LocalEngine(threads=2).sum(Encoded(iter(batches)), task, seen.append)
-    assert seen == np.cumsum([len(batch) for batch in batches]).tolist()
-
-
 @pytest.mark.parametrize("threads", [1, 3])
 def test_only_a_few_batches_are_in_memory(threads, task, batches):
     taken, seen = 0, []

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import warnings
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from tests.kernels import EVERYTHING, ByPlace
 
 from noisegate.errors import OptionError, SlowKernelsWarning, UnbookedWarning
 from noisegate.gate import samples
-from noisegate.gate.execution import Execution, executions
+from noisegate.gate.execution import Execution
 from noisegate.gate.gate import Gate
 from noisegate.gate.per_example import clipping
 from noisegate.gate.per_example.gradients import FactoredLoss, module_loss
@@ -72,11 +73,9 @@ def calibrated(made, budget):
 
 
 @pytest.fixture
-def plain(monkeypatch):
-    """Every record is in the sample, and the sum comes without noise, in grid units."""
+def plain(monkeypatch, exactly):
+    """Every record is in the sample."""
     monkeypatch.setattr(samples, "poisson_sample", lambda records, rate, _: np.arange(records))
-    monkeypatch.setattr(noise, "add_noise", lambda sums, **_: sums)
-    monkeypatch.setattr(gradients.GradientSession, "_unpacked", lambda self, sums: sums)
 
 
 def stepped(made, data, rows=None):
@@ -141,17 +140,10 @@ def test_a_block_that_adds_something_else_than_its_records_is_refused(monkeypatc
         stepped(by_torch, frame(3))
 
 
-def test_ways_go_from_the_fastest_to_the_surest():
-    ways = list(executions(64))
-    assert ways[0] == Execution(rows=64) and ways[-1] == Execution(rows=1) and all(way.exact for way in ways[1:-1])
-    assert [way.rows for way in ways[1:-1]] == [64, 32, 8] and all(way.rows <= 14 for way in executions(14))
-    assert list(executions(1)) == [Execution(rows=1)]
-
-
 SCRIPT = """
 import sys
-sys.path.insert(0, {root!r})
-import tests.gate.test_execution as here
+sys.path[:0] = {root!r}, {here!r}
+import test_execution as here
 here.check_all_blocks()
 """
 
@@ -180,8 +172,7 @@ def check_all_blocks():
     ids=lambda setting: "=".join(*setting.items()),
 )
 def test_the_kernels_of_other_processors(setting, pytestconfig):
-    root = str(pytestconfig.rootpath)
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT.format(root=root)], env={**os.environ, **setting}, capture_output=True, text=True
-    )
+    script = SCRIPT.format(root=str(pytestconfig.rootpath), here=str(Path(__file__).parent))
+    environment = {**os.environ, **setting}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -12,21 +12,17 @@ from noisegate.features.feature_map import Counts
 from noisegate.gate import samples
 from noisegate.gate.gate import Gate
 from noisegate.gate.journal import Journal
-from noisegate.ledger.ledger import Kind, Ledger
+from noisegate.ledger.ledger import Kind
 from noisegate.privacy import noise
 from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.plan import Query
 from noisegate.schema import Continuous, Schema
 
+from .conftest import kinds
+
+CAP = 60.0
 SCHEMA = Schema((Continuous(name="a", lower=0.0, upper=1.0),))
 AT = {"w": torch.zeros(2)}
-
-
-@pytest.fixture
-def ledger(tmp_path):
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.register("clinic", epsilon=60.0, delta=1e-5)
-    return ledger
 
 
 @pytest.fixture
@@ -46,10 +42,6 @@ def opened(journal, *, steps=5, method="test", queries=(), **options):
     return gate.gradients(plan.calibrate(gate.budget), loss, method=method, public={}, journal=journal)
 
 
-def kinds(ledger):
-    return [entry.kind for entry in ledger.history("clinic")]
-
-
 def test_a_run_is_resumed_with_the_steps_that_are_left_and_spends_once(ledger, journal):
     with opened(journal, ledger=ledger, dataset="clinic") as session:
         session.step(AT)
@@ -62,7 +54,7 @@ def test_a_run_is_resumed_with_the_steps_that_are_left_and_spends_once(ledger, j
         with pytest.raises(OptionError, match="all 5 steps"):
             session.step(AT)
         release = session.release(AT)
-    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT]
+    assert kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT]
     assert release.certificate.ledger["reservation"] == ledger.history("clinic")[1].reservation
     assert not journal.exists()
 
@@ -101,7 +93,7 @@ def test_an_error_before_any_noise_gives_the_cost_back_and_leaves_no_journal(led
         monkeypatch.setattr(samples, "poisson_sample", lambda records, rate, _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             session.step(AT)
-    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.VOID] and not journal.exists()
+    assert kinds(ledger) == [Kind.RESERVE, Kind.VOID] and not journal.exists()
 
 
 @pytest.mark.parametrize("where", ["sample", "begin"])
@@ -135,7 +127,7 @@ def test_a_run_that_another_process_went_on_with_is_not_given_back(where, ledger
         monkeypatch.setattr(samples, "poisson_sample", meanwhile)
     with pytest.raises(ZeroDivisionError):
         one.step(AT)
-    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM]
+    assert kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM]
     assert opened(journal, ledger=ledger, dataset="clinic").remaining_steps == 3
 
 
@@ -169,7 +161,7 @@ def test_a_resumed_run_that_fails_gives_nothing_back(ledger, journal, monkeypatc
         monkeypatch.setattr(samples, "poisson_sample", lambda records, rate, _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             session.step(AT)
-    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM]
+    assert kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM]
     assert opened(journal, ledger=ledger, dataset="clinic").remaining_steps == 3
 
 
@@ -208,7 +200,7 @@ def test_a_journal_that_cannot_be_made_costs_nothing(ledger, tmp_path):
     session = opened(tmp_path / "missing" / "run.journal", ledger=ledger, dataset="clinic")
     with pytest.raises(OptionError, match="cannot be made"):
         session.step(AT)
-    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.VOID]
+    assert kinds(ledger) == [Kind.RESERVE, Kind.VOID]
     with pytest.raises(OptionError, match="ended"):
         session.step(AT)
 

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from noisegate.gate import samples
 from noisegate.gate.per_example.gradients import FactoredLoss, block_gradients, gradient_source
 from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.grid import UNITS
+
+from .conftest import squared
 
 DIM, NORM = 40, 0.7
 LARGEST = float(np.finfo(np.float32).max)
@@ -95,10 +96,6 @@ def total(made, codes):
     return sums
 
 
-def squared(vector):
-    return sum(int(value) ** 2 for value in vector)
-
-
 KINDS = len(hostile())
 REST = [(which, (which * 5) % KINDS) for which in range(KINDS)]
 
@@ -144,74 +141,3 @@ def test_what_a_record_adds_does_not_depend_on_neighbours_or_places(make):
     for _ in range(3):
         assert np.array_equal(total(made, random.permutation(REST)), alone)
     assert np.array_equal(total(make(rows=3), REST), alone)
-
-
-def test_the_weight_of_a_linear_layer_is_summed_as_products_of_whole_numbers():
-    source, plan, parameters = linear_source()
-    found = total((source, plan, parameters), [(5, 10)])
-    assert source._products == ("w",) and np.linalg.matrix_rank(found[2:].reshape(3, 20).astype(float)) == 1
-
-
-def test_factored_sums_are_exact_integers_of_the_bound_of_each_factor():
-    source, plan, parameters = factored_source()
-    # One record, far outside in both factors: a product of two integer vectors.
-    found = total((source, plan, parameters), [(9, 9)]).reshape(2, 3, 20)
-    assert np.linalg.matrix_rank(found[0].astype(float)) == 1
-    assert 0.99 * plan.units < np.sqrt(squared(found.ravel())) <= plan.units
-
-
-def test_a_sample_larger_than_a_block_is_summed_in_blocks_of_one_shape(monkeypatch):
-    import pandas as pd
-
-    from noisegate.gate.gate import Gate
-    from noisegate.schema import Continuous, Schema
-
-    shapes = []
-
-    def loss(parameters, numeric, codes):
-        return (parameters["w"] * numeric).sum()
-
-    gate = Gate(
-        pd.DataFrame({"a": np.linspace(0, 1, 53)}),
-        schema=Schema((Continuous(name="a", lower=0, upper=1),)),
-        epsilon=99.0,
-    )
-    plan = GradientPlan(name="g", steps=1, sampling_probability=1.0, clip_norm=2.0, parameters={"w": (1,)}).calibrate(
-        gate.budget
-    )
-    with gate.gradients(plan, loss, method="t", public={}, microbatch=8) as session:
-        right = session._gradients.vectors
-
-        def seen(parameters, numeric, codes):
-            shapes.append(tuple(numeric.shape))
-            return right(parameters, numeric, codes)
-
-        monkeypatch.setattr(session._gradients, "vectors", seen)
-        found = session.step({"w": torch.zeros(1)})["w"]
-    assert set(shapes) == {(8, 1)} and float(found) == pytest.approx(53 / 2, abs=8 * plan.noise_std_natural + 0.2)
-    assert samples.PoissonSamples(rate=1.0).places(53, 0).size == 53
-
-
-def test_inputs_that_torch_hands_over_column_by_column_add_the_same_integers_whatever_the_neighbours():
-    """As `linear` does after a public matrix: NumPy would add up such rows in another order where there are two."""
-    random = np.random.default_rng(0)
-    turn, rows, width = torch.from_numpy(random.normal(size=(300, 300)).astype(np.float32)), 8, 300
-    plan = GradientPlan(name="g", steps=1, sampling_probability=0.5, clip_norm=NORM, parameters={"w": (3, width)})
-
-    def loss(parameters, numeric, codes):
-        return torch.nn.functional.linear(turn @ numeric, parameters["w"]).sum()
-
-    source = gradient_source(loss, plan, rows)
-    records = random.uniform(size=(rows, width)), np.zeros((rows, 1), np.int32)
-    vectors = block_gradients(source, {"w": torch.zeros(3, width)}, *records, "cpu")
-    assert any(part.flags.f_contiguous and not part.flags.c_contiguous for part in vectors)
-
-    def added(some):
-        sums = np.zeros(plan.count, dtype=np.int64)
-        source.add(sums, tuple(part[some] for part in vectors))
-        return sums
-
-    singles = [added(slice(row, row + 1)) for row in range(rows)]
-    for start in range(rows - 1):
-        assert np.array_equal(added(slice(start, start + 2)), singles[start] + singles[start + 1])
-    assert np.array_equal(added(slice(None)), sum(singles))

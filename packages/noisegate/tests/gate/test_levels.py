@@ -47,20 +47,3 @@ def test_the_columns_of_one_pass_share_the_memory(columns, monkeypatch):
 def test_long_text_is_no_level():
     texts = ["x" * MAX_LEVEL_LENGTH, "x" * (MAX_LEVEL_LENGTH + 1), "short", "é" * MAX_LEVEL_LENGTH]
     assert set(count(texts, 10)[0]) == {"x" * MAX_LEVEL_LENGTH, "short", "é" * MAX_LEVEL_LENGTH}
-
-
-def test_text_that_a_schema_refuses_is_no_level():
-    # It would be paid for and then refused.
-    assert set(count(["two\nlines", "tab\there", "\u202eleft", "nul\x00", "plain", "می\u200cخواهم"], 10)[0]) == {
-        "plain",
-        "می\u200cخواهم",
-    }
-
-
-def test_halves_are_disjoint_and_whole():
-    words = [f"word {i}" for i in range(500)]
-    portions = [HashPartition()]
-    for _ in range(3):
-        portions = [half for portion in portions for half in portion.halves()]
-    assert len(portions) == 8 and all(sum(portion.has(word) for portion in portions) == 1 for word in words)
-    assert all(any(portion.has(word) for word in words) for portion in portions)

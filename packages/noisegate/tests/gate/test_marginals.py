@@ -91,12 +91,6 @@ def test_noisy_counts_are_those_of_the_public_cells(release):
         assert values[:, 0] == pytest.approx(exact(columns), abs=6 * release.noise_std[name] + 0.5)
 
 
-@pytest.mark.slow
-def test_pairs_make_a_spanning_tree(release):
-    pairs = [marginal_columns(name) for name in release.values if len(marginal_columns(name)) == 2]
-    assert len(pairs) == 2 and {column for pair in pairs for column in pair} == {0, 1, 2}
-
-
 def test_the_noise_spends_what_measuring_may_spend(release):
     # A count has sensitivity 1, so each costs 1/2σ²; a tenth of the half for pairs was spent on choosing them.
     spent = sum(0.5 / std**2 for std in release.noise_std.values())

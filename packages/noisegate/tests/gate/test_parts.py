@@ -13,7 +13,7 @@ from noisegate import Adjacency, Budget, Gate
 from noisegate.engines.ray import RayEngine
 from noisegate.engines.worker import SumJob
 from noisegate.errors import DataError, OptionError
-from noisegate.features.contingency import Contingency, equally_weighted
+from noisegate.features.contingency import Contingency
 from noisegate.features.feature_map import Counts
 from noisegate.gate.sums import LocalEngine, SumTask, add_records, sum_records
 from noisegate.linked.method import Linked
@@ -26,6 +26,8 @@ from noisegate.privacy.grid import UNITS, Grid
 from noisegate.privacy.plan import Plan, Query
 from noisegate.records import WHOLE, WeightedRows
 from noisegate.schema import Boolean, Categorical, Integer, Schema
+
+from .conftest import squared
 
 MOST = 5
 SCHEMA = LinkedSchema(
@@ -98,10 +100,6 @@ def summed(data):
 
 OTHERS = together(*(family(f"other {place}", count) for place, count in enumerate((3, 0, 7, 1))))
 NONE = summed(OTHERS)
-
-
-def squared(vector):
-    return sum(int(one) ** 2 for one in vector)
 
 
 @pytest.mark.parametrize("count", [*COUNTS, *FEW])
@@ -232,7 +230,3 @@ def test_the_unit_is_the_first_table_s_record_and_no_other_run_may_claim_it():
         Gate(pa.table({"ill": [True], "age": [1]}), schema=schema, epsilon=1.0, unit=gate.budget.unit)
     with pytest.raises(OptionError, match="asked of one of: visits, codes"):
         Pairwise().query(Gate(OTHERS, schema=SCHEMA, epsilon=1.0), Pairwise().plan(schema, gate.budget))
-
-
-def test_equal_weights_stay_exact():
-    assert equally_weighted((), (2,), [(0,)]).exact_sum(Grid(norm=1.0, nonnegative=True)).weighted

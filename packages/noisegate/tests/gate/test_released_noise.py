@@ -8,9 +8,8 @@ import pytest
 from scipy import stats
 
 from noisegate.privacy import plan
-from noisegate.privacy.events import Adjacency, Sampler
+from noisegate.privacy.events import Sampler
 from noisegate.privacy.grid import UNITS
-from noisegate.privacy.plan import Budget, Plan, Query
 
 CHANCE = 1e-9
 DIM = 400
@@ -96,10 +95,3 @@ def test_the_counts_get_their_noise_in_every_column(ask, chosen):
         assert fits(column, planned) and not fits(column, planned * 0.5) and not fits(column, planned * 2)
     # The sum of both columns varies as two independent ones do: were they equal or opposite, this would fail.
     assert fits(noise.sum(axis=1), planned * 2**0.5) and fits(noise[:, 0] - noise[:, 1], planned * 2**0.5)
-
-
-def test_what_is_planned_is_what_a_single_question_needs():
-    for adjacency, times in ((Adjacency.ADD_REMOVE, 1), (Adjacency.REPLACE_ONE, 2)):
-        plan = Plan(queries=(Query(name="q", dim=3, columns=1, norm=5.0, share=1.0),))
-        (release,) = plan.calibrate(Budget(epsilon=1.0, adjacency=adjacency)).releases
-        assert release.noise_std == pytest.approx(times * UNITS * multiplier(1.0, 1e-5), rel=1e-6)

@@ -26,6 +26,9 @@ from noisegate.privacy.plan import Plan, Query
 from noisegate.privacy.shard_plan import BatchPlan
 from noisegate.schema import Boolean, Continuous, Schema
 
+from .conftest import kinds
+
+CAP = 1.0
 SCHEMA = Schema((Continuous(name="x", lower=0.0, upper=1.0), Boolean(name="y")), label="y")
 PEOPLE = pd.DataFrame({"x": np.linspace(0, 1, 60), "y": [True, False] * 30})
 AT = {"w": torch.zeros(1)}
@@ -107,32 +110,21 @@ ALL = ("sums", "gradients", "batch", pytest.param("marginals", marks=pytest.mark
 IN_ROUNDS = ("sums", "gradients", "batch")  # the others are answered and released in one
 
 
-@pytest.fixture
-def ledger(tmp_path):
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.register("clinic", epsilon=1.0, delta=1e-5)
-    return ledger
-
-
-def rows(ledger):
-    return [entry.kind for entry in ledger.history("clinic")][1:]
-
-
 @pytest.mark.parametrize("kind", ALL)
 def test_from_the_plan_to_the_release_every_kind_takes_the_same_way(kind, ledger):
     session, ask, release = getattr(Kinds(ledger), kind)()
-    assert (session.state, rows(ledger)) == (PLANNED, [])
+    assert (session.state, kinds(ledger)) == (PLANNED, [])
     if kind in IN_ROUNDS:
         ask()
-        assert (session.state, rows(ledger)) == (CONFIRMED, [Kind.RESERVE, Kind.CONFIRM])
+        assert (session.state, kinds(ledger)) == (CONFIRMED, [Kind.RESERVE, Kind.CONFIRM])
     release()
-    assert (session.state, rows(ledger)) == (RELEASED, [Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT])
+    assert (session.state, kinds(ledger)) == (RELEASED, [Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT])
     for again in (ask, release):
         with pytest.raises(OptionError):
             again()
     with session:
         pass
-    assert (session.state, len(rows(ledger))) == (RELEASED, 3)
+    assert (session.state, len(kinds(ledger))) == (RELEASED, 3)
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -144,7 +136,7 @@ def test_a_session_that_is_left_before_it_was_asked_costs_nothing_and_answers_no
     for late in (ask, release):
         with pytest.raises(OptionError):
             late()
-    assert (session.state, rows(ledger)) == (VOID, [])
+    assert (session.state, kinds(ledger)) == (VOID, [])
 
 
 @pytest.mark.parametrize("kind", IN_ROUNDS)
@@ -174,11 +166,11 @@ def test_an_error_before_the_noise_gives_the_cost_back_and_ends_it(kind, ledger,
         patch.setattr(Ledger, "confirm", lambda *_: (_ for _ in ()).throw(LedgerError("locked")))
         with pytest.raises(LedgerError):
             ask()
-    assert (session.state, rows(ledger)) == (VOID, [Kind.RESERVE, Kind.VOID])
+    assert (session.state, kinds(ledger)) == (VOID, [Kind.RESERVE, Kind.VOID])
     for late in (ask, release):
         with pytest.raises(OptionError):
             late()
-    assert rows(ledger) == [Kind.RESERVE, Kind.VOID]
+    assert kinds(ledger) == [Kind.RESERVE, Kind.VOID]
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -188,7 +180,7 @@ def test_an_error_from_the_noise_on_gives_nothing_back_and_ends_it(kind, ledger,
     monkeypatch.setattr(marginals, "_run", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         ask()
-    assert (session.state, rows(ledger)) == (CLOSED, [Kind.RESERVE, Kind.CONFIRM])
+    assert (session.state, kinds(ledger)) == (CLOSED, [Kind.RESERVE, Kind.CONFIRM])
     with pytest.raises(OptionError, match="has ended"):
         ask()
 
@@ -222,7 +214,7 @@ def test_another_process_is_given_nothing_and_pays_nothing(kind, ledger, monkeyp
         elsewhere.setattr(os, "getpid", lambda: -1)
         with pytest.raises(OptionError, match="opened in another process"):
             ask()
-        assert (session.state, rows(ledger)) == (PLANNED, [])
+        assert (session.state, kinds(ledger)) == (PLANNED, [])
     if kind in IN_ROUNDS:
         ask()
         with monkeypatch.context() as elsewhere:
@@ -231,7 +223,7 @@ def test_another_process_is_given_nothing_and_pays_nothing(kind, ledger, monkeyp
                 with pytest.raises(OptionError, match="opened in another process"):
                     other()
     release()
-    assert (session.state, rows(ledger)) == (RELEASED, [Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT])
+    assert (session.state, kinds(ledger)) == (RELEASED, [Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT])
 
 
 def test_a_process_that_is_forked_while_records_are_read_draws_no_noise(ledger, monkeypatch):
@@ -263,7 +255,7 @@ def test_a_forked_child_hands_out_no_second_release(ledger):
             os._exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     release()
-    assert rows(ledger) == [Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT]
+    assert kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT]
 
 
 @pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, pickle.dumps])

@@ -8,11 +8,8 @@ import torch
 from noisegate import Gate
 from noisegate.errors import OptionError
 from noisegate.gate.queries import shards
-from noisegate.privacy import accounting, noise
-from noisegate.privacy.certificate import Certificate, render
-from noisegate.privacy.events import Sampler, ShardGaussianEvent
+from noisegate.privacy import accounting
 from noisegate.privacy.grid import UNITS
-from noisegate.privacy.release import Release
 from noisegate.privacy.shard_plan import ShardPlan
 from noisegate.schema import Continuous, Schema
 
@@ -52,13 +49,6 @@ def opened(teacher=None, data=None, *, epsilon=2.0, adjacency="add-remove", **pl
     return gate.shards(plan.calibrate(gate.budget), teacher or Means(), method="test", public={})
 
 
-@pytest.fixture
-def exactly(monkeypatch):
-    """Steps hand out their integers, without noise and in grid units."""
-    monkeypatch.setattr(noise, "add_noise", lambda sums, **_: sums)
-    monkeypatch.setattr(shards.ShardSession, "_unpacked", lambda self, noisy: noisy)
-
-
 def fixed(monkeypatch, records, seed=1):
     """Every session from here on draws the same words, for the first `records` of a data set, and the same numbers."""
 
@@ -90,27 +80,6 @@ def test_a_record_is_in_one_shard_and_those_of_others_stay_where_they_are():
         if shard != changed:
             seen = [old[place] for place in without.drawn(uniform)[shard]]
             assert seen == with_it.drawn(uniform)[shard].tolist()
-
-
-def test_a_shard_sees_its_own_records_only_and_an_empty_one_nothing(exactly):
-    seen = []
-
-    class Looks(Means):
-        def answer(self, weights, parameters, batch):
-            return {"g": torch.stack([batch.numeric.sum(), batch.held])}
-
-    with opened(Looks(records=2), frame(3), shards=50, clip_norm=50.0) as session:
-        for _ in range(4):
-            seen.append(session.step(AT))
-    # At most three shards hold anything.
-    assert all(0 < found[1] / UNITS * 50 < 3.1 for found in seen)
-
-
-def test_states_are_kept_from_step_to_step(exactly):
-    with opened(Means(records=20), frame(4000), shards=2, clip_norm=1.0) as session:
-        first = [session.step(AT) for _ in range(4)][-1]
-        assert session._states[1]["times"].tolist() == [4.0, 4.0]
-    assert first / UNITS == pytest.approx([1.0, 1.0], abs=0.25)
 
 
 def test_a_public_schedule_says_who_learns_whoever_is_asked():
@@ -170,13 +139,6 @@ def test_only_the_vector_of_the_records_shard_changes(exactly, monkeypatch):
     assert (np.abs(found[0] - found[1]).sum(axis=1) > 0).sum() == 1
 
 
-@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
-def test_sums_over_all_shards_cost_what_their_diameter_costs(adjacency):
-    session = opened(steps=9, adjacency=adjacency)
-    mu = np.sqrt(9) * 2 * UNITS / session.plan.event.noise_std
-    assert session.plan.epsilon == pytest.approx(accounting.gaussian_epsilon(mu, 1e-5), rel=1e-5)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
 def test_shards_that_may_be_left_out_are_accounted_as_replaced_records(adjacency):
@@ -190,30 +152,6 @@ def test_shards_that_may_be_left_out_are_accounted_as_replaced_records(adjacency
     step = dp_accounting.GaussianDpEvent(2 * accounting.effective_multiplier(event))
     accountant.compose(dp_accounting.PoissonSampledDpEvent(event.rate, step), event.steps)
     assert accounting.epsilon([event], 1e-5) == pytest.approx(accountant.get_epsilon(1e-5), rel=2e-3)
-
-
-def test_gs_wgan_pays_for_a_step_and_not_for_each_image():
-    """Its program takes each of a step's 32 images for a draw of its own, and claims 10 for its schedule."""
-    joint = 1.07 / np.sqrt(32)  # of the diameter of the 32 gradients of a step together
-    noise = {"noise_std": 2.0 * UNITS * joint, "coordinates": 1, "sampler": Sampler.DISCRETE_GAUSSIAN}
-    steps = {"name": "s", "rate": 0.001, "steps": 20_000, "shards": 1000, "sensitivity": 2.0 * UNITS}
-    assert accounting.epsilon([ShardGaussianEvent(**steps, **noise)], 1e-5) > 20
-
-
-def test_two_worlds_of_a_shard_are_told_apart_by_as_much_as_is_claimed_and_no_more():
-    """An attacker knows all records but one, which turns the vector of its shard round; all shards, 100 steps."""
-
-    class Turned(Means):
-        def answer(self, weights, parameters, batch):
-            return {"g": torch.where(weights["mean"][1] > 0.9999, -1.0, 1.0) * torch.tensor([1.0, 0.0])}
-
-    means = []
-    for data in (frame(1).assign(b=1.0), frame(1).assign(b=0.0)):
-        with opened(Turned(), data, steps=100, shards=3, epsilon=20.0) as session:
-            means.append(np.mean([session.step(AT)["g"][0] for _ in range(100)]))
-    apart = abs(means[0] - means[1]) / session.plan.noise_std_natural
-    # A mean of 100 is off by 0.1 of its noise; of the difference, five standard deviations.
-    assert apart == pytest.approx(accounting.mu_for(20.0, 1e-5) / np.sqrt(100), abs=5 * np.sqrt(2 / 100))
 
 
 def test_each_shard_is_asked_by_itself(exactly):
@@ -283,14 +221,3 @@ def test_what_is_not_finite_is_a_vector_of_zeros_of_its_shard_alone(exactly):
 
 
 # Plans, releases and certificates.
-
-
-def test_a_release_is_certified_and_verified(tmp_path):
-    with opened(steps=3, trained={"g": (5,)}) as session:
-        session.step(AT)
-        release = session.release({"g": np.arange(5.0)})
-    release.save(tmp_path)
-    certificate = Release.load(tmp_path).certificate
-    assert certificate == Certificate.from_json(certificate.to_json()) and certificate.check() <= 2.0
-    assert "3 steps, each a sum over 10 disjoint shards, of which all are asked" in render(certificate)
-    assert certificate.public["gradients"]["s"]["shards"] == 10

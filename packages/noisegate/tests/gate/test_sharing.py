@@ -7,7 +7,7 @@ import pytest
 
 from noisegate.errors import OptionError
 from noisegate.features.feature_map import SharingMap
-from noisegate.gate.execution import BLOCK_NUMBERS, BLOCK_ROWS, block_rows, map_execution, vectors_of
+from noisegate.gate.execution import BLOCK_ROWS, block_rows, map_execution, vectors_of
 from noisegate.gate.sums import SumTask, sum_records
 from noisegate.privacy.grid import Grid
 from noisegate.schema import Continuous, EncodedTable, Layout
@@ -79,12 +79,6 @@ def test_a_first_half_is_computed_once_for_all_that_share_it(label):
         assert np.array_equal(together[name], alone), name
 
 
-def test_questions_by_label_and_without_go_apart_and_come_to_the_same():
-    records, first = table(700), First()
-    sums = sum_records(records, {"whole": task(Power(first, 1)), "by label": task(Power(first, 1), 0)}).sums
-    assert np.array_equal(sums["by label"].sum(axis=0), sums["whole"][0])
-
-
 def test_a_second_half_that_works_in_place_fails_instead_of_changing_what_others_see():
     first = First()
     assert isinstance(Power(first, 1), SharingMap)
@@ -108,18 +102,6 @@ def test_the_probe_looks_at_what_is_summed():
         map_execution("f", two_faced, LAYOUT, BLOCK_ROWS)
     records = table(BLOCK_ROWS)
     assert not np.array_equal(vectors_of(two_faced, records, {}), two_faced(records))
-
-
-@pytest.mark.parametrize(
-    ("dim", "rows"), [(1, 256), (7 * 2**12, 256), (7 * 2**12 + 1, 128), (303_104, 16), (2**23, 1), (2**30, 1)]
-)
-def test_blocks_of_long_vectors_have_fewer_rows(dim, rows):
-    assert block_rows(Long(dim)) == rows and (rows == 1 or rows * dim <= BLOCK_NUMBERS)
-
-
-@pytest.mark.parametrize(("side", "rows"), [(28, 256), (256, 256), (257, 128), (1024, 16), (20_000, 1)])
-def test_blocks_of_large_images_have_fewer_rows(side, rows):
-    assert block_rows(Long(1), side * side * 3) == rows
 
 
 @pytest.mark.parametrize("dim", [2**19, 2**23])

@@ -76,14 +76,6 @@ def test_gradients_are_those_of_torch(network, criterion):
         torch.testing.assert_close(value.reshape(right[name].shape), right[name], rtol=1e-4, atol=1e-4)
 
 
-def test_weights_that_are_used_once_on_one_vector_come_as_products():
-    loss, *arguments = parts(PERCEPTRON, entropy)
-    assert set(per_example_gradients(loss, *arguments).products) == {"0.weight", "2.weight"}
-    loss, *arguments = parts(PERCEPTRON, twice)
-    assert not per_example_gradients(loss, *arguments).products
-    assert set(per_example_gradients(*parts(TOKENS, entropy)).products) == {"4.weight"}
-
-
 def test_a_parameter_that_is_used_beside_its_layer_has_the_gradient_of_both():
     loss, parameters, numeric, codes = parts(PERCEPTRON, entropy)
 

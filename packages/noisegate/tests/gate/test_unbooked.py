@@ -4,18 +4,17 @@ import re
 import warnings
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from noisegate import Gate, Ledger, Pairwise, Schema, discover_schema, fit
+from noisegate import Gate, Ledger, Schema, fit
 from noisegate.errors import UnbookedWarning, installed
 from noisegate.features.feature_map import Counts
 from noisegate.gate import unbooked
 from noisegate.privacy import accounting
 from noisegate.privacy.plan import Plan, Query
-from noisegate.schema import Boolean, Continuous, Integer, pixel_schema
+from noisegate.schema import Boolean, Continuous
 
 SCHEMA = Schema((Continuous(name="x", lower=0.0, upper=1.0), Boolean(name="ill")))
 COARSE = Schema((Boolean(name="ill"),), ignore=("x",))
@@ -47,12 +46,6 @@ def test_a_second_run_says_what_both_cost():
     assert "2 runs of this process were on the same private records" in said
     assert f"up to epsilon = {both:.4g} at delta = 1e-05" in said and "ledger=" in said
     assert not re.search(r"400|\b0\.\d{5,}", said), "neither the number of records nor a hash is told"
-
-
-def test_it_is_said_at_two_four_and_eight():
-    data = table()
-    said = [bool(run(data)[0]) for _ in range(9)]
-    assert said == [False, True, False, True, False, False, False, True, False]
 
 
 def test_what_is_booked_is_not_counted(tmp_path):
@@ -97,40 +90,6 @@ def test_a_made_up_record_is_not_told_to_be_in_a_file(tmp_path):
         unbooked._RUNS.clear()
 
 
-def test_a_file_is_the_same_under_another_schema(tmp_path):
-    pyarrow.csv.write_csv(table(), tmp_path / "people.csv")
-    assert run(tmp_path / "people.csv")[0] == [] and len(run(str(tmp_path / "people.csv"), schema=COARSE)[0]) == 1
-
-
-def test_the_folds_of_a_cross_validation_are_on_the_same_records():
-    data = table(500)
-    folds = [data.filter(pa.array(np.arange(500) % 5 != fold)) for fold in range(4)]
-    assert [len(run(fold)[0]) for fold in folds] == [0, 1, 0, 1]
-
-
-def test_large_data_are_told_apart_in_constant_memory():
-    large = table(300_000, seed=5)
-    assert run(large)[0] == [] and run(table(300_000, seed=6))[0] == [] and len(run(large.slice(0, 250_000))[0]) == 1
-    few = Schema((Integer(name="age", lower=0, upper=99_999),))
-    for seed in (7, 8):
-        ages = np.random.default_rng(seed).integers(0, 30_000, 200_000)
-        assert run(pa.table({"age": ages}), schema=few)[0] == []
-
-
-def test_images_are_found_again():
-    images = np.random.default_rng(0).integers(0, 256, (60, 3, 5), dtype=np.uint8)
-    schema = pixel_schema(3, 5)
-    assert run(images, schema=schema)[0] == [] and len(run(images.copy(), schema=schema)[0]) == 1
-    assert run(255 - images, schema=schema)[0] == []
-
-
-def test_costs_for_other_neighbours_are_added_up():
-    data = table()
-    assert run(data)[0] == []
-    (said,), _ = run(data, adjacency="replace-one", records=400, epsilon=2.0)
-    assert "up to epsilon = 3 at delta = 2e-05" in said
-
-
 def test_as_an_error_it_stops_the_run_before_anything_is_spent():
     data = table()
     run(data)
@@ -143,14 +102,6 @@ def test_as_an_error_it_stops_the_run_before_anything_is_spent():
         with pytest.raises(UnbookedWarning):
             gate.sum(plan, method="counts", public={})
     assert not drawn
-
-
-def test_a_discovery_counts_and_a_fit_behind_it_warns():
-    data = pd.DataFrame({"age": list(range(20, 70)) * 40})
-    discover_schema(data, epsilon=1.0, kinds={"age": "integer"})
-    schema = Schema((Integer(name="age", lower=0, upper=99),))
-    with pytest.warns(UnbookedWarning, match="2 runs"):
-        Pairwise(cells=4, fit_options={"steps": 2}).fit(data, schema=schema, epsilon=1.0)
 
 
 @pytest.mark.skipif(not installed("torch"), reason="gradients are taken with torch")

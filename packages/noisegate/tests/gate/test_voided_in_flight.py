@@ -19,19 +19,15 @@ from noisegate.privacy.marginal_plan import MarginalPlan
 from noisegate.privacy.plan import Plan, Query
 from noisegate.schema import Boolean, Continuous, Schema
 
+from .conftest import kinds
+
+CAP = 2.0
 SCHEMA = Schema((Continuous(name="x", lower=0.0, upper=1.0), Boolean(name="y")), label="y")
 AT = {"w": torch.zeros(1)}
 
 
 def people():
     return pd.DataFrame({"x": np.linspace(0, 1, 60), "y": [True, False] * 30})
-
-
-@pytest.fixture
-def ledger(tmp_path):
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.register("clinic", epsilon=2.0, delta=1e-5)
-    return ledger
 
 
 @pytest.fixture
@@ -89,7 +85,7 @@ def test_a_run_whose_reservation_is_voided_meanwhile_stops_before_its_noise(ledg
         LedgerError, match=r"void already, by row 3 .*looks stale.*before it drew any noise\. Nothing was"
     ):
         asked({"ledger": ledger, "dataset": "clinic"}, meddle, *more)
-    assert not drawn and [entry.kind for entry in ledger.history("clinic")] == [Kind.REGISTER, Kind.RESERVE, Kind.VOID]
+    assert not drawn and kinds(ledger) == [Kind.RESERVE, Kind.VOID]
     assert ledger.show("clinic")[0].spent == 0
 
 
@@ -112,7 +108,7 @@ def test_a_resumed_run_is_confirmed_too_where_an_earlier_version_had_not(ledger,
     with monkeypatch.context() as earlier:
         earlier.setattr(Ledger, "confirm", lambda *_: None)
         gradients(book, None, journal)
-    assert [entry.kind for entry in ledger.history("clinic")] == [Kind.REGISTER, Kind.RESERVE]
+    assert kinds(ledger) == [Kind.RESERVE]
 
     def meddle(_):
         ledger.void(ledger.history("clinic")[-1].reservation, reason="looks stale")
@@ -121,13 +117,3 @@ def test_a_resumed_run_is_confirmed_too_where_an_earlier_version_had_not(ledger,
     with pytest.raises(LedgerError, match="void already"):
         gradients(book, meddle, journal)
     assert journal.exists()
-
-
-def test_a_ledger_that_cannot_be_told_stops_the_run_before_its_noise(ledger, drawn, monkeypatch):
-    def gone(*_):
-        raise LedgerError("locked")
-
-    monkeypatch.setattr(Ledger, "confirm", gone)
-    with pytest.raises(LedgerError, match="locked"):
-        sums({"ledger": ledger, "dataset": "clinic"}, None)
-    assert not drawn and [entry.kind for entry in ledger.history("clinic")] == [Kind.REGISTER, Kind.RESERVE, Kind.VOID]

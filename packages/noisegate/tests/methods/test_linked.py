@@ -133,14 +133,6 @@ def test_parents_say_how_many_children_there_are_and_children_follow_each_other(
     assert np.abs(shares["made"] - shares["real"]).max() < 0.08, shares
 
 
-def test_children_say_what_their_parent_s_do(tables):
-    for each in (tables, DATA):
-        visits, codes = each["visits"], each["codes"]
-        pain = visits["pain"].to_numpy()[codes["visit"].to_numpy() - visits["visit"].to_numpy()[0]]
-        urgent = codes["urgent"].to_numpy(zero_copy_only=False)
-        assert pain[urgent].mean() > pain[~urgent].mean() + 5
-
-
 def test_a_model_is_saved_whole_and_draws_the_same_again(model, tmp_path):
     folder = model.save(tmp_path / "model")
     again = load(folder)
@@ -173,12 +165,6 @@ def test_parents_that_are_asked_for_have_the_children_of_such_parents(model):
         model.batches(5, where="chronic")
 
 
-@pytest.mark.parametrize("n", [-1, 2.5, True])
-def test_an_unusable_number_of_parents_is_refused(model, n):
-    with pytest.raises(OptionError, match="whole number"):
-        model.sample(n)
-
-
 def test_a_rule_that_no_family_keeps_leaves_children_out_and_one_that_no_parent_keeps_is_refused(model):
     rule = Comparison(left="visits.pain", relation=">", right="patients.entered")
     strict = replace(model.links[0], link=replace(SCHEMA.links[0], constraints=(rule,)))
@@ -195,18 +181,6 @@ def test_what_is_asked_does_not_grow_with_the_largest_number_of_children():
     for one, other in zip(few.releases, many.releases, strict=True):
         assert (one.sensitivity, one.noise_std) == (other.sensitivity, other.noise_std)
     assert few.budget.contributions is None and math.isclose(few.epsilon, 1.0, rel_tol=1e-6)
-
-
-def test_the_plan_says_beforehand_what_drowns():
-    words = {}
-    for records in (100, 5_000, 1_000_000):
-        verdict = Linked().verdict(SCHEMA, Budget(epsilon=1.0), records)
-        words[records] = verdict.word
-    assert words == {100: "noise", 5_000: "usable", 1_000_000: "good"}
-
-
-def test_a_fit_says_what_it_came_to(model):
-    assert model.verdict.word is not None and abs(model.verdict.figures["records"] - len(DATA["patients"])) < 1
 
 
 def test_auto_takes_it_for_linked_tables_and_other_methods_refuse_these():

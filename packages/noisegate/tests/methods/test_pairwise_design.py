@@ -1,7 +1,6 @@
 """What the pairwise method asks: a record moves each answer by the planned norm, whatever was released before."""
 
 import math
-from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -16,7 +15,6 @@ from noisegate.privacy.grid import UNITS
 from noisegate.privacy.plan import Budget
 from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Integer, Ordinal, Schema
 from noisegate.tables.design import COUNTS, PAIRS, SCREEN, SINGLES
-from noisegate.tables.released import COARSE, HISTOGRAMS
 
 # Columns: 0 age (bought, may be missing), 1 rate (bought), 2 kids (few values, may be missing), 3 work, 4 grade, 5 ill.
 SCHEMA = Schema(
@@ -131,70 +129,6 @@ def test_a_record_moves_one_cell_of_each_table_and_the_sum_by_the_bound_and_no_m
             assert 0.98 * UNITS**2 < squared <= UNITS**2 <= release.event.sensitivity**2
 
 
-def test_the_questions_of_a_table_with_everything():
-    plan, maps = rounds(Pairwise(pairs="chosen", most_pairs=3), SCHEMA, "spikes")
-    assert [release.query.name for release in plan.releases] == [HISTOGRAMS, COARSE, SCREEN, COUNTS, SINGLES, PAIRS]
-    assert maps[HISTOGRAMS].tables == ((0,), (1,))
-    assert [maps[HISTOGRAMS].sizes[column] for column in (0, 1)] == [122, 1026]
-    assert maps[SCREEN].tables == tuple(combinations(range(5), 2)) and maps[COUNTS].tables == ((5,),)
-    assert maps[SINGLES].tables == ((0, 5), (1, 5), (2, 5), (3, 5), (4, 5))
-    assert all(len(table) == 3 and table[-1] == 5 for table in maps[PAIRS].tables)
-    adaptive = {release.query.name: release.query.adaptive for release in plan.releases}
-    assert adaptive == {HISTOGRAMS: False, COARSE: False, SCREEN: True, COUNTS: False, SINGLES: True, PAIRS: True}
-
-
-def test_the_shares_are_those_of_the_settings():
-    method = Pairwise(pairs="chosen", histograms_share=0.3, screen_share=0.2, counts_share=0.05, one_way_share=0.15)
-    plan = method.plan(SCHEMA, Budget(epsilon=1.0))
-    spent = {release.query.name: (release.sensitivity / release.noise_std) ** 2 for release in plan.releases}
-    total = sum(spent.values())
-    wanted = {HISTOGRAMS: 0.15, COARSE: 0.15, SCREEN: 0.2, COUNTS: 0.05, SINGLES: 0.15, PAIRS: 0.7}
-    assert {name: part / total for name, part in spent.items()} == pytest.approx(
-        {name: share / 1.4 for name, share in wanted.items()}, rel=1e-6
-    )
-    assert 0.999 < plan.epsilon <= 1.0
-
-
-def test_what_is_certain_beforehand_is_not_bought():
-    _, maps = rounds(Pairwise(cells=2000), SCHEMA, "noise")
-    assert list(maps) == [COUNTS, SINGLES, PAIRS]
-    assert rounds(Pairwise(), CODED, "noise")[1].keys() == {COUNTS, SINGLES, PAIRS}
-
-
-def test_a_label_of_many_classes_is_one_more_column():
-    columns = (Categorical(name="k", levels=tuple("abcdefg")), Boolean(name="b"), Boolean(name="c"))
-    design = Pairwise().design(Schema(columns, label="k"), 1.0)
-    assert design.label is None and design.columns == (0, 1, 2) and design.pairs == ((0, 1), (0, 2), (1, 2))
-    few = Pairwise().design(Schema((Categorical(name="k", levels=tuple("abcdef")), *columns[1:]), label="k"), 1.0)
-    assert (few.label, few.columns, few.pairs) == (0, (1, 2), ((1, 2),))
-
-
-@pytest.mark.parametrize("pairs", ["auto", "all", "chosen", "none"])
-def test_tables_of_one_column_have_no_pairs(pairs):
-    columns = (Continuous(name="x", lower=0.0, upper=1.0), Boolean(name="y"))
-    method = Pairwise(pairs=pairs)
-    for schema in (
-        Schema(columns[:1]),
-        Schema(columns[1:]),
-        Schema(columns[1:], label="y"),
-        Schema(columns, label="y"),
-    ):
-        _, maps = rounds(method, schema, "spikes")
-        assert PAIRS not in maps and SCREEN not in maps and len(maps[SINGLES].tables) == 1
-
-
-def test_pairs_are_chosen_only_in_wide_tables():
-    def booleans(count):
-        return Schema(tuple(Boolean(name=f"b{place}") for place in range(count)))
-
-    assert not Pairwise().design(booleans(40), 1.0).screened
-    wide = Pairwise(most_pairs=50)
-    assert wide.design(booleans(41), 1.0).screened
-    plan, maps = rounds(wide, booleans(41), "spikes")
-    assert len(maps[SCREEN].tables) == math.comb(41, 2) and len(maps[PAIRS].tables) <= 50
-    assert plan.release(PAIRS).query.dim == 50 * 4
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -281,13 +215,3 @@ def test_tables_are_read_with_the_noise_that_they_have(pairs):
     for group in (np.concatenate([one.ravel() for one in errors]), errors[-1].ravel()):
         # A standard deviation of n draws is off by 1/√2n of itself: six of these.
         assert group.std() == pytest.approx(1, abs=6 / math.sqrt(2 * group.size))
-
-
-def test_the_certificate_states_every_question():
-    release, maps = asked(Pairwise(pairs="chosen"), people(300))
-    certificate = release.certificate
-    assert [event.name for event in certificate.events] == list(maps) and certificate.check() <= 1.0
-    assert certificate.public["adaptive"] == [SCREEN, SINGLES, PAIRS]
-    for event in certificate.events:
-        assert maps[event.name].dim <= event.coordinates
-        assert release.values[event.name].shape == (maps[event.name].dim, 1)

@@ -11,7 +11,6 @@ from noisegate.methods.pairwise import Pairwise
 from noisegate.privacy.plan import Budget
 from noisegate.schema import Categorical, Continuous, Integer, Schema
 from noisegate.tables.design import COUNTS, PAIRS, SINGLES
-from noisegate.tables.released import COARSE, HISTOGRAMS
 
 NUMBERS = tuple(Continuous(name=name, lower=0.0, upper=1.0) for name in "xyz")
 AGE = Integer(name="age", lower=0, upper=40, missing=True)
@@ -55,34 +54,6 @@ def test_pairs_are_measured_where_they_stand_out_and_single_columns_where_they_d
     assert all(table.counts.shape == tuple(sizes[column] for column in table.columns) for table in tables)
 
 
-def test_between_them_single_columns_have_a_part_of_the_budget_that_grows_with_the_noise():
-    label = "two classes"
-    design = Pairwise().design(schema(label), 1.0)
-    parts = []
-    for rows in (1500, 6000, 50_000):
-        release = Pairwise().query(Gate(frame(rows, label), schema=schema(label), epsilon=1.0))
-        asked = design.final(release.values, release.noise_std)[PAIRS]
-        assert asked.norm == pytest.approx(1, abs=1e-12)
-        single = [len(set(table) - {4}) == 1 for table in asked.tables]
-        parts.append(sum(weight**2 for weight, one in zip(asked.weights, single, strict=True) if one))
-        _, tables = design.read(release)
-        # Each with the noise that its part of the budget leaves.
-        read = tables[-len(asked.tables) :]
-        stds = [release.noise_std[PAIRS] / weight for weight in asked.weights]
-        assert [table.noise_std for table in read] == pytest.approx(stds)
-    assert 1 > parts[0] > parts[1] > parts[2] >= 0
-
-
-def test_with_a_label_of_many_classes_its_pairs_are_measured_longer_than_others():
-    assert Pairwise().plan(schema("many classes"), Budget(epsilon=1.0)).design.yielding
-    found = []
-    for rows in (1, 400, 30_000):
-        *_, tables = measured(Pairwise(), "many classes", rows, 1.0)
-        found.append({table for table in tables if len(table) == 2})
-    star = {(column, 4) for column in range(4)}
-    assert found[0] == set() and found[1] == star and found[2] > star
-
-
 @pytest.mark.parametrize("settings", [{"pairs": "all"}, {"pairs": (("x", "y"),)}, {"triples": (("x", "y", "z"),)}])
 def test_pairs_that_were_asked_for_are_measured_whatever_the_noise(settings):
     *_, tables = measured(Pairwise(**settings), "two classes", 100, 0.05)
@@ -101,39 +72,10 @@ def test_what_is_measured_in_place_of_pairs_is_no_more_than_was_planned(rows, ep
         assert len(tables) <= plan.release(PAIRS).query.tables + 5
 
 
-def test_histograms_that_are_measured_again_are_known_better():
-    label, errors = "two classes", {"first": [], "both": []}
-    for seed in range(5):
-        data = frame(2000, label, seed)
-        method = Pairwise()
-        release = method.query(Gate(data, schema=schema(label), epsilon=0.1))
-        design = method.design(schema(label), 0.1)
-        both = design.read_histograms(release)
-        blind = {name: value for name, value in release.values.items() if name in (HISTOGRAMS, COARSE)}
-        first = design.first_histograms(blind, release.noise_std)
-        exact = np.histogram(data["x"], bins=32, range=(0, 1))[0] / len(data)
-        edges = np.asarray([0.0, *design.fine[0].cuts])
-        for name, found in (("first", first), ("both", both)):
-            masses = found[0].masses
-            coarse = np.bincount(np.minimum((edges * 32).astype(int), 31), masses, 32) / max(masses.sum(), 1e-9)
-            errors[name].append(np.abs(coarse - exact).sum() / 2)
-    assert np.mean(errors["both"]) < 0.8 * np.mean(errors["first"])
-
-
 def earlier(release):
     """The release as an earlier version wrote it: it says nothing of rules."""
     public = {name: value for name, value in release.certificate.public.items() if name != "design"}
     return replace(release, certificate=replace(release.certificate, public=public))
-
-
-@pytest.mark.parametrize("rows", [100, 5000])
-def test_a_release_says_by_which_rules_it_is_read(rows):
-    method, label = Pairwise(), "two classes"
-    release, design, _ = measured(method, label, rows, 0.3)
-    assert release.certificate.public["design"] == 2
-    assert method.fitting(release).tables.sizes == tuple(
-        one.size for one in design.bins(release.values, release.noise_std)
-    )
 
 
 def test_a_release_of_an_earlier_version_is_read_by_its_rules(monkeypatch):

@@ -30,11 +30,6 @@ def test_no_draw_leaves_its_group_however_many_there_are():
     assert (choice.pick(last, np.full(1000, ALMOST_ONE)) == 2 * last).all()
 
 
-def test_an_empty_group_disturbs_no_other():
-    choice = Choice(np.array([1.0, 0.0, 0.0, 1.0]), np.array([0, 1, 1, 3]))
-    assert choice.pick(np.array([0, 3, 3]), np.array([0.9, 0.0, 0.9])).tolist() == [0, 3, 3]
-
-
 GROUPS = np.random.default_rng(0).choice(4, 3000, p=[0.01, 0.09, 0.3, 0.6])
 
 
@@ -71,18 +66,3 @@ def test_each_number_alone_is_uniform_and_those_of_two_calls_are_independent(sys
     both = np.bincount(tenths[:-1].ravel() * 10 + tenths[1:].ravel(), minlength=100)
     expected = both.sum() / 100
     assert ((both - expected) ** 2 / expected).sum() < 180  # 99 degrees of freedom
-
-
-@pytest.mark.parametrize("systematic", [False, True])
-def test_same_seed_same_numbers_and_another_seed_others(systematic):
-    first, again, other = (spread_out(GROUPS, seed, systematic=systematic) for seed in (3, 3, 4))
-    assert np.array_equal(first, again) and (first != other).all()
-
-
-def test_groups_beyond_16_bits_are_told_apart():
-    assert np.array_equal(spread_out(GROUPS * 2**16), spread_out(GROUPS))
-
-
-@pytest.mark.parametrize("systematic", [False, True])
-def test_no_rows_give_no_numbers(systematic):
-    assert spread_out(GROUPS[:0], systematic=systematic).shape == (0,)

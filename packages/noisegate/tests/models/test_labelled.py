@@ -4,10 +4,8 @@ import itertools
 
 import numpy as np
 import pytest
-import torch
 
 from noisegate.models.labelled import LabelledMixture, LabelModel, systematic
-from noisegate.models.record_model import model_class
 from noisegate.seeds import public_random
 
 from .test_mixture import SCHEMA, assert_close_to, drawn, joint, mixture, shares
@@ -73,14 +71,6 @@ def test_conditions_hold_whether_they_name_the_label_or_not(where):
     assert np.abs(shares(model.mixture, records) - expected).max() > 0.03
 
 
-def test_a_saved_model_draws_the_same_records():
-    model = labelled(0.2)
-    described = {"kind": model.kind, **model.to_json()}
-    again = model_class(described["kind"]).from_saved(SCHEMA, model.tensors(), described)
-    for one, other in zip(vars(drawn(model)).values(), vars(drawn(again)).values(), strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
 def test_every_row_has_its_own_probabilities_and_classes_come_in_their_numbers():
     numbers = np.random.default_rng(0)
     probabilities = numbers.dirichlet([0.5, 1, 2], size=50)
@@ -92,29 +82,6 @@ def test_every_row_has_its_own_probabilities_and_classes_come_in_their_numbers()
         # In any stretch of the order the first class comes as often as expected, up to one.
         assert np.abs(np.cumsum((codes == 0)[order]) - np.cumsum(probabilities[order, 0])).max() <= 1 + 1e-9
     np.testing.assert_allclose(found, probabilities, atol=5 * 0.5 / np.sqrt(4000))
-
-
-def test_records_of_a_stratum_agree_in_the_column_that_says_most():
-    cells = np.stack([np.arange(640) % 4, np.arange(640) % 2, np.zeros(640, int), np.zeros(640, int)], axis=1)
-    effects = (np.zeros((2, 4)), np.array([[0.0, 0.0], [-3.0, 3.0]]), np.zeros((2, 4)))
-    model = LabelModel(column=LABEL, bias=np.zeros(2), effects=effects, mixture_weight=0.0)
-    order = model.order(cells, torch.Generator().manual_seed(0))
-    assert sorted(order) == list(range(640)) and (np.diff(cells[order, 1]) != 0).sum() == 1
-
-
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ({"mixture_weight": 1.5}, "mixture_weight=1.5"),
-        ({"bias": np.array([np.nan, 0])}, "finite"),
-        ({"column": 4}, "column 4 is none"),
-        ({"effects": (np.zeros((2, 3)),) * 3}, "do not fit columns"),
-    ],
-)
-def test_parts_that_do_not_fit_are_refused(change, named):
-    good = vars(labelled().label)
-    with pytest.raises(ValueError, match=named):
-        LabelledMixture(mixture=mixture(), label=LabelModel(**{**good, **change}))
 
 
 def test_a_numeric_label_is_drawn_as_a_cell_and_a_value_in_it():

@@ -1,5 +1,4 @@
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ from scipy.stats import chi2
 from noisegate.features.binning import NumericBins
 from noisegate.models.mixture import Mixture
 from noisegate.models.within_cell import WithinCell
-from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Integer, Schema
+from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
 
 SCHEMA = Schema(
     (
@@ -83,26 +82,6 @@ def chi_square(found, expected):
     return ((found - expected)[can] ** 2 / expected[can]).sum(), can.sum() - 1
 
 
-def test_marginals_are_nearer_to_the_mixture_than_those_of_independent_records():
-    """Mean total variation over 20 draws: at most 1/8 for single columns, at most 9/10 for pairs."""
-    model, rows, numbers = mixture(), 4096, np.random.default_rng(0)
-    full = joint(model)
-    spread_out = [shares(model, drawn(model, rows, seed)) for seed in range(20)]
-    independent = [numbers.multinomial(rows, full.ravel()).reshape(full.shape) / rows for _ in range(20)]
-    for width, factor in ((1, 1 / 8), (2, 0.9)):
-        near, far = (
-            np.mean(
-                [
-                    np.abs((table - full).sum(axis=away)).sum() / 2
-                    for table in tables
-                    for away in itertools.combinations(range(4), 4 - width)
-                ]
-            )
-            for tables in (spread_out, independent)
-        )
-        assert near < factor * far
-
-
 @pytest.mark.parametrize("rows", [1, 2, 7])
 def test_every_combination_of_cells_is_expected_as_often_as_the_mixture_says(rows):
     """Unbiased also for few rows, the first one like all. |z| < 5.5 of 128 shares: a false alarm in 200,000."""
@@ -128,43 +107,11 @@ def test_pair_tables_scatter_no_more_than_those_of_independent_records(pair):
     assert statistic < chi2.isf(1e-6, freedom)
 
 
-@pytest.mark.parametrize("levels", [2, 12])
-def test_values_inside_the_cells_of_two_columns_are_independent(levels):
-    """One component, one bin, one or several fine cells: all that is left is where in them values lie."""
-    layout = Schema((Continuous(name="x", lower=0, upper=1), Integer(name="y", lower=0, upper=11))).layout
-    edges = np.arange(0, levels + 1, 2) / levels
-    within = tuple(
-        WithinCell.from_edges(column, NumericBins(()), edges=edges, masses=np.ones(len(edges) - 1))
-        for column in layout.numeric
-    )
-    model = Mixture(layout=layout, within=within, weights=np.ones(1), probabilities=(np.ones((1, 1)),) * 2)
-    x, y = drawn(model, 20_000).numeric.T
-    found, _, _ = np.histogram2d(x, y, bins=12, range=[[0, 1], [0, 1]])
-    expected = found.sum(axis=1)[:, None] * found.sum(axis=0) / len(x)
-    assert chi_square(found, expected)[0] < chi2.isf(1e-6, 11 * 11)
-
-
 def told_apart(weights):
     """One coded column, whose cell is the component."""
     size = len(weights)
     layout = Schema((Categorical(name="c", levels=tuple(map(str, range(size)))),)).layout
     return Mixture(layout=layout, within=(), weights=np.asarray(weights), probabilities=(np.eye(size),))
-
-
-@pytest.mark.parametrize("rows", [1, 10, 999])
-def test_components_come_in_their_expected_numbers_up_to_one(rows):
-    weights = np.random.default_rng(0).dirichlet(np.full(30, 0.5))
-    for seed in range(20):
-        count = np.bincount(drawn(told_apart(weights), rows, seed).codes[:, 0], minlength=30)
-        beyond = np.cumsum(np.append(0, count - rows * weights))
-        assert np.ptp(beyond) < 1 + 1e-6  # together with its neighbours in any number, such as a class's, too
-
-
-def test_cells_of_a_column_are_not_all_even_or_all_odd():
-    """16 records of 32 equally likely cells: on a lattice they would be, off it with probability 2**-15."""
-    one = replace(told_apart(np.full(32, 1 / 32)), weights=np.ones(1), probabilities=(np.full((1, 32), 1 / 32),))
-    even = [(drawn(one, 16, seed).codes % 2 == 0).mean() for seed in range(100)]
-    assert 0 < min(even) < 0.5 < max(even) < 1
 
 
 def test_the_component_of_a_record_does_not_depend_on_its_place():
@@ -180,12 +127,6 @@ def test_the_component_of_a_record_does_not_depend_on_its_place():
     following = np.zeros((4, 4))
     np.add.at(following, (component[:-1], component[1:]), 1)
     assert chi_square(following, np.outer(following.sum(axis=1), following.sum(axis=0)) / 19_999)[0] < 50
-
-
-def test_same_seed_same_records_and_another_seed_others():
-    first, again, other = (drawn(mixture(), 500, seed) for seed in (3, 3, 4))
-    assert np.array_equal(first.numeric, again.numeric, equal_nan=True) and np.array_equal(first.codes, again.codes)
-    assert not np.array_equal(first.codes, other.codes)
 
 
 def test_no_records_are_drawn_where_none_are_asked_for():
@@ -271,15 +212,6 @@ def saved_and_loaded(model):
     return Mixture.from_saved(SCHEMA, model.tensors(), model.to_json())
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_saved_and_loaded_it_draws_the_same_records(dtype):
-    model = mixture(dtype=dtype)
-    again = saved_and_loaded(model)
-    assert np.array_equal(drawn(again, 500).numeric, drawn(model, 500).numeric, equal_nan=True)
-    assert np.array_equal(drawn(again, 500).codes, drawn(model, 500).codes)
-    assert [table.dtype for table in again.probabilities] == [dtype] * 4
-
-
 @pytest.mark.parametrize(
     "broken",
     [
@@ -294,8 +226,3 @@ def test_broken_tensors_are_refused(broken):
     model = mixture()
     with pytest.raises(ValueError, match="probabilities"):
         Mixture.from_saved(SCHEMA, {**model.tensors(), **broken}, model.to_json())
-
-
-def test_cells_are_bins_and_codes():
-    records = EncodedTable(np.array([[0.0, 0.5], [np.nan, 0.49]]), np.array([[3, 1], [0, 0]], dtype=np.int32))
-    assert mixture().cells(records).tolist() == [[0, 1, 3, 1], [3, 0, 0, 0]]

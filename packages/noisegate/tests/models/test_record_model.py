@@ -3,7 +3,7 @@
 import pytest
 
 from noisegate.errors import ModelError
-from noisegate.models.record_model import ConditionalModel, model_class
+from noisegate.models.record_model import model_class
 from noisegate.registry import extensions
 
 OTHERS = {"linked", "locally-linear", "network-classifier"}
@@ -16,11 +16,6 @@ def test_every_kind_is_found_under_its_own_name_and_has_the_whole_surface(kind):
     assert kind in OTHERS or found.kind == kind
     needed = ("load", "save") if kind in OTHERS else ("draw", "tensors", "to_json", "from_saved")
     assert all(callable(getattr(found, name)) for name in needed)
-
-
-def test_only_a_mixture_is_conditioned_in_closed_form():
-    assert issubclass(model_class("mixture"), ConditionalModel)
-    assert not issubclass(model_class("table-generator"), ConditionalModel)
 
 
 def test_an_unknown_kind_is_named():

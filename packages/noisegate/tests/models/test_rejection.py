@@ -36,20 +36,9 @@ def test_exactly_as_many_records_as_asked_for_and_only_accepted_ones(limit, rows
     assert sum(map(len, parts)) == rows and all((part.numeric < limit).all() for part in parts)
 
 
-def test_batches_are_of_one_size_and_the_last_is_the_rest():
-    assert [len(part) for part in batches(Even(), 2 * BATCH_ROWS + 5, below(0.5))] == [BATCH_ROWS, BATCH_ROWS, 5]
-    assert [len(part) for part in batches(Even(), BATCH_ROWS + 5, None)] == [BATCH_ROWS, 5]
-
-
 def test_accepted_records_follow_the_model_given_that_they_are_accepted():
     values = np.sort(np.concatenate([part.numeric[:, 0] for part in batches(Even(), 20_000, below(0.2))])) / 0.2
     assert np.abs(values - np.arange(20_000) / 20_000).max() < 2 * 20_000**-0.5
-
-
-def test_not_much_more_is_drawn_than_needed():
-    model = Even()
-    batches(model, 50_000, below(0.5))
-    assert sum(model.asked) < 1.5 * 100_000 and max(model.asked) <= BATCH_ROWS
 
 
 def test_hardly_any_acceptance_is_refused_with_its_estimate():

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from noisegate import Pairwise, Schema, synthesize
-from noisegate.errors import MissingExtraError, OptionError, installed
+from noisegate.errors import OptionError, installed
 from noisegate.schema import Categorical, Integer, pixel_schema
 
 SCHEMA = Schema((Integer(name="age", lower=0, upper=99, missing=True), Categorical(name="job", levels=("a", "b"))))
@@ -27,19 +27,6 @@ def test_a_table_becomes_a_data_set_with_its_statement(model):
     assert set(model.to_datasets(10, where={"job": "a"})["job"]) == {"a"}
     with pytest.raises(OptionError, match="n=-1"):
         model.to_datasets(-1)
-
-
-def test_it_is_kept_and_read_again_by_the_library(model, tmp_path):
-    made = model.to_datasets(20, seed=1)
-    made.save_to_disk(tmp_path / "kept")
-    again = datasets.load_from_disk(str(tmp_path / "kept"))
-    assert again.to_list() == made.to_list() and again.info.description == made.info.description
-
-
-def test_without_the_library_it_is_named(model, monkeypatch):
-    monkeypatch.setattr("noisegate.errors.installed", lambda _: False)
-    with pytest.raises(MissingExtraError, match=r"noisegate\[datasets\]"):
-        model.to_datasets(1)
 
 
 @pytest.mark.skipif(not installed("torch"), reason="images are fitted with torch")

@@ -77,43 +77,11 @@ def test_spikes_are_single_values_and_the_rest_is_even():
     assert gap < 2 * len(between) ** -0.5  # Kolmogorov-Smirnov, far beyond 99.9 %
 
 
-def test_fine_cells_and_their_steps_come_in_their_expected_numbers_up_to_two():
-    """Independent draws of 60,000 would be off by up to about 300."""
-    within = fine(Integer(name="x", lower=0, upper=9), [4 / 9], [0, 4 / 9, 7 / 9, 1], [5, 1, 3])
-    cells = np.arange(120_000) % 2
-    steps = numbers_at(within.column, within.draw(cells, random()))
-    expected = np.array([15_000] * 4 + [5_000] * 3 + [15_000] * 3)
-    found = np.bincount(steps, minlength=10)
-    assert abs(found[4:7].sum() - 15_000) < 2
-    assert np.abs(found - expected).max() < 3  # up to two more of the fine cell shared by three or four steps
-
-
-def test_steps_of_a_wide_fine_cell_are_not_all_even_or_all_odd():
-    """16 numbers spread over 32 steps: on a lattice they would be, off it with probability 2**-15."""
-    within = fine(Integer(name="x", lower=0, upper=31), [], [0, 1], [1])
-    numbers = random()
-    even = [(numbers_at(within.column, within.draw(np.zeros(16, int), numbers)) % 2 == 0).mean() for _ in range(200)]
-    assert 0 < min(even) < 0.5 < max(even) < 1
-
-
 def test_values_of_a_cell_do_not_follow_the_order_of_its_rows():
     within = fine(Continuous(name="x", lower=0.0, upper=1.0), [0.5], [0, 0.25, 0.5, 1], [1, 1, 1])
     values = within.draw(np.repeat([0, 1], 5000), random())
     for part in (values[:5000], values[5000:]):
         assert abs(np.corrcoef(part, np.arange(5000))[0, 1]) < 5 * 5000**-0.5
-
-
-def test_no_cells_give_no_values():
-    within = fine(Integer(name="x", lower=0, upper=9, missing=True), [], [0, 1], [1])
-    assert within.draw(np.zeros(0, int), random()).shape == (0,)
-    assert np.isnan(within.draw(np.ones(3, int), random())).all()
-
-
-def test_a_bin_without_mass_is_filled_evenly():
-    within = fine(Integer(name="x", lower=0, upper=9), [0.45], [0, 0.05, 0.45, 1], [0, 0, 1])
-    np.testing.assert_allclose(within.shares, [1 / 5, 4 / 5, 1])
-    spikes = fine(Continuous(name="x", lower=0, upper=1), [], [0, 0.5, 1], [0, 0], [1, 1])
-    np.testing.assert_allclose(spikes.shares, [0.5, 0.5])
 
 
 @pytest.mark.parametrize(
@@ -138,11 +106,6 @@ def test_an_interval_that_cuts_a_bin_keeps_its_part(column, span, kept):
         assert near(len(inside) / len(every), kept[cell], len(every)) and some.min() >= span[0]
         assert some.max() <= span[1]
         assert abs(some.mean() - inside.mean()) < 0.06  # more than five standard errors of either
-
-
-def test_a_part_of_a_bin_in_which_nothing_lies_keeps_nothing():
-    within = fine(Continuous(name="x", lower=0.0, upper=1.0), [], [0, 0.5, 1], [1, 0])
-    assert within.restricted((0.6, 0.9))[1].tolist() == [0]
 
 
 def test_a_restriction_keeps_spikes_by_the_number_they_decode_to():

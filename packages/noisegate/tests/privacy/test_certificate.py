@@ -8,7 +8,7 @@ import dp_accounting
 import pytest
 
 from noisegate import __version__
-from noisegate.errors import ModelError, UserError
+from noisegate.errors import ModelError
 from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate, canonical_json, render
 from noisegate.privacy.events import Adjacency, GaussianEvent, SampledGaussianEvent, Sampler
@@ -65,13 +65,9 @@ def test_events_that_cost_more_than_is_stated_are_refused(changes):
         certificate(**changes).check()
 
 
-@pytest.mark.parametrize("delta", [0.0, -1e-5])
-def test_a_delta_that_cannot_be_accounted_is_refused(delta):
-    with pytest.raises(ModelError):
-        certificate(delta=delta).check()
-
-
-@pytest.mark.parametrize("changes", [{"delta": math.nan}, {"delta": 1.0}, {"delta": 5.0}, {"epsilon": math.nan}])
+@pytest.mark.parametrize(
+    "changes", [*({"delta": bad} for bad in (0.0, -1e-5, 1.0, 5.0, math.nan)), {"epsilon": math.nan}]
+)
 def test_figures_that_mean_nothing_are_refused(changes):
     with pytest.raises(ModelError):
         certificate(**changes).check()
@@ -89,12 +85,6 @@ def test_a_unit_that_no_run_can_have_is_refused(changes):
     assert certificate(unit="all records of one patient", contributions=3).check() == COST
     with pytest.raises(ModelError, match=r"mean nothing|nothing is proved"):
         certificate(**changes).check()
-
-
-def test_noise_too_small_for_its_proof_is_refused():
-    coarse = replace(EVENTS[0], sensitivity=1, noise_std=10.0)
-    with pytest.raises(UserError, match="noise_std=10 grid units"):
-        certificate(events=(coarse,), epsilon=1000.0).check()
 
 
 def test_sampled_events_are_checked_for_the_stated_adjacency():
@@ -163,21 +153,10 @@ def test_canonical_json_is_one_form_and_refuses_nan():
 
 
 def test_the_page_tells_a_person_what_the_file_tells_a_program():
-    page = render(
-        certificate(
-            epsilon=1.25, public={"records": 4711, "schema": {"columns": [{"name": "weight"}, {"name": "ill"}]}}
-        )
-    )
-    for part in (
-        "(1.25, 1e-05)",
-        "one patient",
-        "number of records is private",
-        "4711",
-        "weight, ill",
-        "3.49",  # e^1.25
-        "'clinic'",
-        __version__,
-    ):
+    schema = {"columns": [{"name": "weight"}, {"name": "ill"}]}
+    page = render(certificate(epsilon=1.25, public={"records": 4711, "schema": schema}))
+    e_to_epsilon = "3.49"
+    for part in ("(1.25, 1e-05)", "one patient", "4711", "weight, ill", e_to_epsilon, "'clinic'", __version__):
         assert part in page
     for event in EVENTS:
         assert f"| {event.name} | {event.coordinates} | {event.sensitivity:g} | {event.noise_std:.1f} |" in page

@@ -40,17 +40,6 @@ def test_the_table_holds_the_probabilities_of_the_discrete_gaussian():
     assert sum(masses) == 1 << 384
 
 
-def test_a_word_between_two_boundaries_decides_alone():
-    table = gaussian_table()
-    words = np.array([0, 2**63, 2**64 - 1, int(table.words[REACH]) + 1, int(table.words[REACH]) - 1], dtype=np.uint64)
-
-    def never():
-        raise AssertionError("no more bits are needed")
-
-    inner = words[1:2]
-    assert table.numbers(inner, never).tolist() == [0] and table.numbers(words[3:], never).tolist() == [1, 0]
-
-
 def test_boundaries_below_a_word_are_counted_as_by_a_binary_search():
     table = gaussian_table()
     edges = np.arange(2**18, dtype=np.uint64) << np.uint64(46)
@@ -121,9 +110,3 @@ def test_coordinates_and_calls_are_independent():
     first, again = draw(std).astype(float), draw(std).astype(float)
     for left, right in ((first[:-1], first[1:]), (first, again), (first[:-2], first[2:])):
         assert abs((left * right).sum() / std**2 / math.sqrt(left.size)) < 7.5
-
-
-def test_noise_is_added_to_the_sums_and_shapes_are_kept():
-    sums = np.full((3, 5), 2**61, dtype=np.int64)
-    noisy = add_noise(sums, noise_std=1e6, sampler=Sampler.CONVOLVED_GAUSSIAN)
-    assert noisy.shape == (3, 5) and 0 < np.abs(noisy - sums).max() < 1e7

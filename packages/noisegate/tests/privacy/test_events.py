@@ -6,7 +6,9 @@ from dataclasses import asdict
 
 import pytest
 
+from noisegate.errors import OptionError
 from noisegate.privacy.events import (
+    Adjacency,
     BatchGaussianEvent,
     EventError,
     GaussianEvent,
@@ -31,6 +33,12 @@ SAMPLED = SampledGaussianEvent(
 
 
 BATCH = BatchGaussianEvent(**{**asdict(SAMPLED), "rate": 1.0}, shards=3)
+
+
+@pytest.mark.parametrize("name", ["add_remove", "ADD-REMOVE", None])
+def test_another_relation_is_refused_with_the_choices(name):
+    with pytest.raises(OptionError, match=r"adjacency=.*'add-remove', 'replace-one'"):
+        Adjacency.parse(name)
 
 
 @pytest.mark.parametrize("event", [GAUSSIAN, SAMPLED, BATCH])
@@ -89,8 +97,3 @@ def test_a_missing_field_is_refused(event, field):
 def test_a_sample_that_cannot_be_is_refused(change):
     with pytest.raises(EventError, match="'gradients'"):
         event_from_json({**event_to_json(SAMPLED), **change})
-
-
-@pytest.mark.parametrize("event", [GAUSSIAN, SAMPLED])
-def test_the_multiplier_is_noise_over_sensitivity(event):
-    assert event.noise_multiplier == event.noise_std / event.sensitivity

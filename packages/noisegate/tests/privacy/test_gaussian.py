@@ -1,7 +1,6 @@
 """The closed form of the Gaussian mechanism, against SciPy and dp_accounting, over the whole range that is allowed."""
 
 import math
-from itertools import pairwise
 
 import dp_accounting
 import numpy as np
@@ -54,10 +53,3 @@ def test_both_roots_lie_on_the_safe_side_by_more_than_rounding(epsilon, delta):
 def test_no_noise_to_speak_of_and_no_query_at_all():
     assert accounting.log_delta(0.0, 1.0) == -math.inf and accounting.gaussian_epsilon(1e-12, 1e-5) == 0.0
     assert accounting.gaussian_epsilon(1e200, 1e-5) == math.inf
-
-
-def test_more_noise_and_larger_delta_cost_less():
-    epsilons = [accounting.gaussian_epsilon(mu, 1e-5) for mu in np.geomspace(1e-2, 30, 50)]
-    assert all(a < b for a, b in pairwise(epsilons))
-    epsilons = [accounting.gaussian_epsilon(1.0, delta) for delta in np.geomspace(1e-12, 0.3, 50)]
-    assert all(a > b for a, b in pairwise(epsilons))

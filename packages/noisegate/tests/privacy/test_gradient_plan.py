@@ -1,7 +1,6 @@
 """Plans of gradients cost what was asked and hardly less, and are refused before any record is read."""
 
 import dataclasses
-import math
 from functools import cache
 
 import numpy as np
@@ -56,39 +55,9 @@ def test_the_extremes_calibrate(epsilon, delta, steps):
     assert accounting.epsilon([less], delta) > epsilon
 
 
-def test_steps_by_the_thousand_with_parameters_by_the_hundred_thousand_leave_delta_as_it_is():
-    found = plan_of(steps=10_000, sampling_probability=256 / 60_000, parameters={"w": (500, 1000)}).calibrate(
-        Budget(epsilon=10.0)
-    )
-    assert found.event.sampler is Sampler.CONVOLVED_GAUSSIAN
-    extra_epsilon, extra_delta = sampler_slack(found.events, 10.0)
-    assert extra_epsilon < 1e-18 and extra_delta < 1e-60
-    # Which the rounded Gaussian could not do.
-    rounded = dataclasses.replace(found.event, sampler=Sampler.ROUNDED_GAUSSIAN)
-    assert sampler_slack([rounded], 10.0)[1] > 1
-
-
-def test_above_a_hundred_epsilon_noise_is_drawn_exactly():
-    assert plan_of().calibrate(Budget(epsilon=101.0)).event.sampler is Sampler.DISCRETE_GAUSSIAN
-
-
 def test_noise_is_never_narrower_than_what_can_be_drawn():
     found = plan_of(steps=1, sampling_probability=1 / RATES).calibrate(Budget(epsilon=100.0))
     assert found.event.noise_std == reached(NARROWEST) and found.epsilon < 100.0
-
-
-@pytest.mark.parametrize("root", [1.01, 3.0, 9.9])
-@pytest.mark.parametrize("ends", [0.0, math.inf])
-def test_the_search_for_noise_stops_barely_beyond_the_root(root, ends):
-    """Each look costs a composition of thousands of steps, and ε is nearly a straight line in the logarithms."""
-    looks = []
-
-    def excess(noise):
-        looks.append(noise)
-        return math.copysign(ends, root - noise) if noise in (1.0, 10.0) and ends else math.log(root / noise)
-
-    found = gradient_plan._root(excess, 1.0, 10.0)
-    assert root <= found <= root * (1 + 1.1e-3) and len(looks) <= (6 if not ends else 14)
 
 
 def test_questions_are_paid_from_the_same_budget():

@@ -1,11 +1,9 @@
-from dataclasses import replace
-
 import pytest
 
 from noisegate.errors import CalibrationError, OptionError
 from noisegate.privacy import accounting
 from noisegate.privacy.events import Adjacency, ZeroConcentratedEvent
-from noisegate.privacy.marginal_plan import MarginalPlan, marginal_columns, marginal_name
+from noisegate.privacy.marginal_plan import MarginalPlan
 from noisegate.privacy.plan import Budget
 
 
@@ -42,12 +40,6 @@ def test_a_plan_that_costs_more_than_its_budget_cannot_be_made():
         )
 
 
-def test_a_plan_may_cost_exactly_its_budget():
-    plan = planned()
-    exactly = Budget(epsilon=plan.epsilon)
-    assert replace(plan, budget=exactly).rho == plan.rho
-
-
 def test_opendp_is_told_less_than_is_paid_by_what_rounding_may_cost():
     few, many = planned(), planned(sizes=(3, 1, 100_000))
     assert 0.99 < few.spendable / few.rho < 0.9995 and 0.9 < many.spendable / many.rho < few.spendable / few.rho
@@ -71,14 +63,3 @@ def test_there_must_be_two_columns_to_pair(sizes):
 def test_tables_that_cannot_be_held_are_refused_with_the_cure():
     with pytest.raises(OptionError, match="of 37 GiB, more than 4; lower bins"):
         planned(sizes=(100_000, 100_000), candidates=((0, 1),))
-
-
-def test_the_memory_of_tables_counts_every_part_once():
-    plan = planned(sizes=(3, 2, 4), candidates=((0, 1, 2), (0, 2)))
-    assert plan.table_bytes == 4 * (24 + 6 + 12 + 8 + 3 + 2 + 4)
-    assert plan.describe(1000)["megabytes_at_the_gate"] == pytest.approx(600, abs=1)
-
-
-def test_a_name_gives_back_its_columns():
-    assert marginal_columns(marginal_name("aim", 12, (3, 10))) == (3, 10)
-    assert marginal_columns(marginal_name("aim", 0, ())) == ()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from noisegate.errors import OptionError, installed
-from noisegate.silos.masks import Masking, SecureSum, as_numbers, as_words, new_key, private_key, public_key
+from noisegate.silos.masks import Masking, SecureSum, as_numbers, as_words, new_key, private_key
 
 pytestmark = pytest.mark.skipif(not installed("cryptography"), reason="masks need the extra silos")
 
@@ -83,12 +83,6 @@ def test_masks_are_used_once(tmp_path):
         first.begin()
 
 
-def test_words_are_written_as_halves_and_read_again():
-    words = np.array([[0, 2**64 - 1], [2**32, 2**32 - 1], [2**63, 12345678901234567890]], dtype=np.uint64)
-    numbers = as_numbers(words)
-    assert numbers.shape == (6, 2) and np.array_equal(as_words(numbers), words)
-
-
 @pytest.mark.parametrize("numbers", [[[1.0]], [[0.5], [0.0]], [[-1.0], [0.0]], [[2.0**32], [0.0]], [[np.nan], [0.0]]])
 def test_what_is_no_words(numbers):
     with pytest.raises(ValueError, match="no halves of words"):
@@ -108,8 +102,3 @@ def test_what_is_no_words(numbers):
 def test_sums_that_cannot_be(change, says):
     with pytest.raises(OptionError, match=says):
         SecureSum(**{"keys": {"north": "aa", "south": "bb"}, "colluding": 0, "plan": "p", "events": (), **change})
-
-
-def test_a_public_key_follows_from_the_private_one():
-    private, public = new_key()
-    assert public_key(private_key(private)) == public != private

@@ -8,7 +8,6 @@ import pytest
 from noisegate.errors import CalibrationError, OptionError, UserError
 from noisegate.privacy.accounting import effective_multiplier
 from noisegate.privacy.events import Adjacency, Sampler
-from noisegate.privacy.grid import UNITS
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query
 
 
@@ -72,36 +71,6 @@ def test_shares_are_relative_parts_of_mu_squared(factor):
     for part, share in zip(parts, shares, strict=True):
         assert part / sum(parts) == pytest.approx(share / sum(shares), rel=1e-9)
     assert 1 - 1e-6 <= calibrated.epsilon <= 1.0
-
-
-@pytest.mark.parametrize(
-    ("adjacency", "nonnegative", "times"),
-    [
-        (Adjacency.ADD_REMOVE, False, 1.0),
-        (Adjacency.ADD_REMOVE, True, 1.0),
-        (Adjacency.REPLACE_ONE, False, 2.0),
-        (Adjacency.REPLACE_ONE, True, math.sqrt(2)),
-    ],
-)
-def test_noise_follows_the_sensitivity_for_the_adjacency(adjacency, nonnegative, times):
-    budget = Budget(epsilon=1.0, adjacency=adjacency)
-    (release,) = plan(1.0, nonnegative=nonnegative).calibrate(budget).releases
-    (plain,) = plan(1.0).calibrate(Budget(epsilon=1.0)).releases
-    assert release.sensitivity == math.ceil(times * UNITS)
-    assert release.noise_std / plain.noise_std == pytest.approx(times, rel=1e-6)
-
-
-def test_noise_in_natural_units_grows_with_the_norm():
-    (narrow,), (wide,) = (plan(1.0, norm=norm).calibrate(Budget(epsilon=1.0)).releases for norm in (1.0, 50.0))
-    assert narrow.noise_std == wide.noise_std
-    assert wide.noise_std_natural / narrow.noise_std_natural == pytest.approx(50.0)
-
-
-def test_the_event_says_what_the_release_does():
-    release = plan(1.0, 2.0).calibrate(Budget(epsilon=2.0)).release("q1")
-    event = release.event
-    assert (event.name, event.sensitivity, event.noise_std) == ("q1", release.sensitivity, release.noise_std)
-    assert (event.coordinates, event.sampler) == (20, Sampler.DISCRETE_GAUSSIAN)
 
 
 # A plan made by hand.

@@ -1,7 +1,6 @@
 """A release comes back from its folder as it was, or not at all."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,7 +20,7 @@ STDS = {"a": 1 / 3, "b": 2.0}
 
 @pytest.fixture
 def release():
-    values = {"a": np.array([[1.0, -2.5], [1e-300, 3e300]]), "b": np.array([[0.1 + 0.2]])}
+    values = {"a": np.array([[1.0, -2.5], [1e-300, 3e300]]), "b": np.array([[0.1 + 0.2, 5.0, -0.0]]).T}
     event = GaussianEvent(name="a", sensitivity=1, noise_std=16.0, coordinates=4, sampler=Sampler.DISCRETE_GAUSSIAN)
     certificate = Certificate(
         epsilon=1.0,
@@ -44,26 +43,6 @@ def test_a_release_comes_back_as_it_was(release, tmp_path):
         name: value.tobytes() for name, value in release.values.items()
     }
     assert loaded.schema == SCHEMA
-
-
-def test_the_hash_is_of_the_numbers_however_they_are_held():
-    numbers = np.array([[1.0, -2.5], [0.125, 3e5]])
-    held = [numbers.astype(kind) for kind in ("<f8", ">f8", "<f4", ">f4")]
-    assert len({array_hashes({"a": array})["a"] for array in [*held, np.asfortranarray(numbers)]}) == 1
-    assert array_hashes({"a": numbers}) != array_hashes({"a": numbers.reshape(4, 1)})
-    assert array_hashes({"a": numbers}) != array_hashes({"a": -numbers})
-
-
-def test_a_transposed_array_comes_back_as_it_was(release, tmp_path):
-    values = {"a": np.arange(6.0).reshape(2, 3).T}
-    turned = replace(
-        release,
-        values=values,
-        noise_std={"a": 1.0},
-        certificate=replace(release.certificate, hashes=array_hashes(release_arrays(values, {"a": 1.0}))),
-    )
-    turned.save(tmp_path)
-    assert Release.load(tmp_path).values["a"].tolist() == values["a"].tolist()
 
 
 @pytest.mark.parametrize("change", ["value", "shape", "name", "more", "fewer", "hash"])
@@ -104,9 +83,11 @@ def test_a_broken_folder_is_refused(release, tmp_path):
         Release.load(tmp_path)
 
 
-def test_hashes_are_of_shape_and_values():
+def test_hashes_are_of_shape_and_values_however_they_are_held():
+    numbers = np.array([[1.0, -2.5], [0.125, 3e5]])
+    held = [numbers.astype(kind) for kind in ("<f8", ">f8", "<f4", ">f4")]
+    assert len({array_hashes({"a": array})["a"] for array in [*held, np.asfortranarray(numbers)]}) == 1
     plain = array_hashes({"a": np.array([[1.0, 2.0]])})
-    assert plain == array_hashes({"a": np.asfortranarray([[1.0, 2.0]])})
     assert plain != array_hashes({"a": np.array([[1.0], [2.0]])})
     assert plain != array_hashes({"a": np.array([[1.0, np.nextafter(2.0, 3)]])})
     assert plain != array_hashes({"b": np.array([[1.0, 2.0]])})

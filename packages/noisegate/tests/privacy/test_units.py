@@ -9,8 +9,7 @@ from noisegate.errors import CalibrationError, ModelError, OptionError
 from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate, render
 from noisegate.privacy.events import Adjacency, unit_text, used
-from noisegate.privacy.grid import UNITS, GridBound
-from noisegate.privacy.marginal_plan import MarginalPlan
+from noisegate.privacy.grid import UNITS
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query
 
 QUESTION = Query(name="q", dim=3, columns=2, norm=2.0, share=1.0)
@@ -52,12 +51,6 @@ def test_replace_one_is_refused():
         budget(3, adjacency=Adjacency.REPLACE_ONE)
 
 
-@pytest.mark.parametrize("nonnegative", [False, True])
-def test_the_sum_of_a_unit_has_so_many_times_the_norm(nonnegative):
-    bound = GridBound(units=UNITS, nonnegative=nonnegative).of_unit(7)
-    assert bound.sensitivity(Adjacency.ADD_REMOVE) == 7 * UNITS and bound.nonnegative is nonnegative
-
-
 @pytest.mark.parametrize("contributions", [1, 3, 1000])
 def test_noise_grows_with_the_number_of_records_used(contributions):
     plan = Plan(queries=(QUESTION,))
@@ -71,16 +64,6 @@ def test_a_plan_for_fewer_records_than_are_used_is_refused():
     releases = Plan(queries=(QUESTION,)).calibrate(budget(2)).releases
     with pytest.raises(CalibrationError, match="is below that of"):
         CalibratedPlan(budget=budget(3), releases=releases)
-
-
-def test_marginals_by_opendp_are_paid_for_all_records_of_a_unit():
-    plans = [
-        MarginalPlan.calibrate(
-            budget(limit), name="mst", algorithm="MST", options={}, sizes=(2, 2), candidates=((0, 1),)
-        )
-        for limit in (None, 1, 5)
-    ]
-    assert [plan.distance for plan in plans] == [1, 1, 5]
 
 
 def certificate(contributions):
@@ -99,10 +82,7 @@ def certificate(contributions):
 def test_certificate_and_page_state_the_unit_and_what_is_used_of_it():
     stated = certificate(3)
     assert "unit: all records of one patient, at most 3 used" in str(stated)
-    page = render(stated)
-    assert "One unit is all records of one patient, at most 3 used." in page
-    assert "one of them has all records of one patient more" in page
-    assert "tell whether all records of one patient took part" in page
+    assert "One unit is all records of one patient, at most 3 used." in render(stated)
     assert Certificate.from_json(stated.to_json()) == stated and stated.check() <= 1.0
 
 

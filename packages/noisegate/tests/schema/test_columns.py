@@ -1,6 +1,5 @@
 from datetime import UTC, date, datetime, timedelta, timezone
 
-import numpy as np
 import pytest
 
 from noisegate.errors import SchemaError
@@ -48,24 +47,7 @@ def test_a_wrong_column_is_refused_with_name_value_and_cure(make, says):
         make()
 
 
-def test_sizes_count_levels_and_missing():
-    assert Ordinal(name="o", levels=("a", "b", "c")).size == 3
-    assert Categorical(name="c", levels=[1, 2], missing=True).size == 3
-    assert (Boolean(name="b").size, Boolean(name="b", missing=True).size) == (2, 3)
-
-
-def test_numpy_bounds_become_plain_numbers():
-    column = Integer(name="n", lower=np.int64(-3), upper=np.int64(4))
-    assert (type(column.lower), column.lower, column.upper) == (int, -3, 4)
-
-
 def test_aware_moments_are_kept_in_utc():
     zone = timezone(timedelta(hours=2))
     column = Datetime(name="t", lower=datetime(2020, 1, 1, 2, tzinfo=zone), upper=datetime(2021, 1, 1, tzinfo=zone))
     assert column.aware and column.lower.isoformat() == "2020-01-01T00:00:00+00:00"
-
-
-def test_steps_count_from_1970():
-    assert Date(name="d", lower=date(1969, 12, 31), upper=date(1970, 1, 3)).steps == (-1, 2)
-    moments = Datetime(name="t", lower=datetime(1970, 1, 1, 0, 0, 0, 7), upper=datetime(1970, 1, 1, 0, 0, 1))
-    assert moments.steps == (7, 1_000_000)

@@ -71,16 +71,6 @@ def test_a_redcap_dictionary_describes_the_columns_of_a_raw_export(tmp_path):
     assert "# the dictionary says that upper is today\n" in text
 
 
-def test_the_headings_of_redcaps_api_are_known_too(tmp_path):
-    header = (
-        "field_name,form_name,section_header,field_type,field_label,select_choices_or_calculations,field_note,"
-        "text_validation_type_or_show_slider_number,text_validation_min,text_validation_max,identifier\n"
-    )
-    found = drafted(tmp_path, header + "id,f,,text,,,,,,,\nage,f,,text,Age,,,integer,18,99,\n")
-    assert (found.kind, [entry.name for entry in found.entries]) == ("REDCap data dictionary", ["id", "age"])
-    assert found.entries[1].column == Integer(name="age", lower=18, upper=99, missing=True)
-
-
 CODEBOOK = """\
 Clinic study,,,,,,,
 ,,,,,,,

@@ -4,7 +4,7 @@ import time
 import pytest
 
 from noisegate.errors import SchemaError
-from noisegate.schema import Categorical, ImageForm, ImageShape, Integer, Schema, pixel_schema
+from noisegate.schema import Categorical, Integer, Schema, pixel_schema
 
 TOML = """
 [images]
@@ -35,20 +35,6 @@ def test_a_schema_of_images_is_written_by_their_form_not_by_their_columns():
     }
     assert Schema.from_json(json.loads(json.dumps(schema.to_json()))) == schema
     assert Schema.from_json(schema.to_json()).digest() == schema.digest()
-
-
-def test_rules_change_the_digest_and_defaults_may_be_left_out():
-    plain = Schema.loads("[images]\nheight = 2\nwidth = 2\nlabels = [0, 1]")
-    assert plain == pixel_schema(2, 2, labels=(0, 1)) and plain.label == "label"
-    others = [pixel_schema(2, 2, labels=(0, 1), resize="pad"), pixel_schema(2, 2, labels=(0, 1), convert=True)]
-    assert len({schema.digest() for schema in (plain, *others)}) == 3
-
-
-def test_images_without_labels_have_no_coded_column():
-    schema = pixel_schema(2, 3)
-    assert (schema.label, schema.layout.coded, len(schema.layout.numeric)) == (None, (), 6)
-    assert schema.images == ImageForm(shape=ImageShape(height=2, width=3)) and Schema.loads(schema.dumps()) == schema
-    assert pixel_schema(2, 3, labels=(0, 1)).images.unlabelled() == schema.images
 
 
 def test_constraints_and_texts_for_missing_values_travel_with_images():
@@ -103,8 +89,3 @@ def test_images_as_large_as_memory_holds_have_a_schema_at_once():
     assert schema.column("label").levels == tuple(range(10)) and Schema.loads(schema.dumps()) == schema
     # No column is made that nobody asks for: this is no test of speed.
     assert time.process_time() - started < 60
-
-
-def test_messages_list_a_hundred_columns_at_most():
-    with pytest.raises(SchemaError, match=r"pixel_0_0_0, pixel_0_0_1.* and 196509 more"):
-        pixel_schema(256, 256, 3, labels=range(10)).column("pixel")

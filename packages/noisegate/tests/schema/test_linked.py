@@ -60,16 +60,6 @@ def clinic():
     return LinkedSchema.loads(CLINIC)
 
 
-def test_what_is_left_out_follows_from_the_parents():
-    schema = clinic()
-    assert schema.names == ("patients", "visits", "diagnoses")
-    assert [schema.table(name).keys for name in schema.names] == [("id",), ("id", "visit"), ("visit",)]
-    assert [(link.parent.name, link.child.name) for link in schema.links] == [
-        ("patients", "visits"),
-        ("visits", "diagnoses"),
-    ]
-
-
 def test_toml_and_json_give_the_schema_back(tmp_path):
     schema = clinic()
     assert LinkedSchema.loads(schema.dumps()) == schema and LinkedSchema.from_json(schema.to_json()) == schema
@@ -79,11 +69,6 @@ def test_toml_and_json_give_the_schema_back(tmp_path):
     one = Schema([Boolean(name="ill")])
     one.to_toml(tmp_path / "one.toml")
     assert read_schema(tmp_path / "one.toml") == one
-
-
-def test_tables_may_stand_in_any_order():
-    schema = clinic()
-    assert LinkedSchema(schema.tables[::-1], schema.constraints) == schema
 
 
 def test_the_table_of_transitions():
@@ -213,11 +198,6 @@ def test_real_numbers_have_gaps_too():
     np.testing.assert_allclose(ticks, [0.0, 2.0, 4.0])
     np.testing.assert_allclose(positions_at(order, ticks), [0.0, 0.5, 1.0])
     assert gap_column(order, "gap", 1.5).upper == 1.5 and gap_column(order, "gap", 99).upper == 4.0
-
-
-def test_the_longest_gap_is_in_days_seconds_and_numbers():
-    days, _, decimals, _, minutes = ORDERS
-    assert [gap_column(order, "gap", 90).upper for order in (days, decimals, minutes)] == [13, 360, 2]
 
 
 def test_an_origin_outside_the_bounds_is_moved_to_them():

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from noisegate.discovery.partial import KINDS, Gap, PartialSchema, column_of_kind, read_partial
+from noisegate.discovery.partial import Gap, PartialSchema, read_partial
 from noisegate.errors import SchemaError
 from noisegate.schema import Boolean, Categorical, Datetime, Decimal, Integer
 
@@ -67,16 +67,6 @@ def test_options_overrule_the_file(read):
         None,
         "sex",
     )
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_is_a_gap_or_needs_nothing(kind):
-    column = column_of_kind("x", kind)
-    assert (column is None) == (kind == "ignore")
-    if isinstance(column, Gap):
-        assert (column.missing, column.reader.name, column.reader.missing) == (True, "x", True)
-        assert column.numeric == bool(column.reader.numeric) == (kind != "categorical")
-        assert column.reader.kind == kind.removesuffix("-utc")
 
 
 @pytest.mark.parametrize("label", ["nowhere", "id"])

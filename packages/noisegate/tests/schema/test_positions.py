@@ -12,7 +12,7 @@ import pytest
 from noisegate.errors import SchemaError
 from noisegate.schema import Continuous, Date, Datetime, Decimal, Integer, Schema, decode
 from noisegate.schema.encode import encode
-from noisegate.schema.layout import next_number, numbers_at, numeric_cells, positions_of, previous_number, ranks_within
+from noisegate.schema.layout import next_number, numbers_at, positions_of, previous_number, ranks_within
 from noisegate.schema.tolerant import encode_tolerantly
 
 CENTS = Decimal(name="x", lower=-1.5, upper=20.0, step=0.01)
@@ -49,21 +49,6 @@ def test_every_value_of_a_column_of_steps_comes_back_and_no_other_is_ever_writte
     assert (positions[0], positions[-1]) == (0, 1)
     anywhere = numbers_at(column, np.random.default_rng(0).random(5000))
     assert set(anywhere.tolist()) <= set(numbers.tolist()) and len(set(anywhere.tolist())) > 0.8 * len(numbers)
-
-
-def test_decimals_are_written_as_their_shortest_text_in_csv_and_parquet(tmp_path):
-    import pyarrow.csv as csv
-    import pyarrow.parquet as parquet
-
-    said = [f"{place / 100:.2f}" for place in range(-150, 2001)]
-    schema = Schema([CENTS])
-    table = decode(encode({"x": pa.array(said)}, schema), schema)
-    csv.write_csv(table, tmp_path / "x.csv")
-    parquet.write_table(table, tmp_path / "x.parquet")
-    written = (tmp_path / "x.csv").read_text().split()[1:]
-    assert [float(text) for text in written] == [float(text) for text in said]
-    assert max(len(text.partition(".")[2]) for text in written) == 2
-    assert parquet.read_table(tmp_path / "x.parquet")["x"].to_pylist() == [float(text) for text in said]
 
 
 @pytest.mark.parametrize(
@@ -137,19 +122,6 @@ def test_a_column_that_states_nothing_is_encoded_as_ever():
     assert positions_of(real, numbers).tobytes() == ((numbers - -0.1) / (0.7 - -0.1)).tobytes()
     positions = np.random.default_rng(1).random(999)
     assert numbers_at(real, positions).tobytes() == np.clip(-0.1 + positions * (0.7 - -0.1), -0.1, 0.7).tobytes()
-
-
-@pytest.mark.parametrize(
-    "column",
-    [
-        Integer(name="x", lower=0, upper=5000, atoms=[-1, 40, 9999]),
-        Continuous(name="x", lower=0, upper=5000, atoms=[-1, 40, 9999]),
-    ],
-)
-def test_a_generator_has_a_cell_for_each_atom(column):
-    cells = numeric_cells(column)
-    single = numbers_at(column, cells.low[cells.low == cells.high]).tolist()
-    assert sorted(single) == [-1, 0, 40, 5000, 9999]
 
 
 def test_a_schema_says_grids_and_atoms_in_its_file_and_nothing_where_there_are_none():

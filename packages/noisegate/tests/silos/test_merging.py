@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 
 from noisegate import Certificate, Pairwise, Schema, merge, release, verify
-from noisegate.errors import ModelError, OptionError, installed
+from noisegate.errors import ModelError, OptionError
 from noisegate.privacy import accounting
 from noisegate.schema import Boolean
 from noisegate.silos.merging import add_up
 
-from .conftest import ONE_ROUND, SCHEMA, SIZES, TABLES, table
+from .conftest import ONE_ROUND, SCHEMA, SIZES, TABLES
 
 
 def test_sums_and_variances_add_up(answers):
@@ -32,16 +32,6 @@ def test_merged_silos_are_as_good_as_the_pooled_table_but_for_the_noise(answers)
     pooled = pa.concat_tables(TABLES.values())
     ages = np.array(model.sample(20_000, seed=0)["age"].to_pylist())
     assert abs(ages.mean() - np.mean(pooled["age"].to_pylist())) < 2 and model.certificate.silos is not None
-
-
-@pytest.mark.skipif(not installed("torch"), reason="fits a network")
-def test_mean_embeddings_add_up_too(answers):
-    few = {"frequencies": 5, "hidden": (4,), "fit_options": {"steps": 2}}
-    released = answers(epsilon=1000.0, schema=SCHEMA, method="dp-merf", **few)
-    model = merge(released)
-    assert model.release.values["counts"].sum() == pytest.approx(sum(SIZES.values()), abs=5)
-    assert np.allclose(model.release.values["fourier"], sum(one.values["fourier"] for one in released))
-    assert model.sample(3).num_rows == 3
 
 
 def test_disjoint_silos_cost_the_largest_epsilon(answers):
@@ -171,13 +161,3 @@ def test_tampered_values_and_certificates_are_refused(answers, tmp_path):
     told.write_text(json.dumps(content))
     with pytest.raises(ModelError, match="do not rely on it"):
         merge(folders)
-
-
-def test_silos_of_unequal_size_weigh_by_their_records():
-    few, many = table(20, 7).append_column("x", pa.array([True] * 20)), table(2000, 8)
-    many = many.append_column("x", pa.array([False] * 2000))
-    schema = Schema([Boolean(name="x")])
-    asked = {"schema": schema, "epsilon": 1000.0, "method": Pairwise()}
-    released = [release(one.select(["x"]), silo=name, **asked) for name, one in (("few", few), ("many", many))]
-    drawn = merge(released).sample(20_000, seed=0)["x"].to_pylist()
-    assert np.mean(drawn) == pytest.approx(20 / 2020, abs=0.005)

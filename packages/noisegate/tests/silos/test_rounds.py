@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from noisegate import Ledger, Pairwise, merge, release, verify
+from noisegate import Ledger, Pairwise, release, verify
 from noisegate.errors import BudgetRefusedError, OptionError
 from noisegate.privacy import accounting
 from noisegate.silos.merging import add_up
@@ -83,9 +83,3 @@ def test_a_plan_says_what_is_asked(tmp_path):
         release(TABLES["north"], silo="north", plan=tmp_path / "plan.json", method="dp-merf")
     with pytest.raises(OptionError, match="schema and epsilon are missing"):
         release(TABLES["north"], silo="north", schema=SCHEMA)
-
-
-def test_what_is_merged_needs_no_records(answers, monkeypatch):
-    released = answers(**ONE_ROUND)
-    monkeypatch.setattr("noisegate.runs.work.Gate", None)
-    assert merge(released).sample(3).num_rows == 3

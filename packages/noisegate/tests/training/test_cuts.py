@@ -41,37 +41,12 @@ def test_never_too_many_cells_and_none_below_three_noise_standard_deviations(see
         assert held(bins, masses).min() >= 3 * std
 
 
-def test_flat_masses_make_equal_cells():
-    found = held(merged_bins(FINE, histogram(np.full(CELLS, 10.0)), cells=16), np.full(CELLS, 10.0))
-    assert found == pytest.approx(np.full(16, 160.0))
-
-
-def test_smooth_masses_make_cells_of_roughly_equal_mass():
-    masses = 1e5 * np.exp(-0.5 * ((np.arange(CELLS) - 90) / 25) ** 2) / 62
-    found = held(merged_bins(FINE, histogram(masses), cells=12), masses)
-    assert 10 <= len(found) <= 14 and found.max() < 2.2 * masses.sum() / 12 and found.min() > 0.3 * masses.sum() / 12
-
-
 def test_a_value_that_holds_more_than_an_equal_share_has_its_own_cell():
     masses = np.full(CELLS, 10.0)
     masses[[0, 77, CELLS - 1]] = (3000, 1000, 500)
     bins = merged_bins(FINE, histogram(masses, spikes=(0, 77, CELLS - 1)), cells=16)
     found = held(bins, masses)
     assert found[0] == 3000 and found[-1] == 500 and 1000 in found
-
-
-def test_what_is_left_beside_a_large_spike_is_still_cut():
-    masses = np.full(CELLS, 10.0)
-    masses[0] = 9 * masses[1:].sum()
-    # A tenth of the mass would get 2 of 16 cells by mass alone, and gets its square root, 5.
-    assert len(merged_bins(FINE, histogram(masses, spikes=(0,)), cells=16).cuts) + 1 == 6
-
-
-def test_a_spike_below_an_equal_share_has_its_own_cell_where_it_outweighs_its_surroundings():
-    masses = np.full(CELLS, 10.0)
-    masses[77] = 140.0
-    assert 140 in held(merged_bins(FINE, histogram(masses, spikes=(77,)), cells=16), masses)
-    assert 140 not in held(merged_bins(FINE, histogram(masses), cells=16), masses)
 
 
 def test_nothing_but_noise_makes_few_cells():
@@ -81,17 +56,3 @@ def test_nothing_but_noise_makes_few_cells():
         counts.append(len(merged_bins(FINE, denoise(raw, 50.0), cells=24).cuts) + 1)
     # The noise of all 256 cells adds up to 16 standard deviations of one, and a cell needs 3.
     assert np.mean(counts) < 4 and max(counts) < 12
-
-
-@pytest.mark.parametrize("masses", [np.zeros(CELLS), np.eye(CELLS)[3]])
-def test_masses_below_the_noise_make_one_cell(masses):
-    assert merged_bins(FINE, histogram(masses, std=10.0), cells=24).cuts == ()
-
-
-def test_one_value_alone_makes_cells_without_noise_only():
-    masses = 5000 * np.eye(CELLS)[40]
-    assert merged_bins(FINE, histogram(masses, std=10.0, spikes=(40,)), cells=8).cuts == ()
-
-
-def test_a_column_of_one_fine_cell_stays_one():
-    assert merged_bins(NumericBins(()), histogram([5.0]), cells=4) == NumericBins(())

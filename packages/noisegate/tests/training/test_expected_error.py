@@ -7,7 +7,7 @@ import pytest
 from noisegate.gate.gate import Gate
 from noisegate.methods.pairwise import Pairwise
 from noisegate.privacy.plan import Budget
-from noisegate.schema import Boolean, Categorical, Continuous, Schema
+from noisegate.schema import Boolean, Categorical, Schema
 from noisegate.tables.design import PAIRS, SINGLES
 from noisegate.tables.forecast import expected_error
 
@@ -57,27 +57,3 @@ def test_the_noise_of_a_release_is_as_large_as_forecast():
         assert variation.mean() == pytest.approx(expected[name].variation, rel=0.1)
         # 60 draws of a standard deviation, off by a tenth of itself; four of these.
         assert half.std() == pytest.approx(expected[name].half, rel=0.4)
-
-
-def test_more_records_and_a_larger_budget_leave_less_noise():
-    few, more = (expected_error(Pairwise().plan(SCHEMA, Budget(epsilon=1.0)), rows) for rows in (100, 1000))
-    rich = expected_error(Pairwise().plan(SCHEMA, Budget(epsilon=4.0)), 1000)
-    for name in (SINGLES, PAIRS):
-        assert few[name].cell == pytest.approx(10 * more[name].cell)
-        assert rich[name].half < more[name].half < few[name].half
-
-
-def test_numeric_columns_count_with_the_cells_that_they_are_cut_into():
-    schema = Schema((Continuous(name="x", lower=0.0, upper=1.0, missing=True), Boolean(name="b")))
-    (single, pair) = expected_error(Pairwise(cells=10).plan(schema, Budget(epsilon=1.0)), 100).values()
-    assert (single.tables, single.cells) == (2, (11 + 2) / 2) and (pair.tables, pair.cells) == (1, 22)
-
-
-def test_without_pairs_nothing_is_said_of_them():
-    method = Pairwise(pairs="none")
-    assert list(expected_error(method.plan(SCHEMA, Budget(epsilon=1.0)), 100)) == [SINGLES]
-
-
-def test_chosen_pairs_have_the_noise_of_as_many_as_may_be_chosen():
-    plan = Pairwise(pairs="chosen", most_pairs=2).plan(SCHEMA, Budget(epsilon=1.0))
-    assert expected_error(plan, 100)[PAIRS].tables == 2

@@ -5,11 +5,10 @@ import pyarrow as pa
 import pytest
 
 from noisegate import Gate, Pairwise, Schema
-from noisegate.models.labelled import LabelledMixture, log_ratios
+from noisegate.models.labelled import LabelledMixture
 from noisegate.models.mixture import Mixture
 from noisegate.schema import Boolean, Categorical
-from noisegate.seeds import public_random
-from noisegate.tables.label_fit import LabelFit, chosen, pair_excess, prior_covariance
+from noisegate.tables.label_fit import LabelFit
 from noisegate.tables.released import Table
 from noisegate.tables.tables import class_tables, split
 
@@ -97,40 +96,6 @@ def test_the_mixture_is_asked_where_effects_do_not_say_it(kind, weights):
     assert fit.weight(trial, judge, as_mixture(joint)) in weights
 
 
-def test_the_truth_has_no_excess_over_noise_and_sampling():
-    joint = truth("interactions")
-    model = as_mixture(joint)
-    cells = model.cells(model.draw(20_000, public_random(0)))
-    onehot = np.concatenate([np.eye(size)[cells[:, place]] for place, size in enumerate(SIZES)], axis=1).astype("f4")
-    sampled = np.random.default_rng(1).multinomial(RECORDS, joint.ravel()).reshape(joint.shape) / RECORDS
-    judge = class_tables(released(sampled, 20.0), joint.shape, 3)
-    right = posterior(joint)[tuple(cells[:, :3].T)]
-    wrong = np.tile(joint.sum(axis=(0, 1, 2)), (len(cells), 1))
-    assert pair_excess(judge, onehot, right)[0] < 10 < 100 < pair_excess(judge, onehot, wrong)[0]
-    assert pair_excess(judge, onehot, right)[1] < 60 < 100 < pair_excess(judge, onehot, wrong)[1]
-
-
-def test_of_a_wide_table_the_columns_that_say_most_take_part(monkeypatch):
-    joint = truth("effects")
-    tables = class_tables(released(joint, 5.0), joint.shape, 3)
-    monkeypatch.setattr("noisegate.tables.label_fit._MOST_CELLS", 10)
-    model = LabelFit(3, tables, (0, 0, 0), seed=0).model(as_mixture(joint), 0.0)
-    # The third column says nothing, and 10 cells are those of the first two.
-    assert [bool(effects.any()) for effects in model.effects] == [True, True, False]
-    monkeypatch.setattr("noisegate.tables.label_fit._MOST_CELLS", 2)
-    model = LabelFit(3, tables, (0, 0, 0), seed=0).model(as_mixture(joint), 0.0)
-    assert sum(bool(effects.any()) for effects in model.effects) == 1  # where none has room, the one that says most
-    part = chosen(tables, [0, 2])
-    assert part.sizes == (4, 3)
-    np.testing.assert_array_equal(part.pairs[:, :4, 4:], tables.pairs[:, :4, 10:])
-
-
-def test_ordered_cells_are_alike_if_they_are_near():
-    prior = prior_covariance(9, 8)
-    assert (np.linalg.eigvalsh(prior) > 0).all() and prior[0, 1] > prior[0, 4] > prior[0, 7] > 0 == prior[0, 8]
-    np.testing.assert_array_equal(prior_covariance(5, 0), np.eye(5))
-
-
 @pytest.mark.parametrize("levels", [2, 9])
 def test_a_fit_of_records_has_a_label_model(levels):
     numbers = np.random.default_rng(0)
@@ -153,8 +118,3 @@ def test_a_fit_of_records_has_a_label_model(levels):
     shares = model.marginal([0, 3])
     shares /= shares.sum(axis=1, keepdims=True)
     assert shares[0, 0] > 0.8 and shares[1, levels - 1] > 0.8
-
-
-def test_log_ratios_are_finite_where_the_mixture_rules_out():
-    found = log_ratios(np.array([[-3.0, -np.inf], [-np.inf, -np.inf]]))
-    np.testing.assert_array_equal(found, [[0, -50], [0, 0]])

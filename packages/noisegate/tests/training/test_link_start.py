@@ -8,7 +8,7 @@ import pytest
 from noisegate.linked.columns import LinkColumns
 from noisegate.linked.links import STEPS
 from noisegate.linked.schema import LinkedSchema, LinkedTable
-from noisegate.linked.start import denoised, with_start
+from noisegate.linked.start import with_start
 from noisegate.schema import Boolean, Integer, Schema
 from noisegate.tables.released import Table
 from noisegate.tables.tables import ClassTables, class_tables
@@ -67,26 +67,3 @@ def test_a_pair_that_drowns_is_as_the_start_has_it_and_a_clear_one_as_released()
     assert known.pairs[0][block] == pytest.approx(expected[block], rel=1e-3)
     clear = np.diag([100.0, 100.0, 50.0, 500.0])
     assert tables(clear, noise_std=0.01).pairs[0][block] == pytest.approx(clear, abs=0.1)
-
-
-def test_pairs_of_long_families_are_as_released() -> None:
-    many = np.append(np.zeros(9), 1000.0)
-    found = [Table(columns=(COLUMNS.previous[0], COLUMNS.children[0]), counts=np.ones((4, 4)), noise_std=1e9)]
-    made = class_tables(found, [10, *SIZES[1:]], None)
-    known = with_start(made, COLUMNS, many, np.arange(10))
-    assert known.start is not None and (known.pairs == made.pairs).all()
-
-
-def test_noise_is_taken_out_and_what_stands_out_of_it_is_kept() -> None:
-    random = np.random.default_rng(0)
-    noise = random.standard_normal((200, 6, 8))
-    left = np.mean([np.square(denoised(one)).mean() for one in noise])
-    assert left < 0.1  # of 1
-    signal = 20 * np.outer(np.linspace(-1, 1, 6), np.linspace(-1, 1, 8))
-    error = np.mean([np.square(denoised(signal + one) - signal).mean() for one in noise])
-    assert error < 0.75
-
-
-def test_without_numbers_nothing_is_known() -> None:
-    made = class_tables([], SIZES, None)
-    assert with_start(made, COLUMNS, np.zeros(4), np.arange(4)) is made

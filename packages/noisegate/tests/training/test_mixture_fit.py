@@ -131,21 +131,6 @@ def test_triples_are_matched():
     assert distance(joint_of(both), truth()) < 0.7 * distance(joint_of(pairs_only), truth())
 
 
-def test_without_pairs_the_start_is_the_answer():
-    one = fit(released(asked(pairs=False), 5.0), settings=MixtureSettings(components=40, init_std=0.0))
-    one.run()
-    assert (one.step, one.steps) == (0, 0) and joint_of(one) == pytest.approx(product_of(truth()), abs=2e-3)
-
-
-def test_classes_have_the_shares_that_were_measured():
-    one = fit(released(asked(), 5.0))
-    one.run()
-    assert shares_of(one) == pytest.approx(marginal(truth(), (LABEL,)), abs=2e-3)
-    weights, columns = parts_of(one)
-    assert weights.shape == (2, 20) and [part.shape for part in columns] == [(2, 20, 4), (2, 20, 3), (2, 20, 5)]
-    assert weights.sum(axis=1) == pytest.approx(np.ones(2), abs=1e-5)
-
-
 def test_classes_without_a_record_do_not_break_the_fit():
     tables = [
         Table(columns=one.columns, counts=one.counts - 1e6, noise_std=one.noise_std) for one in released(asked(), 5.0)
@@ -195,36 +180,3 @@ def test_a_fit_taken_up_again_ends_with_the_same_bits_whenever_it_was_stopped():
         again.run()
         assert joint_of(again).tobytes() == joint_of(whole).tobytes()
         assert (again.step, again.discrepancy) == (whole.step, whole.discrepancy)
-
-
-def test_a_finished_fit_stays_finished():
-    tables = released(asked(), 20.0)
-    one = fit(tables, settings=MixtureSettings(components=4, steps=20))
-    one.run()
-    again = fit(tables, settings=MixtureSettings(components=4, steps=20))
-    again.load_state_dict(one.state_dict())
-    step = again.step
-    again.run()
-    assert again.step == step and joint_of(again).tobytes() == joint_of(one).tobytes()
-
-
-def test_the_trial_never_sees_the_tables_that_judge_it():
-    """The best number of steps is chosen on noise that the trial was not fitted to: pure noise stops it at once."""
-    tables = [
-        Table(columns=t.columns, counts=np.full_like(t.counts, 100.0), noise_std=1e4) for t in released(asked(), 0.0)
-    ]
-    random = np.random.default_rng(0)
-    noisy = [
-        Table(columns=t.columns, counts=t.counts + random.normal(scale=1e4, size=t.counts.shape), noise_std=1e4)
-        for t in tables
-    ]
-    one = fit(noisy, settings=MixtureSettings(components=40, steps=400))
-    one.run()
-    assert one.step < 200
-
-
-@pytest.mark.parametrize("components", [1, 2, 3])
-def test_every_class_has_a_component(components):
-    one = fit(released(asked(), 20.0), settings=MixtureSettings(components=components, steps=3))
-    one.run()
-    assert parts_of(one)[0].shape == (2, 1)

@@ -60,14 +60,6 @@ def test_no_truth_is_met_worse_than_by_the_prior_in_the_mean():
             assert np.mean(found) <= error(uniform, truth) + 0.06, (name, std)
 
 
-def test_levels_that_do_not_stand_out_share_evenly():
-    truth = np.array([0.5, 0.3, *[0.2 / 40] * 40])
-    found = posterior_shares(noisy(truth, 1000, 30.0, 2), 30.0, np.full(42, 1 / 42), 1000.0)
-    assert error(found, truth) < 0.12
-    raw = np.maximum(noisy(truth, 1000, 30.0, 2), 0)
-    assert error(found, truth) < 0.6 * error(raw / raw.sum(), truth)
-
-
 def test_two_cells_against_a_fine_integration():
     """One strength by hand: the mean of a gamma variable seen through noise, by the midpoint rule on a dense grid."""
     from noisegate.tables.released import _STRENGTHS, _gamma_posterior

@@ -32,21 +32,6 @@ def test_the_score_of_an_independent_pair_is_like_a_standard_normal_one():
     assert abs(np.mean(scores)) < 6 / 300**0.5 and np.std(scores) == pytest.approx(1, abs=0.25)
 
 
-def test_the_score_grows_with_dependence_and_with_records():
-    scores = [table_dependence(pair((0, 1), tied(strength))) for strength in (0.0, 0.1, 0.3, 1.0)]
-    assert scores == sorted(scores) and scores[1] > 2
-    assert table_dependence(pair((0, 1), tied(0.3), records=500)) < table_dependence(pair((0, 1), tied(0.3)))
-
-
-@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (2, 2)])
-@pytest.mark.parametrize("records", [0, 1e-9, 1e9])
-def test_the_score_is_finite_whatever_the_table(shape, records):
-    for std in (1e-9, 1.0, 1e9):
-        assert np.isfinite(table_dependence(pair((0, 1), np.ones(shape), records=records, std=std)))
-        empty = Table(columns=(0, 1), counts=np.full(shape, -std), noise_std=std)
-        assert np.isfinite(table_dependence(empty))
-
-
 def screened(columns, planted, strength=0.5, seed=0):
     joints = {one: tied(strength) if one in planted else tied(0) for one in combinations(range(columns), 2)}
     return [pair(one, joint, seed=seed) for one, joint in joints.items()]
@@ -79,12 +64,3 @@ def test_there_are_at_most_as_many_as_asked_for_and_the_strongest_are_among_them
         assert planted <= set(chosen)
     else:
         assert set(chosen) <= planted
-
-
-def test_the_order_of_the_tables_does_not_matter():
-    tables = screened(8, {(1, 2)})
-    assert choose_pairs(tables, most=9) == choose_pairs(tables[::-1], most=9)
-
-
-def test_one_pair_is_chosen_whatever_it_says():
-    assert choose_pairs([pair((0, 1), tied(0))], most=5) == ((0, 1),)

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from noisegate import Budget, Gate, Pairwise, Schema
-from noisegate.methods.pairwise import UNFITTED, unfitted_query, unfitted_tables
-from noisegate.schema import Boolean, Categorical, Continuous, Integer
+from noisegate.methods.pairwise import UNFITTED
+from noisegate.schema import Boolean, Categorical, Integer
 
 SCHEMA = Schema(
     (
@@ -27,23 +27,6 @@ def rows(count=500):
     age = draw.integers(0, 100, count)
     town, work = draw.integers(0, 40, count), np.array(["a", "b", "c"])[draw.integers(0, 3, count)]
     return pa.table({"age": age, "town": town, "work": work, "ill": age > 60})
-
-
-def test_tables_are_pairs_with_the_label_on_public_cells():
-    found = unfitted_tables(SCHEMA.layout)
-    # age is column 0, town 1, work 2, ill 3; a town has too many levels.
-    assert found.tables == ((0, 3), (2, 3)) and found.bins[0].cuts == (0.25, 0.5, 0.75)
-    assert found.norm == pytest.approx(1.0)
-
-
-def test_without_a_label_neighbours_are_paired_and_there_are_ten_at_most():
-    schema = Schema(tuple(Boolean(name=f"c{place}") for place in range(31)))
-    found = unfitted_tables(schema.layout)
-    assert found.tables == tuple((3 * place, 3 * place + 1) for place in range(10))
-    assert unfitted_tables(Schema((Continuous(name="x", lower=0.0, upper=1.0),)).layout).tables == ((0,),)
-    wide = Schema((Categorical(name="town", levels=tuple(range(40))),))
-    assert unfitted_tables(wide.layout) is None
-    assert unfitted_query(wide.layout, 0.1) == unfitted_query(SCHEMA.layout, 0.0) == ()
 
 
 def test_they_are_paid_for_out_of_the_same_budget():

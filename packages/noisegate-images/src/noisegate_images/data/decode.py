@@ -1,7 +1,7 @@
 """One picture to the pixels that the schema declares, by public rules; the result depends on that picture alone.
 
-Pixels are taken as they are stored: a rotation that a camera noted beside them (EXIF) is not applied. Transparency is
-dropped. Pictures in other modes or sizes are refused unless the schema says how to read them (`ImageForm`):
+Pixels are taken as they are stored: a rotation that a camera noted beside them (EXIF) is not applied, and transparency
+is dropped. Pictures in other modes or sizes are refused unless the schema says how to read them (`ImageForm`):
 
 - ``convert``: colour becomes grey as 0.299 red + 0.587 green + 0.114 blue (ITU-R 601-2, as Pillow does it), grey
   becomes colour by repeating it, 16-bit grey keeps its upper 8 bits, all else follows ``PIL.Image.Image.convert``.

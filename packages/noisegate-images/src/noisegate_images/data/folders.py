@@ -1,13 +1,11 @@
 """Images as files in a folder: one folder for each class, all in one folder, or with a table of their labels.
 
-With the unit column `UNIT_FOLDER`, images of one person lie in a folder of their own, whose name says whose they are; a
-person may have one in several classes.
+With the unit column `UNIT_FOLDER`, images of one person lie in a folder of their own, whose name says whose they are.
 
 The table is ``labels.csv`` with a column ``file``, or ``metadata.csv`` with ``file_name``, as Hugging Face has it;
-files that it does not list are not read. Without one, hidden files and folders (their names begin with a dot, as in
-``.DS_Store``), what systems leave behind (``Thumbs.db``, ``desktop.ini``, ``__MACOSX``), and texts and tables
-(``README.md``, ``*.txt``, ``*.csv`` …) are not read. Every other file is an image, whatever it is called, so that none
-is left out without a word.
+files that it does not list are not read. Without one, hidden files and folders, what systems leave behind
+(``Thumbs.db``, ``desktop.ini``, ``__MACOSX``), and texts and tables (``README.md``, ``*.txt``, ``*.csv`` …) are not
+read. Every other file is an image, whatever it is called, so that none is left out without a word.
 """
 
 from __future__ import annotations

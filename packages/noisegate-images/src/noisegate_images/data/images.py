@@ -53,21 +53,17 @@ def reading_bytes(shape: ImageShape) -> int:
 
 
 class ImageSource(Source[ImageOrigin]):
-    """Private images: a folder, Parquet with an image column, arrays in ``.npz``, or MNIST's idx files.
+    """Private images: a folder, Parquet with an image column, arrays in ``.npz``, or MNIST's idx files; or in memory.
 
-    Or in memory: arrays, a data set of torch, or a table with an image column (`images.memory`). A record is one image
-    with its label. Which files are read is told in `images.folders`, by which public rules they become pixels in
-    `images.decode` and the schema's `ImageForm`.
+    A record is one image with its label. Which files are read is told in `folders`, by which public rules they become
+    pixels in `decode` and the schema's `ImageForm`. The arguments are those of `TableSource`; names of files are
+    private values, too. ``batch_rows`` is None for what `batch_rows_of` says, and ``origins`` is what was found there
+    already.
 
-    With ``on_error="skip"``, a picture that cannot be used (broken, animated, or of a mode or size that the schema does
-    not say how to read) is left out, and `skipped` counts it. This keeps every guarantee: whether a picture is left
-    out is a function of that picture alone, so adding or removing one record still changes one vector of the sum, or
-    none. How many were left out depends on private records: it is for the operator who has them, and is part of no
-    release and no certificate. Labels that are not declared are refused all the same,
-    since a wrong set of labels would silently leave out whole classes.
-
-    The arguments are those of `TableSource`; names of files are private values, too. ``batch_rows`` is None for what
-    `batch_rows_of` says, and ``origins`` is what was found there, if it was looked for already.
+    With ``on_error="skip"``, a picture that cannot be used is left out, and `skipped` counts it: a function of that
+    picture alone, so that one record still changes one vector of the sum, or none. How many were left out is for the
+    operator, and part of no release. Labels that are not declared are refused all the same, or whole classes would go
+    without a word.
 
     Attributes:
         skipped: how many pictures the latest pass has left out so far. Private.

@@ -3,25 +3,20 @@
 A feature pair is (cos φ, sin φ)/√F of a phase φ that adds up over the columns it looks at:
 
 * a numeric column with value x in [0, 1] adds ω·x, ω ~ N(0, 1/ℓ²): the Gaussian kernel of length scale ℓ;
-* a coded column adds a random angle for its level: the kernel that is 1 for equal levels and 0 otherwise,
-  since E exp(i(θ_a − θ_b)) is; so does a missing numeric value.
+* a coded column adds a random angle for its level, and a missing numeric value one of its own: the kernel that is 1 for
+  equal levels and 0 otherwise.
 
 With F frequencies the vector has norm 1 exactly, up to rounding: Rahimi and Recht (NeurIPS 2007), and DP-MERF, Harder,
-Adamczewski and Park (AISTATS 2021), https://arxiv.org/abs/2002.11603, section 3.
-
-Which columns a frequency looks at is public and random (`draw`). With ``kernel="numeric"`` each looks at all numeric
-columns, the paper's kernel. With ``kernel="pairs"`` each looks at one column or at two, with a length scale of its
-own: a sum of kernels on pairs of columns, which keeps its signal in tables with many columns, where one Gaussian
-kernel over all of them sees every two records as far apart.
+Adamczewski and Park (AISTATS 2021), https://arxiv.org/abs/2002.11603, section 3. Which columns a frequency looks at is
+public and random (`draw`): with ``kernel="numeric"`` all numeric ones, the paper's kernel; with ``kernel="pairs"`` one
+or two, with a length scale of its own, which keeps its signal in tables with many columns.
 
 Phases are integers: x is rounded to 1/65536, frequencies to 1/4096 of a turn per unit, and (cos φ, sin φ) comes from a
-table of 4096 angles, so that a record's vector is a function of that record alone, bit for bit (G-06), as fast as in
-float32. Adding 1.5·2⁵² rounds an exact phase to a whole number, whose last 12 bits, the angle, are then the last 12
-bits of the float64.
+table of 4096 angles, so that a record's vector is a function of that record alone, bit for bit (G-06). Adding 1.5·2⁵²
+rounds an exact phase to a whole number, whose last 12 bits, the angle, are then the last 12 bits of the float64.
 
-The torch forms round nothing. Over the cells of a generator of tables, whose columns are independent draws given its
-noise, E exp(iφ) = Π over the columns of E exp(iφ_column), the product of the columns' characteristic functions: an
-interval [a, b] under frequency ω has exp(iω(a+b)/2)·sinc(ω(b−a)/2); an atom and a level are one complex number.
+The torch forms round nothing. Over the cells of a generator of tables E exp(iφ) is the product of the columns'
+characteristic functions: an interval [a, b] under frequency ω has exp(iω(a+b)/2)·sinc(ω(b−a)/2).
 """
 
 from __future__ import annotations

@@ -1,15 +1,13 @@
 """Gradient orientations of images: how much ink edges have, in which direction, in which part of the image.
 
 Intensities differ from their neighbours by a gradient g at each pixel. In each of K directions u it counts
-max(0, ⟨g, u⟩ − |⟨g, u⟂⟩|), which is linear interpolation between neighbouring directions when K = 8, as in histograms
-of oriented gradients, Dalal and Triggs (CVPR 2005), https://doi.org/10.1109/CVPR.2005.177, but without an angle, whose
-slope would be unbounded where g vanishes.
-The values of a direction are added up over overlapping cells with weights that fall off linearly. They are left as they
-are, or divided by their length and a bit (`damping`), so that faint and bold drawings of a thing are alike.
+max(0, ⟨g, u⟩ − |⟨g, u⟂⟩|): for K = 8 linear interpolation between directions, as in histograms of oriented gradients,
+Dalal and Triggs (CVPR 2005), https://doi.org/10.1109/CVPR.2005.177, but without an angle, whose slope has no bound. The
+values of a direction are added up over overlapping cells with weights that fall off linearly, and left as they are, or
+divided by their length and a bit (`damping`), so that faint and bold drawings of a thing are alike.
 
 All of it is sums of products of whole numbers, then one root and one division, which IEEE 754 rounds in one way only:
-so a record's vector is a function of that record alone, bit for bit, on every machine. `OrientedFourier` are random
-Fourier features of these numbers, in integers too.
+so a record's vector is a function of that record alone, bit for bit, on every machine (G-06).
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
 """Perceptual features: what a frozen public network gives for an image.
 
 DP-MEPF, Harder et al. (TMLR 2023), https://openreview.net/forum?id=R6W7zkMz0P, section 3. The activations f of all
-chosen layers beside each other, scaled to norm 1: φ₁ = f/‖f‖; and their squares on their own, φ₂ = f²/‖f²‖. Both have
-norm 1 for every image, and φ₂ is non-negative, so under replace-one a sum of φ₂ moves by at most √2
-(docs/guarantees.md, G-01; the paper's code takes 1).
-
-What the network itself rounds may depend on its kernels; it is called with blocks of one shape, on one thread, and the
-gate probes it on the machine it runs on (G-06). All that follows is exact by construction: a row is divided by its
-largest entry, and the squares of whole numbers are added, which float64 does without rounding in any order.
+chosen layers beside each other, scaled to norm 1: φ₁ = f/‖f‖; and their squares on their own, φ₂ = f²/‖f²‖, which is
+non-negative, so that under replace-one a sum moves by at most √2 (G-01; the paper's code takes 1). What the network
+itself rounds may depend on its kernels: it is called with blocks of one shape, on one thread, and the gate probes it
+(G-06). All that follows is exact by construction.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +32,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float
     from torch import Tensor
 
+    from noisegate_images.networks.layers import ChosenLayers
     from noisegate_images.networks.named import FrozenNetwork
 
 Moment = Literal[1, 2]
@@ -43,34 +41,6 @@ Rows = npt.NDArray[np.float32]
 _LEAST = 1e-30
 _TINY = 1e-20
 _PLAIN = 1e-4  # and its inverse: between them lie the largest activations of common networks
-
-
-class Layers(Protocol):
-    """The chosen layers of a frozen network on the CPU, as `noisegate_images.networks.layers.ChosenLayers` is."""
-
-    @property
-    def layers(self) -> Sequence[str]:
-        """Their names."""
-
-    @property
-    def sizes(self) -> Sequence[int]:
-        """Numbers of each, for one image."""
-
-    @property
-    def dim(self) -> int:
-        """Numbers of all layers together, for one image."""
-
-    def each(self, rows: Float[Tensor, "rows pixels"], take: Callable[[int, Tensor], None]) -> None:
-        """Calls `take` with each layer's place and its activations, (rows, numbers), as soon as they are there."""
-
-    def __call__(self, rows: Float[Tensor, "rows pixels"]) -> Float[Tensor, "rows dim"]:
-        """Returns the activations of all layers beside each other, float32 (rows, dim); differentiable."""
-
-    def copied(self) -> Self:
-        """Returns another one, which may be moved to another device; the memory of weights is shared."""
-
-    def to(self, device: torch.device) -> Self:
-        """Moves it."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -82,7 +52,7 @@ class Activations:
         nonnegative: Whether no activation can be negative, as after a ReLU. The gate enforces it.
     """
 
-    layers: Layers
+    layers: ChosenLayers
     nonnegative: bool = False
 
     @property
@@ -190,7 +160,7 @@ def _unit(rows: Rows, moment: Moment) -> Rows:
 class LatestActivations:
     """The activations of the points that were last given, so that forms that share a network run it once."""
 
-    def __init__(self, layers: Layers) -> None:
+    def __init__(self, layers: ChosenLayers) -> None:
         self.layers = layers
         self._latest = threading.local()  # halves of a batch come from two threads at once
 

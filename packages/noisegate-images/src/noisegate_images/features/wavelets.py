@@ -1,17 +1,14 @@
 """Wavelet energies of images: how much of which direction and fineness a part of an image has, whatever its phase.
 
 A Morlet wavelet of direction θ and wavelength λ is a plane wave under a Gaussian window of 0.6 λ, less so much of the
-window along the axis that has most of the wave that its sum is zero. The modulus of an image's product with it at a
-place is how strongly the image waves there in that direction, wherever crests lie; moduli are averaged over overlapping
-cells. That is a scattering transform of first order, Bruna and Mallat (IEEE TPAMI 2013),
+window along the axis that has most of the wave that its sum is zero. Moduli of an image's products with it are averaged
+over overlapping cells: a scattering transform of first order, Bruna and Mallat (IEEE TPAMI 2013),
 https://doi.org/10.1109/TPAMI.2012.230, equation 9. Pixels and gradients say where edges are: of stripes and checks,
 which begin anywhere, their means over images say next to nothing, these moduli do.
 
-All of it is sums of products of whole numbers, then roots and divisions, which IEEE 754 rounds in one way only: so a
-record's vector is a function of that record alone, bit for bit, on every machine. A wave in the plane is a product of
-one downwards and one to the right, so two matrix products with few columns give it. Directions θ and π − θ share the
-one to the right, up to a sign of its imaginary part: a modulus does not mind if the one downwards bears that instead.
-`WaveletFourier` are random Fourier features of these numbers, in integers too.
+All of it is sums of products of whole numbers, then roots and divisions, which IEEE 754 rounds in one way only (G-06).
+A wave in the plane is a product of one downwards and one to the right, so two matrix products with few columns give it.
+Directions θ and π − θ share the one to the right: a modulus does not mind if the one downwards bears its sign.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Generators of images, as networks and as record models: noise and a label in, one image out, intensities in [0, 1].
 
 The two networks of DP-MERF and DP-HP (Harder et al. 2021; Vinaroz et al. 2022), with their widths as settings, and one
-that convolves before it enlarges (Shi et al. 2016), which on a CPU costs less than half for as many channels.
-Batch normalisation mixes the rows of a batch. That is harmless here, on the public side, but a network in training
-mode gives other images than in evaluation mode, which is the one that is sampled.
+that convolves before it enlarges (Shi et al. 2016), at less than half the cost on a CPU. In training mode a network
+that normalises by batches gives other images than in evaluation mode, which is the one that is sampled.
 """
 
 from __future__ import annotations
@@ -196,22 +195,14 @@ def _sub_pixel(network: ImageNetwork, widths: Sequence[int]) -> nn.Sequential:
 
 
 def _start_even(convolution: nn.Conv2d) -> None:
-    """Makes the 2 x 2 pixels that come of each place alike at first; else some fits end in stripes.
-
-    Aitken et al., Checkerboard artifact free sub-pixel convolution, 2017.
-    """
+    """Makes the 2 x 2 pixels of each place alike at first (Aitken et al., 2017); else some fits end in stripes."""
     with torch.no_grad():
         for weights in convolution.parameters():
             weights.copy_(weights[::4].repeat_interleave(4, dim=0))
 
 
 def _residual(network: ImageNetwork, widths: Sequence[int]) -> nn.Sequential:
-    """DP-MEPF's public code (Harder et al. 2023): blocks that double the image.
-
-    A transposed convolution of the noise to the smallest picture, then blocks of batch normalisation, ReLU, nearest-
-    neighbour doubling and two 3 x 3 convolutions, led past by a 1 x 1 convolution that is doubled, and a last 3 x 3
-    convolution. Its output there is (tanh x + 1)/2, which is the sigmoid of 2x.
-    """
+    """Blocks that double the image, as in DP-MEPF's public code (Harder et al. 2023), and (tanh x + 1)/2 at the end."""
     dense = _dense(widths)  # first: the order in which layers are made decides their random weights
     shape, sizes, entering = network.shape, network.channels, widths[-1]
     layers: list[nn.Module] = [nn.Unflatten(1, (entering, 1, 1)), nn.ConvTranspose2d(entering, sizes[0], network.start)]
@@ -223,10 +214,6 @@ def _residual(network: ImageNetwork, widths: Sequence[int]) -> nn.Sequential:
             assert layer.bias is not None
             nn.init.zeros_(layer.bias)
     return nn.Sequential(*dense, *(layer.to(memory_format=torch.channels_last) for layer in layers))
-
-
-def _drawing(network: ImageNetwork, widths: Sequence[int]) -> nn.Module:
-    return Drawing(widths, network.latent)
 
 
 def _dense(widths: Sequence[int]) -> list[nn.Module]:
@@ -241,16 +228,16 @@ _BUILDERS: Mapping[ImageKind, Callable[[ImageNetwork, Sequence[int]], nn.Module]
     "fully-connected": _fully_connected,
     "sub-pixel": _sub_pixel,
     "residual": _residual,
-    "drawing": _drawing,
+    "drawing": lambda network, widths: Drawing(widths, network.latent),
 }
 
 
 def settle(network: nn.Module, batches: Iterable[tuple[Tensor, ...]]) -> None:
     """Gives a network the batch statistics of its own weights, and leaves it in evaluation mode.
 
-    The running statistics of a network whose weights are averages belong to none of the networks that were averaged;
-    they are measured anew, as in stochastic weight averaging (Izmailov et al. 2018, section 3.3). Nothing is taken from
-    `batches`, each the arguments of the network, when there is nothing to normalise.
+    Weights that are averages have no running statistics of theirs: they are measured anew on `batches`, each the
+    arguments of the network, as in stochastic weight averaging (Izmailov et al. 2018, section 3.3), where there is
+    something to normalise.
     """
     network.eval()
     normalised = [layer for layer in network.modules() if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d)]

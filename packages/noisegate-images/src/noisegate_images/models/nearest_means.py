@@ -5,9 +5,8 @@ fits the class best with the highest
 
     s_c(x) = Σ_b [⟨φ_b(x), μ̃_bc⟩ − ½(‖μ̃_bc‖² − d_b σ_bc²)] / σ̄_b²
 
-which is −½ Σ_b ‖φ_b(x) − μ_bc‖²/σ̄_b², up to what all classes share, with the expected length of the noise taken off.
-What of the lengths' difference is noise is shrunk away: with 1,000 images of ten digits at ε = 1 that rule is right of
-three quarters instead of a half. It uses released values alone, so it costs no privacy.
+that is −½ Σ_b ‖φ_b(x) − μ_bc‖²/σ̄_b², up to what all classes share. What of the lengths' difference is noise is shrunk
+away: with 1,000 images of ten digits at ε = 1 that rule is right of three quarters instead of a half.
 """
 
 from __future__ import annotations

@@ -1,15 +1,11 @@
 """Poses and tones: what turns, slants, stretches and moves an image a little, and how strong and soft it is drawn.
 
-No hand slants a sign twice alike, and a thing seldom lies in the middle. A generator would have to learn this from
-means that noise covers; so it is given it: what the network makes is posed, during the fit too, where the generator's
-means are compared with those of records in poses of their own. Nothing here depends on records.
-
-A pose is an affine map of the plane about the middle of the image, bilinear between pixels, and the border continues
-outside (Jaderberg et al., Spatial Transformer Networks, NeurIPS 2015, whose map is learnt).
+A generator would have to learn poses from means that noise covers; so it is given them: what the network makes is
+posed, during the fit too. A pose is an affine map of the plane about the middle of the image, bilinear between pixels,
+and the border continues outside (Jaderberg et al., Spatial Transformer Networks, NeurIPS 2015, whose map is learnt).
 
 Where noise covers what classes' means say of contrast and sharpness, a fit makes all images of one class faint and all
-of another blurred, and a classifier learns that and not the things: of 8,000 digits at ε = 0.2 a convolutional network
-learnt less than a linear one. So tones vary within each class too, during the fit as well.
+of another blurred, and a classifier learns that: so tones vary within each class too.
 """
 
 from __future__ import annotations

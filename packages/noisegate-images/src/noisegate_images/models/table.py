@@ -1,8 +1,7 @@
 """Generators of tables, as networks and as record models: noise and a label in, distributions over cells out.
 
-Given its noise, the columns of a record are independent. So a record's expected features are products of small sums,
-known exactly and differentiable, without drawing a category (`of_cells` of a feature map); columns depend on each other
-through the shared noise.
+Given its noise, the columns of a record are independent, so its expected features are products of small sums, exact and
+differentiable (`of_cells` of a feature map); columns depend on each other through the shared noise.
 """
 
 from __future__ import annotations
@@ -96,8 +95,7 @@ class TableGenerator(CellGenerator):
 class ComponentGenerator(CellGenerator):
     """A mixture of products: its noise is the number of a component, and nothing lies between two.
 
-    A network turns near noise vectors into near distributions, so it fills the space between the modes of a class. Here
-    each of the `components` of a label value has a distribution over the cells of every column of its own, and all have
+    Each of the `components` of a label value has a distribution over the cells of every column of its own, and all have
     the same weight. The mean over all of them is the expected embedding exactly: nothing is sampled in the fit.
     """
 

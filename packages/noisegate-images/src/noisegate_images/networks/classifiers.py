@@ -1,13 +1,10 @@
 """Classifiers of images that PSG matches gradients on and is evaluated with: ConvNet, perceptron, LeNet, ….
 
 The sizes are those of the public code of PSG (Chen, Kerkouche and Fritz, NeurIPS 2022), which is that of dataset
-condensation (Zhao, Mopuri and Bilen, ICLR 2021): no dropout, and one normalisation group for each channel of an image,
-without running statistics. Every image is treated on its own, so gradients are per example, and the modules work under
-``torch.func``.
-
-The small network, WRN-16-2 ([Zagoruyko and Komodakis, 2016](https://arxiv.org/abs/1605.07146)) and the ResNet9 of FFCV
-([Leclerc et al., 2022](https://ffcv.io), its example of CIFAR-10), which DP-MEPF is evaluated with, are for evaluation
-alone: their batch normalisation mixes the images of a batch, so nothing private is trained with them.
+condensation (Zhao, Mopuri and Bilen, ICLR 2021): no dropout, and one normalisation group for each channel, without
+running statistics, so that gradients are per example, under ``torch.func``. The small network, WRN-16-2 ([Zagoruyko and
+Komodakis, 2016](https://arxiv.org/abs/1605.07146)) and the ResNet9 of FFCV ([Leclerc et al., 2022](https://ffcv.io),
+its example of CIFAR-10), which DP-MEPF is evaluated with, normalise by batches: nothing private is trained with them.
 
 Each takes images of any shape, (rows, channels, height, width), and gives logits, (rows, classes). Its fresh weights,
 in float32 on the CPU, follow from a public seed. What is no positive whole number is refused with `OptionError`.

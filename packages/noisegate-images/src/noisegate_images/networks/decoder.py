@@ -1,12 +1,11 @@
 """A small decoder of images: a feature of an encoder and noise in, one image out, in one pass.
 
 A linear layer to the smallest picture, then a 3 x 3 convolution to four times the channels for each doubling, which
-become 2 x 2 pixels (Shi et al., CVPR 2016); the last one repeats pixels and then convolves, as sub-pixels left a
-chequered pattern. Feature and noise come in at every size, as gain and bias after batch normalisation, as in an
-instance-conditioned GAN (Casanova et al., NeurIPS 2021). In evaluation mode, in which it is sampled, an image is a
-function of its own feature and noise.
+become 2 x 2 pixels (Shi et al., CVPR 2016); the last one repeats pixels and then convolves. Feature and noise come in
+at every size, as gain and bias after batch normalisation, as in an instance-conditioned GAN (Casanova et al., NeurIPS
+2021). In evaluation mode, in which it is sampled, an image is a function of its own feature and noise.
 
-The weights in the package were trained on CIFAR-10 (Krizhevsky 2009) with the encoder in the package. On one thread,
+The weights in the package were trained on CIFAR-10 (Krizhevsky 2009) with the encoder in the package; on one thread,
 with the images as Parquet files in a folder, this makes the same file again::
 
     OMP_NUM_THREADS=1 noisegate pretrain decoder cifar10/train.parquet --device cpu --out decoder_cifar10.safetensors

@@ -1,10 +1,10 @@
 """A small convolutional encoder of images, grey or colour: what perceptual features are made of by default.
 
 Seven convolutions, each with its ReLU, a stride and two poolings: an eighth of the height and width is left. It is
-trained to tell public images apart (`noisegate_papers.contrib.pretraining.encoder`) with batch normalisation, which is
-then folded into the convolutions: what is used has no layer that could mix the rows of a batch, in whatever mode.
+trained to tell public images apart (`noisegate_papers.contrib.pretraining.encoder`); its batch normalisation is then
+folded into the convolutions, so that nothing mixes the rows of a batch.
 
-The weights in the package were trained on CIFAR-10 (Krizhevsky 2009). On one thread, with the images as Parquet files
+The weights in the package were trained on CIFAR-10 (Krizhevsky 2009); on one thread, with the images as Parquet files
 in a folder, this makes the same file again::
 
     OMP_NUM_THREADS=1 noisegate pretrain encoder cifar10/train.parquet --out weights_cifar10.safetensors

@@ -180,9 +180,8 @@ def _loaded(module: nn.Module, path: Path, sha256: str, mean: Any, std: Any) -> 
 def feature_convolutions(module: nn.Module) -> tuple[str, ...]:
     """Returns all convolutions, whose outputs come before their ReLU, but for the 1 x 1 shortcuts of residual networks.
 
-    These are the layers of DP-MEPF: at 32 x 32 pixels 303,104 numbers of VGG-19, 47,104 of ResNet18 and 196,096 of
-    ResNet50, as in its Table 17. Its appendix D says "a kernel size greater than 1x1", which would be 44,544 of
-    ResNet50: the counts leave out the shortcuts alone, "downsample" in torchvision and timm.
+    The layers of DP-MEPF: at 32 x 32 pixels 303,104 numbers of VGG-19, 47,104 of ResNet18 and 196,096 of ResNet50, as
+    in its Table 17, which leaves out the shortcuts alone, and not, as appendix D says, all of 1 x 1.
     """
     found = ((name, part) for name, part in module.named_modules() if isinstance(part, nn.Conv2d))
     return tuple(name for name, part in found if max(part.kernel_size) > 1 or _SHORTCUT not in name.split("."))

@@ -1,9 +1,8 @@
 """A small encoder of drawings: what it gives for a stroke hardly depends on how the hand that drew it was held.
 
-Three convolutions and a linear layer, to a vector of 64 numbers. It is trained to tell a thousand and more random signs
-apart, of which it sees each moved, bent, thickened and thinned (`noisegate_papers.contrib.pretraining.strokes`), so it
-brings drawings together that differ in nothing else, of signs that it has never seen. No picture that anybody made was
-used: the signs are drawn by a script, and this trains one like it, up to rounding::
+Three convolutions and a linear layer, to a vector of 64 numbers. It is trained to tell random signs apart, of which it
+sees each moved, bent, thickened and thinned, so it brings drawings together that differ in nothing else. The signs are
+drawn by a script, and this trains one like it, up to rounding::
 
     OMP_NUM_THREADS=1 python -m noisegate_papers.contrib.pretraining.strokes --out strokes.safetensors
 """

@@ -63,13 +63,12 @@ class Target:
 
 
 def read_target(release: Release, *, counts: str, counters: Mapping[str, Floats] = NO_COUNTERS) -> Target:
-    """Returns the target that a release describes.
+    """Returns the target that a release describes: noisy sums by class, divided by noisy counts (DP-MERF, equation 18).
 
-    A class's noisy sum is divided by its noisy count (DP-MERF, equation 18). Counts are kept at one noise standard
-    deviation or more, so that a class lost in the noise stays harmless instead of being blown up. Where other sums
-    count as well (`counters`: u with u · v(r) = 1 for every record r, by query), they are means of all estimates,
-    weighted by inverse variances. Where the query `counts` was not asked, the number of records is public and stands in
-    the certificate.
+    Counts are kept at one noise standard deviation or more, so that a class lost in the noise stays harmless. Where
+    other sums count as well (`counters`: u with u · v(r) = 1 for every record r, by query), they are means of all
+    estimates, weighted by inverse variances. Without the query `counts` the number of records is the certificate's,
+    which is public.
     """
     if counts in release.values:
         every = {counts: np.ones(1), **counters}
@@ -102,13 +101,12 @@ def missed_part(target: Target, discrepancy: float) -> float:
 def class_weights(target: Target, power: float | None) -> Floats:
     """Returns the weight of each present class's squared residual in noise standard deviations, 1 for the largest.
 
-    A residual has two sources: noise, of variance 1, and what the generator never comes to match, whose variance is a
-    part of the class's signal-to-noise ratio. Weights are the inverse of their sum: classes that stand out of the noise
-    weigh alike in their means, whatever their share (DP-MERF, section 4.2), and one that the noise drowns weighs by its
-    noise. The ratio comes from released values alone: what all classes' means hold above their expected noise, squared.
-
-    With a `power` weights are the class's share to it instead. As a residual in noise standard deviations grows with
-    the share, 0 then weighs classes by the squares of their shares, and -2 weighs them alike.
+    The inverse of noise, of variance 1, and of what the generator never comes to match, a part of the class's
+    signal-to-noise ratio: classes that stand out of the noise weigh alike in their means, whatever their share
+    (DP-MERF, section 4.2), and one that the noise drowns weighs by its noise. The ratio is what all classes' means hold
+    above their expected noise, squared. With a `power` weights are the class's share to it instead: 0 then weighs
+    classes by the squares of their shares, since residuals in noise standard deviations grow with these, and -2 weighs
+    them alike.
     """
     if power is not None:
         shares = target.weights[target.present]
@@ -269,11 +267,9 @@ class MomentMatching(ABC):
 class SplitBatchLoss:
     """Gradients of the unbiased distance, with the halves of a batch side by side on two cores.
 
-    The residuals a and b of the halves must be independent, which they are if normalised apart. What comes out does not
-    depend on the number of cores: they meet only in Σ w·a·b, and gradients are added in one order.
-
-    The generator's batch statistics are not touched. `residuals`, (dim, classes), are those of what it makes of one
-    half; half of the `penalty` on each, a number, is added to the loss.
+    The residuals a and b of the halves are independent, normalised apart, and meet only in Σ w·a·b: what comes out does
+    not depend on the number of cores. The generator's batch statistics are not touched. `residuals`, (dim, classes),
+    are those of what it makes of one half; half of the `penalty` on each, a number, is added to the loss.
     """
 
     def __init__(
@@ -324,10 +320,7 @@ def _prepare() -> None:
 
 
 class HalvesMatching(MomentMatching):
-    """With the squared distance in noise standard deviations, without bias, as loss.
-
-    The inner product of the residuals of two independent halves of a batch is not biased by their variance.
-    """
+    """With the squared distance in noise standard deviations, unbiased: the inner product of two halves' residuals."""
 
     settings: FitSettings
 
@@ -381,11 +374,8 @@ class HalvesMatching(MomentMatching):
         return generator.noise(len(labels), self.random).to(self._device), labels.to(self._device)
 
     def _residuals(self, generator: Generator) -> Float[Tensor, "dim classes"]:
-        return self._halves(generator).mean(dim=2)
-
-    def _halves(self, generator: Generator) -> Float[Tensor, "dim classes 2"]:
-        """Returns residuals in noise standard deviations, (dim, present classes, two independent halves)."""
-        return self._residuals_of(generator(*self._batch(generator)), dict.fromkeys(self._embeddings, 1.0), halves=2)
+        made = generator(*self._batch(generator))
+        return self._residuals_of(made, dict.fromkeys(self._embeddings, 1.0), halves=2).mean(dim=2)
 
     def _residuals_of(
         self, made: Made, factors: Mapping[str, float], *, halves: int

@@ -155,10 +155,7 @@ def _public(images: Path, size: int, channels: int, *, label: str | None, on_err
 
 
 def _train(fitting: Pretraining[Any], out: Path, seen: Callable[[], None] = lambda: None) -> float:
-    """Runs the training, kept beside `out` every half minute and when it is stopped; returns the last steps' loss.
-
-    `seen` is called whenever it was kept.
-    """
+    """Runs the training, kept beside `out` every half minute and when it is stopped; returns the last steps' loss."""
     import torch
 
     from noisegate.devices import one_thread

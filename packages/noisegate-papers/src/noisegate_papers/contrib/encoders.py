@@ -1,7 +1,4 @@
-"""The Inception-v3 of Fréchet distances as an encoder, by which DP-MEPF stops (Heusel et al., NeurIPS 2017).
-
-Nothing is downloaded.
-"""
+"""The Inception-v3 of Fréchet distances as an encoder, by which DP-MEPF stops (Heusel et al., NeurIPS 2017)."""
 
 from __future__ import annotations
 

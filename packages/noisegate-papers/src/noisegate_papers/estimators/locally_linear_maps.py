@@ -55,9 +55,6 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts, BaseEstimator):  # type: i
         adjacency: "add-remove" or "replace-one"; with the latter `records` must be exact.
         ledger: Ledger, its path or its URL, to book each fit on.
         dataset: Name of the data set in the ledger.
-        rate: Deprecated name of `sampling_probability`.
-        norm: Deprecated name of `clip_norm`.
-        spread: Deprecated name of `init_std`.
 
     Attributes:
         classes_: The labels, in ascending order.
@@ -121,7 +118,7 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts, BaseEstimator):  # type: i
         """
         schema, table = self.described(X, y)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        method = DPLLM(**{name: getattr(self, name) for name in (*_METHOD, *DPLLM.renamed.values())}, seed=seed)
+        method = DPLLM(**{name: getattr(self, name) for name in _METHOD}, seed=seed)
         method.check_fit("cpu")
         gate = Gate(
             table,
@@ -228,4 +225,7 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts, BaseEstimator):  # type: i
         return self.classifier_.classes[int(self._order[known.index(label)])]
 
 
-_METHOD = ("maps", "projection", "temperature", "steps", "learning_rate", "decay", "centre")
+_METHOD = (
+    *("maps", "projection", "temperature", "steps", "sampling_probability"),
+    *("clip_norm", "learning_rate", "decay", "init_std", "centre"),
+)

@@ -1,13 +1,9 @@
 """What an embedding costs and is worth, before any data is read: bounds on the squared MMD, from its settings alone.
 
 A mean embedding of finitely many features stands for a kernel, and it is released with noise. The error of the former
-falls with its length, that of the latter grows: a method states both as an `ErrorBound`, at its own setting and at the
-one where the bound is least, and `noisegate plan` prints it.
-
-Write a for the difference between the mean embedding of the records and that of the synthetic records, and n for the
-noise on the former. The squared MMD is ‖a‖²; what is fitted is ‖a + n‖². Embeddings are means over the records, not
-sums: noise on a sum is divided by the number of records. The papers' other propositions, with what is wrong in print,
-are in benchmarks/papers/mmd_bounds.py.
+falls with its length, that of the latter grows: a method states both as an `ErrorBound`, which `noisegate plan` prints.
+Embeddings are means over the records: noise on a sum is divided by the number of records. The notation is that of
+`noisegate_papers.features.noise_bounds`; the papers' other propositions are in benchmarks/papers/mmd_bounds.py.
 """
 
 from __future__ import annotations
@@ -45,15 +41,12 @@ def noise_error(std: float, dim: int, *, norm: float) -> float:
 
 
 def random_feature_error(frequencies: int) -> float:
-    """Returns a bound on E |MMD² by random Fourier features − MMD²| for two tables, over the draw of the features.
+    """Returns 2/√F ≥ E |MMD² by F random Fourier frequencies − MMD²| for two tables, over the draw of the features.
 
-        √(M (4 − M)/F) ≤ 2/√F,    M the squared MMD
-
-    The squared MMD by F frequencies, half the number of features, is the mean over them of |difference of two
-    characteristic functions|², summed over labels. Each term lies in [0, 4] and has mean M, hence a variance of at most
-    M (4 − M) (Bhatia and Davis, 2000). Two tables of one record each, far apart, reach 0.56 of 2/√F. Drawing a fixed
-    share of the frequencies for each pair of columns, as `noisegate_images.features.fourier.draw` does, does not raise
-    the variance.
+    The squared MMD by F frequencies is the mean over them of |difference of two characteristic functions|², summed over
+    labels. Each term lies in [0, 4] and has mean M, hence a variance of at most M (4 − M) (Bhatia and Davis, 2000). Two
+    tables of one record each, far apart, reach 0.56 of it. Drawing a fixed share of the frequencies for each pair of
+    columns, as `noisegate_images.features.fourier.draw` does, does not raise the variance.
 
     Source: DP-MERF, Lemma B.2 and the last term of Proposition 3.1, 8√(2π/D) with D = 2F features: true, and 7.1 times
     larger, since it goes through a tail bound. (Equation 32 of its Lemma B.1 is loose as well.)
@@ -64,12 +57,10 @@ def random_feature_error(frequencies: int) -> float:
 
 
 def truncation_error(tail: float) -> float:
-    """Returns the most that a squared MMD loses when features are left out: 4 · `tail`.
+    """Returns the most that a squared MMD loses when features are left out: 4 · `tail`, which can be reached.
 
-    Both mean embeddings of what is left out have a squared norm of at most `tail`, the largest one over all records,
-    and so their difference one of at most 4 · `tail`. Two tables whose left-out features are opposite reach it. For a
-    series that adds up to a kernel with k(x, x) = 1 (DP-HP, equation 6) the tail is 1 − the least squared norm of the
-    features that are kept.
+    `tail` is the largest squared norm of what is left out, over all records. For a series that adds up to a kernel with
+    k(x, x) = 1 (DP-HP, equation 6) it is 1 − the least squared norm of the features that are kept.
     """
     if not 0 <= tail < math.inf:
         raise OptionError(f"tail={tail!r} must be at least 0 and finite.")

@@ -1,16 +1,13 @@
 """Hermite features of one number: the truncated Mehler series of the Gaussian kernel.
 
-DP-HP, Vinaroz et al. (ICML 2022), https://arxiv.org/abs/2106.05042, sections 3.1 and E.
-
-For ρ in (0, 1), exp(−ρ/(1 − ρ²)·(x − y)²) = Σ_k φ_k(x)·φ_k(y), where ρ/(1 − ρ²) = 1/(2ℓ²) for the length scale ℓ, and
+DP-HP, Vinaroz et al. (ICML 2022), https://arxiv.org/abs/2106.05042, sections 3.1 and E. For ρ in (0, 1),
+exp(−ρ/(1 − ρ²)·(x − y)²) = Σ_k φ_k(x)·φ_k(y), where ρ/(1 − ρ²) = 1/(2ℓ²) for the length scale ℓ, and
 
     φ_0(x) = (1 − ρ²)^¼ · exp(−ρ/(1 + ρ)·x²),    φ_{k+1} = √(2ρ/(k + 1))·x·φ_k − ρ·√(k/(k + 1))·φ_{k−1}.
 
-The feature vector of order C holds φ_0 … φ_C. Its squared norm is the kernel at (x, x), which is 1, less the tail of
-the series, so it is below 1; how far below is a maximum over the values that can occur (`ColumnTable`).
-
-The recursion carries the eigenvalues in it, so nothing grows: |φ_k| ≤ 1. In float64 it is good to 10⁻¹² up to order
-2,000 on [−1, 1], checked against arithmetic of 50 digits by packages/noisegate-papers/tests/features/test_hermite.py.
+The feature vector of order C holds φ_0 … φ_C. Its squared norm is 1 less the tail of the series; how far below 1 is a
+maximum over the values that can occur (`ColumnTable`). With the eigenvalues in the recursion nothing grows: |φ_k| ≤ 1.
+In float64 it is good to 10⁻¹² up to order 2,000 on [−1, 1] (packages/noisegate-papers/tests/features/test_hermite.py).
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ import numpy.typing as npt
 
 from noisegate.errors import OptionError
 from noisegate.schema import Layout
-from noisegate.schema.columns import Continuous, NumericColumn
+from noisegate.schema.columns import Continuous
 from noisegate.schema.layout import Cells
 
 MOST_ORDER = 2000
@@ -60,8 +57,7 @@ def hermite(values: npt.ArrayLike, *, order: int, rho: float) -> npt.NDArray[np.
 class Series:
     """A truncated series for positions x in [0, 1], taken at (x − origin)·stretch: the same kernel for every stretch.
 
-    The kernel of length scale ℓ in x is the kernel of length scale ℓ·stretch in x·stretch, but the series is another
-    one: it falls off with ρ of ℓ·stretch. A stretch that fits the interval needs far fewer terms (`shortest_series`).
+    A stretch that fits the interval needs far fewer terms (`shortest_series`).
 
     Attributes:
         length_scale: ℓ, in units of the column's range.
@@ -106,7 +102,6 @@ def shortest_series(length_scale: float, kept: float = 0.9) -> Series:
     """Returns the series of lowest order that keeps the share `kept` of the kernel's norm² all over [0, 1].
 
     The paper takes x as it is; at ℓ² = 0.005 its order 100 keeps 0.69. Here order 11 keeps 0.9 of the same kernel.
-    A rule from public knowledge alone: the length scale, in units of the column's range.
     """
     rho_of(length_scale)
     if not 0 < kept < 1:
@@ -212,14 +207,11 @@ def column_tables(
         table = numeric_table(one, steps, missing=missing, reference=reference)
         return table if rank is None else compressed(table, rank)
 
-    tables = [table_of(one, _steps(column), column.missing) for column, one in zip(layout.numeric, series, strict=True)]
+    tables = []
+    for column, one in zip(layout.numeric, series, strict=True):
+        steps = MOST_STEPS if isinstance(column, Continuous) else min(column.last, MOST_STEPS)
+        tables.append(table_of(one, steps, column.missing))
     return (*tables, *(level_table(column.size) for column in layout.coded))
-
-
-def _steps(column: NumericColumn) -> int:
-    if isinstance(column, Continuous):
-        return MOST_STEPS
-    return min(column.last, MOST_STEPS)
 
 
 def _frozen(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:

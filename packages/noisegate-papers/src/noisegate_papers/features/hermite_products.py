@@ -1,13 +1,9 @@
 """Sum and product kernels of Hermite features: which columns are multiplied with which, and with what weight.
 
-Everything here follows from the schema, public settings and public randomness.
-
-*Weights.* A group g of columns with d coordinates and supremum s has noise of energy σ²·Δ²·d/w² when its vector is
-multiplied by w, and all groups of a question together have Δ² = Σ w²·s². The least total noise is at w² ∝ √d/s (set the
-derivative of Σ d/w² at fixed Σ w²·s² to zero). With equal columns that is the paper's 1/√D.
-
-*Shares.* Likewise between questions: with shares of μ², the noise energy Σ Δ²·d/(μ²·share) is least at share ∝ Δ·√d.
-The paper splits ε instead, and adds the parts up by basic composition.
+Everything follows from the schema, public settings and public randomness. A group of columns with d coordinates and
+supremum s has noise of energy σ²·Δ²·d/w² when its vector is multiplied by w, where Δ² = Σ w²·s²: the total is least at
+w² ∝ √d/s, which with equal columns is the paper's 1/√D. Likewise between questions, whose shares are ∝ Δ·√d; the paper
+splits ε instead, and adds the parts up by basic composition.
 """
 
 from __future__ import annotations
@@ -208,9 +204,8 @@ def _pixel_pairs(image: ImageShape, random: np.random.Generator) -> list[Group]:
 class PooledProducts:
     """`Products` of an image's averages over squares of pixels, looked up as a smaller image.
 
-    The average of k·k whole intensities from 0 to 255 is a whole multiple of 1/(255·k²), which is a step of the smaller
-    image's columns, so nothing is rounded. It is taken image by image, in one order, hence the same bits wherever an
-    image stands.
+    An average of k·k intensities is a whole multiple of 1/(255·k²), a step of the smaller image's columns, taken in one
+    order: nothing is rounded, and an image has the same bits wherever it stands.
 
     Attributes:
         products: On the columns of the smaller image, in the order of `pixel_schema`.

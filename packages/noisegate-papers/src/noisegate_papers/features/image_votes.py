@@ -1,11 +1,9 @@
 """Votes of images for the nearest of public candidates of their label, by what a frozen public network sees in them.
 
 Private Evolution, Lin, Gopi, Kulkarni, Nori and Yekhanin (ICLR 2024), https://arxiv.org/abs/2305.15560, algorithm 2.
-
-Features of norm at most 1 are multiplied by 2363 and rounded toward zero: images and candidates are rows of whole
-numbers with ‖x‖², ‖y‖² ≤ 2²⁴/3. A vote goes to the greatest 2⟨x, y⟩ − ‖y‖² among the candidates of the image's label,
-the first of equally near ones, and follows from the rounded features and the label alone, bit for bit (G-25). The gate
-probes the features before it reads a record (G-06).
+Features of norm at most 1 are multiplied by 2363 and rounded toward zero. A vote goes to the greatest 2⟨x, y⟩ − ‖y‖²
+among the candidates of the image's label, the first of equally near ones; it follows from the rounded features and the
+label alone, bit for bit (G-25). The gate probes the features before it reads a record (G-06).
 """
 
 from __future__ import annotations

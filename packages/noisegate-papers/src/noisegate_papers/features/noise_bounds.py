@@ -1,11 +1,10 @@
 """What noise on a mean embedding costs: DP-MEPF's Propositions A.1 to A.5, corrected where they are wrong in print.
 
-Write a for the difference between the mean embedding of the records and that of the synthetic records, and n for the
-noise on the former, normal with covariance Σ. The squared MMD is ‖a‖²; what is fitted is ‖a + n‖². Harder, Jalali
-Asadabadi, Sutherland and Park (TMLR 2023), supplement A, bound how far the two are apart, and what that costs the
-generator. Where the printed proposition is loose the tight form is given here, where it is false the right one, and the
-docstring says so; simulations and the counterexample are in tests/benchmarks/test_mmd_bounds.py. `noise_bounds` reads
-all five off a plan, which `noisegate plan` prints: they need no data.
+Harder, Jalali Asadabadi, Sutherland and Park (TMLR 2023), supplement A. Throughout, a is the difference between the
+mean embedding of the records and that of the synthetic records, n is the noise on the former, normal with covariance Σ,
+and B is `norm`, the largest norm of a record's vector. The squared MMD is ‖a‖²; what is fitted is ‖a + n‖². A bound may
+fail with probability `failure`, in (0, 1), and Q = Tr Σ + 2 ‖Σ‖_F √L + 2 ‖Σ‖_op L with L = ln(1/failure). Simulations
+and the counterexample are in tests/benchmarks/test_mmd_bounds.py.
 """
 
 from __future__ import annotations
@@ -58,17 +57,10 @@ class MeanNoise:
 
 
 def expected_error_of_any(noise: MeanNoise, *, norm: float) -> float:
-    """Returns a bound on E sup |‖a + n‖² − ‖a‖²| over all synthetic tables, also those fitted to this very noise.
+    """Returns Tr Σ + 4 B E‖n‖ ≥ E sup |‖a + n‖² − ‖a‖²| over all synthetic tables, also those fitted to this noise.
 
-        Tr Σ + 4 B E‖n‖
-
-    It is exact when the features of tables fill the ball of radius B, for noise of one block.
-
-    Args:
-        noise: Of the mean embedding.
-        norm: B, the largest norm of a record's vector.
-
-    Source: as of `noisegate_papers.features.error_bounds.noise_error`, which is this for one block.
+    It is exact when the features of tables fill the ball of radius B, for noise of one block. Source: as of
+    `noisegate_papers.features.error_bounds.noise_error`, which is this for one block.
     """
     return noise.trace + 4 * norm * noise.expected_norm
 
@@ -91,10 +83,7 @@ def along(noise: MeanNoise, distances: tuple[float, ...]) -> float:
 
 
 def squared_norm_quantile(noise: MeanNoise, failure: float) -> float:
-    """Returns Tr Σ + 2‖Σ‖_F √L + 2‖Σ‖_op L with L = ln(1/failure).
-
-    ‖n‖² exceeds it with probability at most `failure` (Laurent and Massart, 2000, Lemma 1).
-    """
+    """Returns Q, which ‖n‖² exceeds with probability at most `failure` (Laurent and Massart, 2000, Lemma 1)."""
     if not 0 < failure < 1:
         raise OptionError(f"failure={failure!r} must be a probability between 0 and 1.")
     log = -math.log(failure)
@@ -102,19 +91,13 @@ def squared_norm_quantile(noise: MeanNoise, failure: float) -> float:
 
 
 def expected_error_of_one(noise: MeanNoise, *, distances: tuple[float, ...]) -> float:
-    """Returns a bound on E |‖a + n‖² − ‖a‖²| for one synthetic table that was made without looking at the noise.
+    """Returns Tr Σ + 2 √(2/π) ‖Σ^½ a‖ ≥ E |‖a + n‖² − ‖a‖²| for one table that was made without looking at the noise.
 
-        Tr Σ + 2 √(2/π) ‖Σ^½ a‖
-
-    It is at most twice the expectation, which is E max(‖n‖², 2|⟨n, a⟩|) exactly: n and −n are equally likely, and
-    (|q + 2l| + |q − 2l|)/2 = max(q, 2|l|). So it lies between the larger of the two terms and their sum.
-
-    Args:
-        noise: Of the mean embedding.
-        distances: ‖a‖ on each block, the MMD of its features; at most twice the norm that a record's vector may have.
+    It is at most twice the expectation, which is E max(‖n‖², 2|⟨n, a⟩|) exactly. `distances` are ‖a‖ on each block, at
+    most twice the norm of a record's vector.
 
     Source: DP-MEPF, Proposition A.1. DP-MERF's Lemma B.3 bounds the same by way of E‖n‖, which grows with the
-    dimension where this does not; see `expected_error_of_any`.
+    dimension.
     """
     return noise.trace + 2 * math.sqrt(2 / math.pi) * along(noise, distances)
 
@@ -124,14 +107,10 @@ def error_quantile(noise: MeanNoise, *, distances: tuple[float, ...], failure: f
 
         Tr Σ + 2 (‖Σ‖_F + √2 ‖Σ^½ a‖) √L + 2 ‖Σ‖_op L,    L = ln(2/failure)
 
-    Args:
-        noise: Of the mean embedding.
-        distances: ‖a‖ on each block; the table must have been made without looking at the noise.
-        failure: In (0, 1).
+    `distances` are ‖a‖ on each block; the table must have been made without looking at the noise.
 
-    Source: DP-MEPF, Proposition A.2, less its term √(2/π) ‖Σ^½ a‖: ⟨n, a⟩ is normal, and |N(0, 1)| exceeds √(2L) with
-    probability at most exp(−L), so there is nothing to add for its mean. (The printed proof needs twice the printed
-    term. The statement is true all the same.)
+    Source: DP-MEPF, Proposition A.2, less its term √(2/π) ‖Σ^½ a‖: ⟨n, a⟩ is normal, and there is nothing to add for
+    its mean. (The printed proof needs twice the printed term. The statement is true all the same.)
     """
     return squared_norm_quantile(noise, failure / 2) + 2 * along(noise, distances) * math.sqrt(
         2 * math.log(2 / failure)
@@ -139,58 +118,33 @@ def error_quantile(noise: MeanNoise, *, distances: tuple[float, ...], failure: f
 
 
 def error_quantile_of_any(noise: MeanNoise, *, norm: float, failure: float) -> float:
-    """Returns what sup |‖a + n‖² − ‖a‖²| over all pairs of tables exceeds with probability at most `failure`.
-
-        Q + 4 B √Q,    Q = Tr Σ + 2 ‖Σ‖_F √L + 2 ‖Σ‖_op L,    L = ln(1/failure)
+    """Returns Q + 4 B √Q, which sup |‖a + n‖² − ‖a‖²| over all tables exceeds with probability at most `failure`.
 
     The supremum is ‖n‖² + 4B‖n‖ exactly, so one bound on ‖n‖ does for both terms.
 
-    Args:
-        noise: Of the mean embedding.
-        norm: B, the largest norm of a record's vector.
-        failure: In (0, 1).
-
     Source: DP-MEPF, Proposition A.3, which is false as printed: its 4 B ‖Σ‖_op^½ √ln(2/ρ) has lost a factor √2 of its
-    own proof. With one coordinate, σ ≪ B and ρ = 10⁻⁸ it fails with probability 7.9 · 10⁻⁸. What is returned here is
-    below the printed bound with that factor restored.
+    own proof. With one coordinate, σ ≪ B and ρ = 10⁻⁸ it fails with probability 7.9 · 10⁻⁸.
     """
     squared = squared_norm_quantile(noise, failure)
     return squared + 4 * norm * math.sqrt(squared)
 
 
 def excess_of_minimiser(noise: MeanNoise, *, norm: float, failure: float) -> float:
-    """Returns a bound on how much larger ‖a‖² is at the minimiser of ‖a + n‖² than at its own minimiser.
+    """Returns 4 B √Q: how much larger ‖a‖² is at the minimiser of ‖a + n‖² than at its own minimiser, at most.
 
-        4 B √Q,    Q as in `error_quantile_of_any`
+    For any set of generators; both minimisers are assumed to be found, which no fit promises.
 
-    It holds with probability at least 1 − `failure`, for any set of generators; one that is left between two tables can
-    reach 4 B ‖n‖. Both are assumed to be found, which no fit promises.
-
-    Args:
-        noise: Of the mean embedding.
-        norm: B, the largest norm of a record's vector.
-        failure: In (0, 1).
-
-    Source: DP-MEPF, Proposition A.4, made tight. The paper takes twice the bound of A.3 (its proof says A.2); but ‖n‖²
-    is the same for both generators and cancels: ‖ã‖² − ‖â‖² ≤ 2⟨n, â − ã⟩ ≤ 2‖n‖ · 2B.
+    Source: DP-MEPF, Proposition A.4, made tight: the paper takes twice the bound of A.3 (its proof says A.2), but ‖n‖²
+    is the same for both generators and cancels, so ‖ã‖² − ‖â‖² ≤ 2⟨n, â − ã⟩ ≤ 2‖n‖ · 2B.
     """
     return 4 * norm * math.sqrt(squared_norm_quantile(noise, failure))
 
 
 def optimistic_excess_of_minimiser(noise: MeanNoise, *, distance: float, failure: float) -> float:
-    """Returns the bound of `excess_of_minimiser` for generators that can come close to the records.
+    """Returns 4 Q + 4 M √Q: the bound of `excess_of_minimiser` for generators of which one has the MMD M, `distance`.
 
-        4 Q + 4 M √Q,    Q as in `error_quantile_of_any`
-
-    (M + 2‖n‖)² − M² can be reached: noise puts a generator at M and one at M + 2‖n‖ on its other side on a par.
-
-    Args:
-        noise: Of the mean embedding.
-        distance: M, the least MMD that a generator of the set has to the records.
-        failure: In (0, 1).
-
-    Source: DP-MEPF, Proposition A.5, made tight: 4 stands for the paper's 9. By the triangle inequality, twice,
-    ‖ã‖ ≤ ‖ã + n‖ + ‖n‖ ≤ ‖â + n‖ + ‖n‖ ≤ M + 2‖n‖.
+    Source: DP-MEPF, Proposition A.5, made tight: 4 stands for the paper's 9. By the triangle inequality, twice, ‖ã‖ is
+    at most ‖ã + n‖ + ‖n‖ ≤ ‖â + n‖ + ‖n‖ ≤ M + 2‖n‖, which can be reached.
     """
     squared = squared_norm_quantile(noise, failure)
     return 4 * squared + 4 * distance * math.sqrt(squared)
@@ -244,15 +198,10 @@ class NoiseBounds:
 
 
 def noise_bounds(releases: Sequence[PlannedRelease], *, records: int, failure: float = FAILURE) -> NoiseBounds:
-    """Returns the bounds for queries of a plan that a generator is matched to.
+    """Returns the bounds for the queries of a plan that a generator is matched to, as sums over so many `records`.
 
-    The difference of two mean embeddings is at most twice the norm of a record's vector in each query, so A.1 and A.2
-    are stated for the farthest synthetic records that there are.
-
-    Args:
-        releases: The queries with their noise.
-        records: How many records the sums are divided by.
-        failure: In (0, 1).
+    Mean embeddings are at most twice the norm of a record's vector apart in each query, so A.1 and A.2 are stated for
+    the farthest synthetic records that there are.
 
     Examples:
         >>> from noisegate import Budget, DPMEPF

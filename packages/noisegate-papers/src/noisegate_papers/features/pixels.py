@@ -1,8 +1,7 @@
 """What images that fill their frame alike, such as drawings, are compared by: their pixels, a little blurred.
 
 For digits this tells better which are alike than what a network of photographs sees (benchmarks/images/README.md). All
-of it is sums of whole numbers that float64 holds, in whatever order they are added, and one multiplication for each
-number: so an image's vector is a function of that image alone, bit for bit, on every machine.
+of it is sums of whole numbers that float64 holds, so a vector is a function of its image alone, bit for bit.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
 """Neural tangent features: the gradient of a random network in its weights, at a record, scaled to norm 1.
 
 DP-NTK, Yang, Adamczewski, Sutherland and Park (TMLR 2024), https://arxiv.org/abs/2303.01687, section 4. The network has
-one hidden layer of k ReLU units and one output, f(x) = Σ_j a_j·relu(w_j·x̃) with x̃ = (x, 1) and signs a_j. Its gradient
-is a_j·1[w_j·x̃ > 0]·x̃ for the weights of unit j and relu(w_j·x̃) for its sign.
-
-A sign turns a coordinate of every record alike, so that no inner product knows it, and neither does the kernel: all
-a_j are 1. Inputs are not negative (intensities, one-hot codes), and so no coordinate is. Under replace-one the sum then
-moves by √2 and not by 2 (G-01), which is what the paper takes; the published programs that take 1 have half the noise.
+one hidden layer of k ReLU units and one output, f(x) = Σ_j a_j·relu(w_j·x̃) with x̃ = (x, 1); its signs a_j are all 1
+here, which changes no inner product. Neither gradients nor inputs (intensities, one-hot codes) are negative, so under
+replace-one the sum moves by √2 (G-01), where the paper takes 2, and the published programs take 1.
 
 A record's vector is a function of that record alone, bit for bit, and the sum is one matrix product of whole numbers
 (G-27): inputs are rounded to 1/65536, weights to 1/4096, outputs of units cut to whole numbers whose squares add up to

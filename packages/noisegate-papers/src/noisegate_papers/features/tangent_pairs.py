@@ -1,14 +1,12 @@
 """Neural tangent features of tables: a small random network for each pair of columns, looked up by their cells.
 
-A generator of tables gives cell probabilities of columns that are independent given its noise. The gradient of a
-network that sees all columns at once has no expectation in closed form under these; that of one which sees two has: it
-is a vector for each of their joint cells. So a table has a network for each pair of columns, and its kernel is the mean
-over the pairs of the normalised neural tangent kernels of `noisegate_papers.features.tangent`.
+A generator of tables gives cell probabilities of columns that are independent given its noise, and the gradient of a
+network of two columns has an expectation in closed form under these: it is a vector for each of their joint cells. So
+the kernel is the mean over the pairs of the normalised kernels of `noisegate_papers.features.tangent`.
 
-A numeric column is cut into public cells, and enters as its cell's position in [0, 1]; a coded column enters as a
-one-hot vector, and so does what is missing. The vector of a record is that of its cell in each pair, over √pairs: its
-norm is at most 1. Its sum over records is, for each pair, the count of each cell times the cell's vector, whole numbers
-both, as in G-23.
+A numeric column is cut into public cells, and enters as its cell's position in [0, 1]; a coded column, and what is
+missing, enter as one-hot vectors. A record's vector is that of its cell in each pair, over √pairs, of norm at most 1;
+their sum is, for each pair, the count of each cell times the cell's vector, whole numbers both, as in G-23.
 """
 
 from __future__ import annotations

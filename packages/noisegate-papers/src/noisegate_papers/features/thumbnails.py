@@ -19,9 +19,8 @@ class Thumbnails:
     """The mean intensity of each square of `side` x `side` pixels, for each channel.
 
     The central images of DP-FETA, Li, Gong, Li, Zhao, Hou and Wang (2025), https://arxiv.org/abs/2504.01395, are sums
-    of such vectors over a class. A mean of intensities in [0, 1] is in [0, 1], so a vector of `dim` of them is at most
-    √dim long, and none is negative. Squares are added up pixel by pixel in one order, so a record's vector is a
-    function of that record alone, bit for bit.
+    of such vectors over a class. A vector of `dim` of them is at most √dim long, and none is negative. Squares are
+    added up pixel by pixel in one order, so a record's vector is a function of that record alone, bit for bit.
 
     Attributes:
         image: Shape of the images, whose sides are multiples of `side`.

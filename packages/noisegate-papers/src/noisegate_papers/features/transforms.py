@@ -1,9 +1,8 @@
 """Maps of what another map gives: squares, outer products, a public projection, and whitening by public vectors.
 
-A matrix product may round differently with another batch or on another machine, and then one record would move others.
-So projections and whitening multiply whole numbers: entries are rounded to multiples of 2⁻²⁵, so that each partial sum,
-in whatever order, is one that float64 holds without rounding; all else is done to each number, or along each row, by
-itself. So a record's vector is a function of that record alone, bit for bit.
+Projections and whitening multiply whole numbers: entries are rounded to multiples of 2⁻²⁵, so that float64 holds each
+partial sum, in whatever order. All else is done to each number, or along each row, by itself. So a record's vector is a
+function of that record alone, bit for bit (G-06).
 """
 
 from __future__ import annotations
@@ -36,21 +35,12 @@ _LONGEST = 2.0
 class Squares(AfterMap):
     """The element-wise squares of vectors of norm at most 1: what a second moment is a sum of.
 
-    DP-MGE, Wu, Guo and Chaudhuri (2023), https://arxiv.org/abs/2309.00008, section 3.1.
+    DP-MGE, Wu, Guo and Chaudhuri (2023), https://arxiv.org/abs/2309.00008, section 3.1. Of norm at most 1 and never
+    negative, whatever the signs were: the sensitivity of a sum is 1 under add/remove-one and √2 under replace-one
+    (proof in docs/mge.md), which the paper's Claim 1 does not have.
 
-    Sensitivity, proved. Let ‖z‖₂ ≤ 1 and v = z ⊙ z. Then
-
-    * ‖v‖₂² = Σ zⱼ⁴ ≤ (Σ zⱼ²)² = ‖z‖₂⁴ ≤ 1, as the cross terms zᵢ² zⱼ² that the square has beside the fourth powers are
-      not negative; equality for a vector with one entry ±1, so under add/remove-one the sensitivity of a sum of v is
-      exactly 1;
-    * v ≥ 0 in every coordinate, whatever the signs of z. So ‖v − w‖² = ‖v‖² + ‖w‖² − 2⟨v, w⟩ ≤ 2, and under replace-one
-      the sensitivity is exactly √2 (two vectors with their one entry at different places).
-
-    The paper's Claim 1 has neither the second line nor exact composition: see `noisegate_papers.methods.mge`.
-
-    These are not `Perceptual(moment=2)`, whose squares are scaled to norm 1 once more. That suits DP-MEPF, which only
-    compares embeddings, but f²/‖f²‖ has no variance of f/‖f‖ in it. Here Σⱼ vⱼ = ‖z‖², which is 1 for every vector of
-    length 1, and known before any record is read.
+    These are not `Perceptual(moment=2)`, whose squares are scaled to norm 1 once more: f²/‖f²‖ has no variance of f/‖f‖
+    in it. The entries of one of these add up to ‖z‖², which is 1 for every vector of length 1.
     """
 
     nonnegative: ClassVar[bool] = True
@@ -74,17 +64,10 @@ class Squares(AfterMap):
 class OuterProducts(AfterMap):
     """The outer product of a vector with itself, as a vector of the same geometry: what a full covariance is a sum of.
 
-    Of the symmetric matrix xxᵀ the upper triangle is kept, row by row, with the entries off the diagonal times √2. With
-    v = (xᵢxⱼ·[√2 if i < j])ᵢ≤ⱼ,
-
-    * ⟨v(x), v(y)⟩ = Σᵢ xᵢ²yᵢ² + Σ_{i<j} 2 xᵢxⱼyᵢyⱼ = (Σᵢ xᵢyᵢ)² = ⟨x, y⟩², so ‖v(x)‖ = ‖x‖² ≤ 1 for ‖x‖ ≤ 1, with
-      equality for ‖x‖ = 1: under add/remove-one the sensitivity of a sum of v is 1, whatever the number of coordinates;
-    * the map from symmetric matrices with the Frobenius norm to such vectors keeps lengths, so noise of one size on v
-      is noise of one size on the matrix, and the nearest admissible matrix is the nearest admissible vector.
-
-    Under replace-one ‖v(x) − v(y)‖² = ‖x‖⁴ + ‖y‖⁴ − 2⟨x, y⟩² ≤ 2. But entries have both signs, and the gate enforces
-    norms and signs alone; so it is asked with the 2 of signed vectors there, which is more than it would have to be
-    by √2.
+    Of the symmetric matrix xxᵀ the upper triangle is kept, row by row, with the entries off the diagonal times √2:
+    noise of one size on it is noise of one size on the matrix, and ⟨v(x), v(y)⟩ = ⟨x, y⟩², so that the norm is ‖x‖² ≤
+    1. Under replace-one √2 would do, but the gate enforces norms and signs alone, and is asked with the 2 of signed
+    vectors (docs/mge.md).
     """
 
     @property
@@ -122,15 +105,11 @@ def matrices_of(triangles: Matrix) -> Matrix:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Compression(AfterMap):
-    """A public projection of vectors to few numbers, such as the axes of a public PCA.
+    """A public projection of vectors to few numbers, such as the axes of a public PCA, which makes no vector longer.
 
-    A projection makes no vector longer: x = Pᵀz with PᵀP = 1 has ‖x‖² = zᵀPPᵀz ≤ ‖z‖², since PPᵀ is an orthogonal
-    projection. So a bound on the vectors is one on the compressed ones.
-
-    Entries of z and P are rounded to multiples of 2⁻²⁵. Each partial sum of zⱼPⱼₖ over j, in whatever order, is then a
-    multiple of 2⁻⁵⁰ no larger than Σ |zⱼ||Pⱼₖ| ≤ ‖z‖‖Pₖ‖ < 2, so below 2⁵¹ of them, and float64 holds it without
-    rounding. The one rounding is that of the result to float32, entry by entry. What all rounding adds to a norm is
-    below 2⁻¹⁵ for up to 1024 entries and axes; the gate clips it off.
+    Each partial sum of a product of entries, multiples of 2⁻²⁵, is a multiple of 2⁻⁵⁰ below 2, which float64 holds. The
+    one rounding is that of the result to float32, entry by entry. What all rounding adds to a norm is below 2⁻¹⁵ for up
+    to 1024 entries and axes; the gate clips it off.
 
     Attributes:
         axes: Orthonormal columns, (dim of the map, dim), float64; public.
@@ -176,8 +155,7 @@ def random_axes(entering: int, leaving: int, *, seed: int) -> Matrix:
 def principal_axes(vectors: npt.NDArray[np.floating], leaving: int) -> Matrix:
     """Returns the axes along which public vectors, (rows, dim), are largest: (dim, leaving), the largest first.
 
-    They are eigenvectors of the second moment E zzᵀ, without the mean taken off: what is compressed is the vector
-    itself, and its mean direction is the first thing to keep.
+    They are eigenvectors of the second moment E zzᵀ: the mean direction is the first thing to keep.
     """
     if len(vectors) < leaving:
         raise OptionError(f"{len(vectors)} public record(s) give no {leaving} principal axes; give more, or ask fewer.")

@@ -1,11 +1,9 @@
 """Votes of records for the nearest of public candidates: a record's vector is 1 at its candidate and 0 elsewhere.
 
 Private Evolution, Lin, Gopi, Kulkarni, Nori and Yekhanin (ICLR 2024), https://arxiv.org/abs/2305.15560, algorithm 2.
-
 Every column's cells stand at public points of a lattice, so that records x and candidates y are rows of whole numbers.
-The nearest candidate has the least ‖y‖² − 2⟨x, y⟩, the first of equally near ones. ‖x‖², ‖y‖² ≤ 2²³ is checked when the
-map is made, so that float32 rounds nothing, and which one it is follows from the record and from what is public alone,
-bit for bit: norm 1, sensitivity 1 under add/remove-one and √2 under replace-one (G-25).
+The nearest candidate has the least ‖y‖² − 2⟨x, y⟩, the first of equally near ones, bit for bit (G-25): ‖x‖², ‖y‖² ≤ 2²³
+is checked when the map is made.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """DataLens: a generator that follows the signs of the largest gradients of many teachers.
 
 Wang, Wu, Long, Rimanic, Zhang and Li (CCS 2021), https://arxiv.org/abs/2103.11109. Each teacher's gradient at a
-generated record is compressed to the signs of its k largest entries, of norm √k; the teachers' signs are added up with
-noise, and an entry of the sum counts as far as it is beyond a part β of the number of teachers. See docs/differences.md
-for what differs from the published program.
+generated record is compressed to the signs of its k largest entries; they are added up with noise, and an entry of the
+sum counts as far as it is beyond a part β of the number of teachers. What differs is in docs/differences.md.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """DP-SGD: a network that predicts the label, trained on noisy gradients; no record is made.
 
 Abadi et al. (CCS 2016), https://arxiv.org/abs/1607.00133. The baseline of PSG's Table 1 (b) and Figure 3, and of
-DP-LLM's Figures 4 and 7: what the whole budget buys where a classifier is all that is wanted. For images it is PSG's
-ConvNet, for a table its perceptron. Each step draws a true Poisson sample and is accounted as one, and a record's
-gradient is divided by the public number of records, never by the size of the sample.
+DP-LLM's Figures 4 and 7. For images it is PSG's ConvNet, for a table its perceptron. A sum of gradients is divided by
+the public number of records, never by the size of the sample.
 """
 
 from __future__ import annotations

@@ -6,8 +6,7 @@ gradient, clipped as a whole and noised at the gate (`Gate.batch`, G-24), is all
 
 The loss is the semi-debiased one, 2·W(X₁, Y) − W(X₁, X₂), where W is entropic transport, Cuturi (NeurIPS 2013),
 https://arxiv.org/abs/1306.0895, and X₂ shares all but a part of its records with X₁. A record's cost is the sum over
-inputs of |x − y|² + |x − y|, and more where labels differ. See docs/differences.md for what differs from the published
-program.
+inputs of |x − y|² + |x − y|, and more where labels differ. What differs is in docs/differences.md.
 """
 
 from __future__ import annotations

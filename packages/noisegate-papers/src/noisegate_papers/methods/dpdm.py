@@ -1,10 +1,9 @@
 """DPDM: a diffusion model of images whose denoiser learns from noisy gradients.
 
 Dockhorn, Cao, Vahdat and Kreis (TMLR 2023), https://arxiv.org/abs/2210.09929. The loss of a record is the mean of that
-of EDM over several draws of noise, clipped after the mean, so that more draws cost time and no privacy
-(`noisegate_papers.training.denoising`); what is released is a running mean of the weights, from which images are drawn
-by a deterministic sampler (`noisegate_papers.models.diffusion`). Labels are public knowledge, in equal shares or in
-those that are given. See docs/differences.md for what differs from the published program.
+of EDM over several draws of noise (`noisegate_papers.training.denoising`); what is released is a running mean of the
+weights, from which a deterministic sampler draws (`noisegate_papers.models.diffusion`). Labels are public knowledge, in
+equal shares or in those that are given. What differs is in docs/differences.md.
 """
 
 from __future__ import annotations

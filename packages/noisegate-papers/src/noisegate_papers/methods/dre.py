@@ -1,15 +1,13 @@
 """DP-DRE: public records, weighed to look like the private ones.
 
-Wu, Guo and Chaudhuri (2023), https://arxiv.org/abs/2309.00008, section 3.2. A perceptron learns to
-tell features of private records from those of public ones, from noisy gradients
-(`noisegate_papers.training.density_ratio`). Where it gives D, a public reference gets the weight w = D/(1 − D), the
-density of private features over that of public ones, and records are drawn from the references by w. Where no public
-record is like the private ones, no weight helps.
+Wu, Guo and Chaudhuri (2023), https://arxiv.org/abs/2309.00008, section 3.2. A perceptron learns to tell features of
+private records from those of public ones, from noisy gradients (`noisegate_papers.training.density_ratio`). Where it
+gives D, a public reference gets the weight w = D/(1 − D), and records are drawn from the references by w. Where no
+public record is like the private ones, no weight helps.
 
-Public records with labels are weighed with the label that they have, by the ratio of joint densities. Those without are
-weighed once with every label, against labels that are drawn uniformly: w(label, reference) then holds the shares of the
-labels too, and nothing else need be asked for them. See docs/differences.md for what differs from the published
-program.
+Public records with labels are weighed with the label that they have. Those without are weighed once with every label,
+against labels that are drawn uniformly: w(label, reference) then holds the shares of the labels too. What differs is in
+docs/differences.md.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """DP-FETA: a diffusion model that first learns the mean images of the classes, and then from noisy gradients.
 
-Li, Gong, Li, Zhao, Hou and Wang (IEEE S&P 2025), https://arxiv.org/abs/2504.01395: from easy to hard. One plan has
-both: the sum of small images over each class, for a small part of the budget, and the steps of `dpdm` for the rest. The
-denoiser is trained on the mean images, a little turned, sheared and moved, before its first private step. See
-docs/differences.md for what differs from the published program.
+Li, Gong, Li, Zhao, Hou and Wang (IEEE S&P 2025), https://arxiv.org/abs/2504.01395. One plan has both: the sum of small
+images over each class, for a small part of the budget, and the steps of `dpdm` for the rest. The denoiser is trained on
+the mean images, a little turned, sheared and moved, before its first private step. What differs is in
+docs/differences.md.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 Long, Wang, Yang, Kailkhura, Zhang, Gunter and Li (NeurIPS 2021), https://arxiv.org/abs/1906.09338. Each teacher's
 gradient at a generated record is projected at random to a few coordinates; in each of them it votes for one of some
-bins, and the bin with the most votes, counted with noise, stands for the gradient there. See docs/differences.md for
-what differs from the published program.
+bins, and the bin with the most noisy votes stands for the gradient. What differs is in docs/differences.md.
 """
 
 from __future__ import annotations

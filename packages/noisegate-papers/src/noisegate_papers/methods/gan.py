@@ -1,10 +1,9 @@
 """DP-GAN and DP-CGAN: a generator trained against a discriminator that learns from noisy gradients.
 
-DP-GAN, Xie et al. (2018), https://arxiv.org/abs/1802.06739, makes whole records: where they have a label, it is drawn
-first, from shares that are learned, and the rest is made for it. DP-CGAN, Torkzadehmahani, Kairouz and Paten (CVPR
-workshops 2019), https://arxiv.org/abs/2001.09700, is given the labels, whose shares are public knowledge. Both take
-several steps of the discriminator to one of the generator, without which noise decides the game: Bie, Kamath and Zhang
-(TMLR 2023), https://arxiv.org/abs/2302.02936. See docs/differences.md for what differs from the published program.
+DP-GAN, Xie et al. (2018), https://arxiv.org/abs/1802.06739, makes whole records, labels first, from shares that are
+learned. DP-CGAN, Torkzadehmahani, Kairouz and Paten (CVPR workshops 2019), https://arxiv.org/abs/2001.09700, is given
+the labels, whose shares are public knowledge. Both take several steps of the discriminator to one of the generator:
+Bie, Kamath and Zhang (TMLR 2023), https://arxiv.org/abs/2302.02936. What differs is in docs/differences.md.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """GANs in the space of an encoder's features, which are decoded: DP-GAN-MI and DP-GAN-FT.
 
 Both are baselines of Wu, Guo and Chaudhuri (2023), https://arxiv.org/abs/2309.00008, section 4.1, algorithm 2.
-Generator and discriminator are perceptrons between noise and features, and the discriminator takes noisy gradients at
-private features. DP-GAN-MI starts from random weights, DP-GAN-FT from a GAN trained on public features. A record is
-encoded once, on reading. See docs/differences.md for what differs from the published program.
+Generator and discriminator are perceptrons, and the discriminator takes noisy gradients at private features, encoded
+once. DP-GAN-MI starts from random weights, DP-GAN-FT from a GAN of public features. What differs is in
+docs/differences.md.
 """
 
 from __future__ import annotations

@@ -3,10 +3,8 @@
 MST, McKenna, Miklau and Sheldon (JPC 2021), https://arxiv.org/abs/2108.04978, measures all single columns and the pairs
 of a spanning tree that its model explains worst. AIM, McKenna, Mullins, Sheldon and Miklau (VLDB 2022),
 https://arxiv.org/abs/2201.12677, goes on choosing, up to triples, while the budget lasts and its model is small.
-OpenDP's `opendp.extras.mbi` runs them at the gate, which holds all records in memory; the model is then fitted to what
-was released, and can be drawn from without OpenDP.
-
-Numeric columns become cells between public cuts: one for each step where there are few, else equal widths.
+OpenDP's `opendp.extras.mbi` runs them at the gate, which holds all records in memory. Numeric columns become cells
+between public cuts: one for each step where there are few, else equal widths.
 """
 
 from __future__ import annotations

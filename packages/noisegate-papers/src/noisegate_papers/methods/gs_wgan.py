@@ -1,8 +1,8 @@
 """GS-WGAN: a generator that follows the clipped gradients of critics of disjoint shards.
 
-Chen, Orekondy and Fritz (NeurIPS 2020), https://arxiv.org/abs/2006.08265. Critics of the Wasserstein distance, one for
-each shard, are trained without noise behind the gate; what leaves is the gradient at a step's generated records, each
-clipped, with noise. See docs/differences.md for what differs from the published program.
+Chen, Orekondy and Fritz (NeurIPS 2020), https://arxiv.org/abs/2006.08265. Critics of the Wasserstein distance are
+trained without noise behind the gate; what leaves is the gradient at a step's generated records, each clipped, with
+noise. What differs is in docs/differences.md.
 """
 
 from __future__ import annotations

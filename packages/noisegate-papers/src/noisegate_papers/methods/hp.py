@@ -2,13 +2,8 @@
 
 Vinaroz, Charusaie, Harder, Adamczewski and Park (ICML 2022), https://arxiv.org/abs/2106.05042. One pass over the
 records releases class-wise sums in one plan: the sum kernel (Hermite features of every column), product kernels on
-groups of columns, and counts. A generator is then fitted so that its expected embedding matches. Every sum, the
-products' too, is split by label.
-
-What differs from the paper, and why, is in docs/choosing.md: the series is centred and stretched to the column's range,
-which needs a tenth of the terms; coded columns have an exact one-hot kernel; the bound is the truncated supremum and
-not 1; all pairs of columns are multiplied, not a few random ones; and the budget is split for the least total noise.
-`moved=False` and `products="random"` give the paper's.
+groups of columns, and counts. A generator is then fitted so that its expected embedding matches. What differs from the
+paper, and why, is in docs/choosing.md; `moved=False` and `products="random"` give the paper's series and products.
 """
 
 from __future__ import annotations

@@ -2,10 +2,9 @@
 
 Harder, Bauer and Park (AAAI 2020), https://arxiv.org/abs/1906.02004. The model
 (`noisegate_papers.models.locally_linear`) is linear in one parameter, so the gate takes its gradients in two factors.
-What differs from the authors' program: each step draws a true Poisson sample, and is accounted as one; the gradient of
-each record is clipped, not that of the mean loss (their 1e-3 there is 0.5 at batches of 500); noise is calibrated for
-the ε that is asked. Their projected inputs are about 343 long, ours about 1 at most, so learning rates and norms read
-in other units; the model is the same. See docs/differences.md for what differs from the published program.
+The authors' program clips the gradient of the mean loss (its 1e-3 is 0.5 here at batches of 500), and its projected
+inputs are about 343 long, ours about 1 at most, so learning rates read in other units. What differs besides is in
+docs/differences.md.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 
 Harder, Jalali Asadabadi, Sutherland and Park (TMLR 2023), https://openreview.net/forum?id=R6W7zkMz0P. One pass over the
 images releases, in one plan, class-wise sums of the activations of a public network (φ₁), of their squares (φ₂), and
-counts. A generator is then fitted so that its mean features match. For early stopping, a second, unlabelled mean
-embedding is released with ten times the noise, and the generator that comes closest to it is kept. See
-docs/differences.md for what differs from the published program.
+counts, which a generator is then fitted to. For early stopping, a second, unlabelled mean embedding is released with
+ten times the noise, and the generator that comes closest to it is kept. What differs is in docs/differences.md.
 """
 
 from __future__ import annotations

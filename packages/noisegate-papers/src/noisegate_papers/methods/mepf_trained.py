@@ -1,13 +1,10 @@
 """DP-MEPF without public images: the encoder is trained on the private ones, by DP-SGD, at the same gate.
 
 Harder, Jalali Asadabadi, Sutherland and Park (TMLR 2023), https://openreview.net/forum?id=R6W7zkMz0P, appendix F, and
-the dissertation's: part of the budget trains a classifier, the rest asks for the mean embedding of its activations.
-Here both are one plan: noisy gradients first, then the queries, whose maps hold what was trained. Those maps depend on
-earlier answers alone, and their vectors have norm 1 whatever the weights are, so nothing but the events of the plan is
-paid for.
-
-The classifier is the ConvNet of `noisegate_images.networks.classifiers`, whose features are the activations after each
-ReLU. It is released with the embedding, which only it can read.
+the dissertation's. One plan has noisy gradients of a ConvNet classifier first, then the queries, whose maps,
+activations after each ReLU, hold what was trained. They depend on earlier answers alone, and their vectors have norm 1
+whatever the weights are, so nothing but the events of the plan is paid for. The classifier is released with the
+embedding.
 """
 
 from __future__ import annotations

@@ -2,11 +2,9 @@
 
 Harder, Adamczewski and Park (AISTATS 2021), https://arxiv.org/abs/2002.11603. One pass over the records releases three
 class-wise sums in one plan: random Fourier features (`noisegate_images.features.fourier`), scaled one-hot codes
-(`Levels`) and counts. A generator is then fitted so that its expected embedding matches.
-
-The paper's four variants follow from the schema: without a coded label the table is unlabelled (a numeric label is one
-more column); with one, sums are class-wise and noisy counts reweigh them (balanced or not, section 4.2); coded columns
-add the polynomial kernel of section 4.3. What differs from the paper, and why, is in docs/choosing.md.
+(`Levels`) and counts. A generator is then fitted so that its expected embedding matches. The paper's four variants
+follow from the schema: labelled by a coded column or not, balanced by noisy counts (section 4.2), and with the
+polynomial kernel of section 4.3 for coded columns. What differs from the paper, and why, is in docs/choosing.md.
 """
 
 from __future__ import annotations

@@ -4,11 +4,7 @@ Wu, Guo and Chaudhuri (2023), https://arxiv.org/abs/2309.00008, section 3.1: an 
 public images and are frozen. One pass over the private images releases, in one plan, class-wise sums of their features
 z, which have length 1, of z ⊙ z, and counts. What is released is made the mean and the variance of a Gaussian by the
 rules of `noisegate_papers.training.feature_gaussian`; features are drawn from it, brought to length 1, and decoded.
-
-Both moments are one Gaussian mechanism, with about half of the noise of the paper's Claim 1 (docs/mge.md).
-Sensitivities are exact: 1 for both moments under add/remove-one, and √2 under replace-one for squares, and for features
-that are not negative (`noisegate_papers.features.transforms`). Under add/remove-one the number of images is private,
-and noisy counts are bought. Beyond the paper: a Gaussian for each label, and full covariances along public axes.
+Sensitivities, the noise against the paper's Claim 1, and what goes beyond the paper are in docs/mge.md.
 """
 
 from __future__ import annotations

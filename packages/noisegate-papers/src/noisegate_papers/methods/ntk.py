@@ -2,7 +2,7 @@
 
 Yang, Adamczewski, Sutherland and Park (TMLR 2024), https://arxiv.org/abs/2303.01687. One pass over the records releases
 the class-wise sum of normalised gradients of a random network in its weights, and counts. A generator is then fitted so
-that its expected embedding matches. See docs/differences.md for what differs from the published program.
+that its expected embedding matches. What differs is in docs/differences.md.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """PATE-GAN: a student discriminator learns from noisy votes of teachers on generated records, a generator from it.
 
 Jordon, Yoon and van der Schaar (ICLR 2019), https://openreview.net/forum?id=S1zk9iRqF7. Each teacher tells its shard
-from generated records and votes on those of a step, real or not; votes are counted with noise, and the student takes
-the majority for the truth. It never sees a real record. See docs/differences.md for what differs from the published
-program.
+from generated records and votes on those of a step, real or not; the student takes the noisy majority for the truth,
+and never sees a real record. What differs is in docs/differences.md.
 """
 
 from __future__ import annotations

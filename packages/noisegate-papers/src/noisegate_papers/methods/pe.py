@@ -1,13 +1,11 @@
 """Private Evolution for images: private images vote for public candidates, those with many votes are kept and varied.
 
-Lin, Gopi, Kulkarni, Nori and Yekhanin (ICLR 2024), https://arxiv.org/abs/2305.15560, algorithms 1 and 2. The paper
-begins with what a diffusion model draws, and varies it by that model. Here one begins with public images, or with
-simulated shapes where there are none, and varies them by operations on pixels or by a public decoder. A vote goes to
-the nearest candidate of the image's label by what a public map sees in them.
+Lin, Gopi, Kulkarni, Nori and Yekhanin (ICLR 2024), https://arxiv.org/abs/2305.15560, algorithms 1 and 2. Where the
+paper has a diffusion model, one begins here with public images or simulated shapes, and varies them by operations on
+pixels or by a public decoder. A vote goes to the nearest candidate of the image's label by what a public map sees.
 
-In each round a record adds 1 to one candidate, bit for bit (G-25): 1 under add/remove-one, √2 under replace-one,
-however candidates follow from earlier answers, since norm, share and noise of each round are those of the plan (G-13).
-See docs/differences.md for what differs from the published program.
+In each round a record adds 1 to one candidate, bit for bit (G-25), however candidates follow from earlier answers:
+norm, share and noise of each round are those of the plan (G-13). What differs is in docs/differences.md.
 """
 
 from __future__ import annotations

@@ -2,12 +2,9 @@
 
 Zhang, Cormode, Procopiuc, Srivastava and Xiao (SIGMOD 2014; TODS 2017), https://doi.org/10.1145/3134428. The rounds of
 the pairwise method come first: histograms, counts, one-way tables, pairs. From their answers parents are chosen, and
-one more query of the same plan counts, for every column, the table of the column with its parents.
-
-Sensitivity, proved. Whatever the parents, a record lies in exactly one cell of each of the T tables, each of which has
-the weight 1/√T, so its vector has norm 1 (G-12); a table of three columns has more cells and no larger norm. That the
-tables follow from earlier answers costs nothing, since norm, share and noise are those of the plan (G-13). See
-docs/differences.md for what differs from the published program.
+one more query of the same plan counts, for every column, the table of the column with its parents: a vector of norm 1,
+whatever the parents (G-12), of which norm, share and noise are those of the plan (G-13). What differs is in
+docs/differences.md.
 """
 
 from __future__ import annotations

@@ -2,13 +2,13 @@
 
 Private Evolution, Lin et al. (ICLR 2024), https://arxiv.org/abs/2305.15560, for tables: Swanberg et al. (2026),
 https://arxiv.org/abs/2606.08259. The published program begins with uniform candidates, has a thousand for thirty rounds
-of votes, and hands out the last ones. Here one-way tables are bought first, the candidates are drawn from these, one
-round of votes weights them, and weights are brought back to the one-way tables. Further rounds (`rounds`) keep the half
-with the most votes and vary it; but noise grows with their number, and on the tables tried they cost more than they
-brought. Distances are in cells of about equal mass, not in the units of a column.
+of votes, and hands out the last ones. Here candidates are drawn from one-way tables that are bought first, one round of
+votes weights them, and weights are brought back to the one-way tables. Further rounds (`rounds`) keep the half with the
+most votes and vary it, which cost more than they brought on the tables tried. Distances are in cells of about equal
+mass, not in the units of a column.
 
-In each round a record adds 1 to one candidate, bit for bit (G-25): 1 under add/remove-one, √2 under replace-one,
-however candidates follow from earlier answers, since norm, share and noise of each round are those of the plan (G-13).
+In each round a record adds 1 to one candidate, bit for bit (G-25), however candidates follow from earlier answers:
+norm, share and noise of each round are those of the plan (G-13).
 """
 
 from __future__ import annotations

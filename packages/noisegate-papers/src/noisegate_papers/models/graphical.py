@@ -1,8 +1,7 @@
 """A graphical model of records as one conditional table for each column: drawn from column by column, with NumPy alone.
 
-A graphical model whose graph is triangulated is a Bayesian network along the reverse of its elimination order: each
-column depends on those of its neighbours that come before it, which form a clique. So the fitted model needs no
-inference any more, and neither the package that fitted it.
+A graphical model whose graph is triangulated is a Bayesian network along the reverse of its elimination order: so the
+fitted model needs no inference any more, nor the package that fitted it.
 """
 
 from __future__ import annotations

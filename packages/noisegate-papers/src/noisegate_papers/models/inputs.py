@@ -1,9 +1,8 @@
 """Records as what a network sees: real ones by a fixed public map of the schema, and generated ones alike.
 
-A real record has one level of each column, so a generated one must too: given probabilities, a discriminator would tell
-the two apart at a glance and teach nothing else. So one cell of each column is drawn, as in the synthetic table, and
-gradients go back through a softened draw: the straight-through Gumbel-softmax (Jang, Gu and Poole, ICLR 2017,
-https://arxiv.org/abs/1611.01144).
+A real record has one level of each column. Shown probabilities, a discriminator would tell the two apart at a glance,
+so one cell of each column is drawn, and gradients go back through a softened draw: the straight-through Gumbel-softmax
+(Jang, Gu and Poole, ICLR 2017, https://arxiv.org/abs/1611.01144).
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -184,18 +183,9 @@ def decode_inputs(
     return EncodedTable(positions, codes)
 
 
-class DiscriminatorInput(Protocol):
-    """Draws from a generator and encodes what it makes, differentiably."""
-
-    def __call__(
-        self,
-        generator: Generator,
-        noise: Shaped[Tensor, "rows latent"],
-        labels: Shaped[Tensor, " rows"],
-        random: torch.Generator,
-    ) -> Float[Tensor, "... inputs"]:
-        """Returns generated records without their labels, (rows, inputs); `random` is public randomness, on the CPU."""
-        ...
+DiscriminatorInput: TypeAlias = "Callable[[Generator, Tensor, Tensor, torch.Generator], Tensor]"
+"""Draws from a generator by noise, (rows, latent), labels, (rows,), and public randomness, on the CPU, and encodes what
+it makes without labels, (rows, inputs), differentiably."""
 
 
 def encode_images(

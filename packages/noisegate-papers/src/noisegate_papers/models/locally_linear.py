@@ -6,12 +6,8 @@ probabilities (equation 5). Near a record the score is about linear, so the weig
 maps of a class show what it answers to anywhere.
 
 A `Projection` gives each map fewer numbers to train, so less noise in each step: the m-th map of every class sees R_m x
-with R_m fixed, public and Gaussian, entries of variance one over the dimensions, and a constant beside it (section
-3.1). What was trained on R_m x is a linear map of x all the same, and that is what is kept.
-
-`reasons` and `answers` say why: only differences between the scores of classes matter to a prediction, so both are
-given above the mean of the other classes. At a record, with the weights of the maps as they are there, what the columns
-add is the score to the last bit.
+with R_m fixed, public and Gaussian, and a constant beside it (section 3.1). What was trained on it is a linear map of x
+all the same, and that is what is kept. `reasons` and `answers` say why, above the mean of the other classes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Record models that are sets of records themselves: drawing is choosing among them.
 
 Records that were made once (`PointSet`) come each as often as any other. Public ones (`WeightedReference`) come by
-weight, the heavy ones often: what is handed out are public records, and only how often each one comes says anything of
-private records. The weights follow from what was released.
+weights that follow from what was released: only how often each one comes says anything of private records.
 """
 
 from __future__ import annotations
@@ -52,8 +51,7 @@ class PointSet:
     def draw(self, rows: int, random: torch.Generator) -> Rows:
         """Returns `rows` records in random order: whole copies of the set, and a random part of it without repetition.
 
-        The part takes from each label its share of the set, rounded up or down; so `rows` equal to the size of the set
-        gives each record once. `random` is public randomness, on the CPU.
+        The part takes from each label its share of the set, rounded up or down. `random` is public, on the CPU.
         """
         size = len(self.records)
         copies, rest = divmod(rows, size)
@@ -210,16 +208,13 @@ def _check_records(schema: Schema, numeric: Array, codes: Array, *, records: int
 def density_ratios(
     discriminator: Discriminator, vectors: npt.NDArray[np.float32], labels: npt.NDArray[np.int64] | None, *, most: float
 ) -> Weights:
-    """Returns the weight of each reference, in proportion to w = D/(1 − D) = exp(s).
-
-    Scores s are cut at log `most`, so that no weight is infinite however sure the discriminator is; that is a rule
-    known beforehand. What is returned is divided by the largest weight, which drawing does not notice.
+    """Returns the weight of each reference, in proportion to w = D/(1 − D) = exp(s), divided by the largest one.
 
     Args:
         discriminator: On the CPU.
         vectors: Features of the references, (references, features).
         labels: Their labels, (references,); None where they have none.
-        most: The largest w.
+        most: The largest w, known beforehand: scores s are cut at its logarithm, so that no weight is infinite.
 
     Returns:
         (labels, references), or (1, references) where references have labels of their own, or there are none.
@@ -295,8 +290,8 @@ def weight_summary(weights: Weights) -> dict[str, float]:
 def systematic_sample(weights: Weights, rows: int, random: torch.Generator) -> npt.NDArray[np.intp]:
     """Returns `rows` places in random order, each as often as its share of the weights says, rounded up or down.
 
-    One uniform shift of an even comb on the cumulated weights, which are nonnegative. Each place alone is a draw by
-    weight, and fewer references are drawn twice than in independent draws.
+    One uniform shift of an even comb on the cumulated weights, which are nonnegative: each place alone is a draw by
+    weight.
     """
     ends = np.cumsum(weights)
     shift = float(uniform(random, 1)[0])

@@ -1,14 +1,10 @@
 """A denoiser of small images for diffusion models: a short U-Net that is told how much noise there is, and the label.
 
-As in EDM, Karras, Aittala, Aila and Laine (NeurIPS 2022), https://arxiv.org/abs/2206.00364, it is residual blocks with
-group normalisation, shifted and scaled by an embedding of the noise level and the label. What differs keeps it small,
-since each weight takes its part of the noise and each pixel its time: there is one block at each size on either side,
-halves meet by addition, no attention, and the first size may be that of patches of pixels.
-
+As in EDM, Karras, Aittala, Aila and Laine (NeurIPS 2022), https://arxiv.org/abs/2206.00364, but small: one block at
+each size on either side, halves meet by addition, no attention, and the first size may be that of patches of pixels.
 With images x in [−1, 1], noise n and its standard deviation σ, the network F sees c_in·(x + σn) and is to say
-(x − c_skip·(x + σn))/c_out, so that every level asks for something of size 1: `coefficients`.
-
-Every row is treated on its own and nothing is drawn, so gradients are per example.
+(x − c_skip·(x + σn))/c_out, so that every level asks for something of size 1: `coefficients`. Every row is treated on
+its own and nothing is drawn, so gradients are per example.
 """
 
 from __future__ import annotations

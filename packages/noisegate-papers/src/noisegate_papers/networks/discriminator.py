@@ -1,8 +1,7 @@
 """Discriminators of GANs: a record, and its label if it has one, in; a score out, high for what looks real.
 
-Every record is treated on its own and nothing is drawn, so gradients are per example: no batch normalisation and no
-dropout. The label comes in at the end, as a choice among scores (a projection, Miyato and Koyama, ICLR 2018), where it
-takes few parameters; each parameter takes its part of the noise.
+Every record is treated on its own and nothing is drawn, so gradients are per example. The label comes in at the end, as
+a choice among scores (a projection, Miyato and Koyama, ICLR 2018), where it takes few parameters.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """The network of PrivBayes: parents by mutual information of noisy pairs, and conditional tables of noisy counts.
 
 PrivBayes, Zhang, Cormode, Procopiuc, Srivastava and Xiao (TODS 2017), https://doi.org/10.1145/3134428, sections 4 and
-5. Everything here is post-processing of what was released. Columns are numbered as in `ClassTables`, the label left
-out: where its classes are told apart, it is a parent of every other column (Friedman, Geiger and Goldszmidt, 1997).
-
-A noisy table is never taken as it is, but shrunk towards what a smaller one says: pairs towards independence, a table
-of two parents towards that of the first. How far it goes is found from the table itself (empirical Bayes).
+5, as post-processing of what was released. Columns are numbered as in `ClassTables`, the label left out: where its
+classes are told apart, it is a parent of every other column (Friedman, Geiger and Goldszmidt, 1997). A noisy table is
+shrunk towards what a smaller one says, as far as the table itself tells (empirical Bayes).
 """
 
 from __future__ import annotations
@@ -37,8 +35,7 @@ class Family(NamedTuple):
 def shrunk(counts: Floats, expected: Floats, noise_std: float) -> Floats:
     """Returns noisy counts, moved towards what is expected of them, none negative, in the same shape.
 
-    A true count is expected·(1 + u), with u of mean 0 and a variance that all cells share; it is estimated by moments,
-    and the counts are replaced by their posterior mean under Gaussian noise and Gaussian u.
+    The posterior mean under Gaussian noise of true counts expected·(1 + u), the variance of u estimated by moments.
     """
     apart, square = counts - expected, np.square(expected)
     variance = max(float((np.square(apart) - noise_std**2).sum()), 0.0) / max(float(square.sum()), _TINY)

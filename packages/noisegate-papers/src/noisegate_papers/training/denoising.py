@@ -1,13 +1,10 @@
 """What a diffusion model learns from: images under noise of many levels, by the loss of EDM.
 
-Karras, Aittala, Aila and Laine (NeurIPS 2022), https://arxiv.org/abs/2206.00364; see
-`noisegate_papers.networks.denoiser`. DPDM, Dockhorn, Cao, Vahdat and Kreis (TMLR 2023),
-https://arxiv.org/abs/2210.09929, takes the mean over several draws (n, σ) of one record as the loss of that record:
-*noise multiplicity*, section 3.2. It makes the gradient steadier and costs no privacy, as it is clipped after the mean.
-
-A loss that the gate differentiates draws no randomness, so `NoiseDraws` reads draws off tables: places follow from the
-number of the step and from the image, in integers. What a record adds is so a function of that record and of public
-values alone, bit for bit, and two records of a step, or two steps, have different draws.
+Karras, Aittala, Aila and Laine (NeurIPS 2022), https://arxiv.org/abs/2206.00364. DPDM, Dockhorn, Cao, Vahdat and Kreis
+(TMLR 2023), https://arxiv.org/abs/2210.09929, section 3.2, takes the mean over several draws (n, σ) as the loss of a
+record, which is clipped after the mean. A loss that the gate differentiates draws no randomness, so `NoiseDraws` reads
+draws off tables, at places that follow from the number of the step and from the image, in integers: what a record adds
+is a function of it and of public values alone, bit for bit.
 """
 
 from __future__ import annotations

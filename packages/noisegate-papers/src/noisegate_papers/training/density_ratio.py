@@ -1,12 +1,8 @@
 """The public half of DP-DRE: a discriminator between public references and private records, of which it sees gradients.
 
-Equation 2 of the paper, with D = σ(s) and the logistic loss written in the score s:
-
-    minimise  −E_private log D(f) − E_public log(1 − D(f))  =  E_private softplus(−s(f)) + E_public softplus(s(f)).
-
-The gradient of the first term comes from the gate, a noisy sum over the size that is expected; that of the second is
-taken here, at references drawn anew in each step. At the optimum D = p/(p + q), so that exp(s) = D/(1 − D) = p/q, the
-density of private features over that of public ones.
+Equation 2 of the paper, with D = σ(s): minimise E_private softplus(−s(f)) + E_public softplus(s(f)). The gradient of
+the first term comes from the gate, a noisy sum over the size that is expected; that of the second is taken at
+references drawn anew in each step. At the optimum exp(s) is the density of private features over that of public ones.
 """
 
 from __future__ import annotations

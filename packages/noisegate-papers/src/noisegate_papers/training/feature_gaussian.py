@@ -1,13 +1,10 @@
 """Noisy mean and second moment of unit vectors, made those of a Gaussian by stated rules; DP-MGE, section 3.1.
 
-Of vectors z of length 1 it is public, before any record is read, that E z ⊙ z is in the simplex {s ≥ 0, Σ s = 1}, that
-E zzᵀ is positive semi-definite with trace 1 (at most 1 after a projection), that E z has length at most 1, and no
-negative entry where the encoder gives none. All of these are convex sets. What was released is moved to the nearest
-point of its set: that is post-processing, the most likely value under noise of one size, and never further from the
-truth than what was released (a projection onto a convex set that holds the truth).
-
-What is left to do is then σ² = E z ⊙ z − (E z) ⊙ (E z), which can still be negative. The paper says nothing of it; here
-it is clipped to [floor, 1], and a full covariance has its eigenvalues clipped to the same.
+Of vectors z of length 1 it is public that E z ⊙ z is in the simplex {s ≥ 0, Σ s = 1}, that E zzᵀ is positive
+semi-definite with trace 1 (at most 1 after a projection), that E z has length at most 1, and no negative entry where
+the encoder gives none. What was released is moved to the nearest point of each convex set: never further from the truth
+than it was. A variance E z ⊙ z − (E z) ⊙ (E z) can still be negative, of which the paper says nothing; here it is
+clipped to [floor, 1], and a full covariance has its eigenvalues clipped to the same.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ round are the same when they are asked for and when a release is read. See `nois
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -32,11 +33,8 @@ FEWEST = 20
 _ROWS = 256
 
 
-class Variations(Protocol):
-    """Makes variations of public images, VARIATION_API of the paper."""
-
-    def __call__(self, images: Pixels, mates: Pixels, degree: float, random: np.random.Generator) -> Pixels:
-        """Returns a variation of each image; `degree` from 0 to 1 says how far, `mates` what may be mixed in."""
+Variations: TypeAlias = "Callable[[Pixels, Pixels, float, np.random.Generator], Pixels]"
+"""VARIATION_API of the paper: varies images, given what may be mixed in, a degree from 0 to 1 and public randomness."""
 
 
 class DecodedVariations:

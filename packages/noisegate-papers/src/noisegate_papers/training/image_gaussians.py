@@ -1,12 +1,9 @@
 """Small images drawn from one Gaussian a class, by noisy moments: where a set of images may begin.
 
-What was released is, for each class, the sum of (lead, x)(lead, x)ᵀ over its records, x a small image. Its first entry
-says how many records it is of, its first row their mean. So nothing has to be known of how many there are in a class,
-and records that were shortened count for as much less in all of it.
-
-The noise of a sum is a symmetric matrix of independent numbers, off the diagonal with half the variance; no eigenvalue
-of such a matrix is much larger than noise · √(2 · size) (Wigner's semicircle law). Directions of a covariance that vary
-less than that are left out: with much noise the images are the means alone.
+What was released is, for each class, the sum of (lead, x)(lead, x)ᵀ over its records, x a small image: its first entry
+says how many records it is of, its first row their mean. The noise is a symmetric matrix of independent numbers, off
+the diagonal with half the variance; no eigenvalue of such a matrix is much larger than noise · √(2 · size) (Wigner's
+semicircle law). Directions of a covariance that vary less than that are left out.
 """
 
 from __future__ import annotations

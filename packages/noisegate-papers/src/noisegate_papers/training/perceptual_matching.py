@@ -157,12 +157,9 @@ class MovingAverage:
     """The average gap of one block of features over steps (GFMN; dos Santos et al., ICCV 2019, section 3.3).
 
     One batch estimates the generator's mean features badly. GFMN keeps v, an average of the gap between the released
-    means and those of a batch, and lowers ⟨v, gap⟩ with v held fixed. The average is taken by Adam: each step is one of
-    Adam on the squared difference of v and the gap, so v is no exponential average.
-
-    Its gradient is twice the difference, over the number of features where their mean is taken. With 303,104 features
-    of norm 1 that is about 1e-8, as small as Adam's ε, which then damps every step: the mean and 1e-8, as in DP-MEPF's
-    code, move v much slower than the sum does. Both are settings. It starts uniform within ±1/√dim, as a linear layer's
+    means and those of a batch, and lowers ⟨v, gap⟩ with v held fixed. The average is taken by Adam, on the squared
+    difference of v and the gap, summed over the features or as their mean: of 303,104 features that is as small as
+    Adam's ε, which then damps every step, as in DP-MEPF's code. It starts uniform within ±1/√dim, as a linear layer's
     weights.
     """
 
@@ -195,8 +192,8 @@ class SumProductMatching(HalvesMatching):
 
         min over the generator of  ‖μ_sum − μ̂_sum‖² + γ · ‖μ_product − μ̂_product‖²
 
-    for class-wise mean embeddings of maps of norm 1. The paper's code draws the columns of the product once an epoch,
-    and releases its embedding then; releases of one plan can all be made at once, and only the matching goes in turn.
+    for class-wise mean embeddings of maps of norm 1. The paper's code draws and releases a product once an epoch;
+    releases of one plan can all be made at once, and only the matching goes in turn.
 
     Args:
         sum_block: The block that is always matched, with weight 1.

@@ -4,14 +4,10 @@ A run begins with a network of fresh weights. Each step moves the synthetic set 
 points where the noisy one does. After `batches` steps the network is trained on the set for a while; after `outer`
 times that, the next run begins. Steps are what is paid for, so there are as many as planned, wherever a run is then.
 
-The set's records are numbers that are moved by themselves, or what a network makes of noise. Both encode the set as a
-classifier sees records (`models.classifier_inputs.Inputs` over its scale): 2(x − centre) for a numeric column, the
-chance of being missing where it may be, and the share of each level of the others.
-
-What moves them is how far two gradients of a network point apart: the distance of dataset condensation (Zhao, Mopuri,
-Bilen, ICLR 2021), which PSG uses (Equation 7). For each weight with two or more dimensions it is the sum over its
-output rows of 1 − cos. Biases and the shifts and scales of normalisations are left out. No length matters, so sums of
-gradients do as well as means.
+The set is encoded as a classifier sees records (`noisegate_papers.models.inputs.Inputs` over its scale). How far two
+gradients point apart is the distance of dataset condensation (Zhao, Mopuri, Bilen, ICLR 2021; PSG's equation 7): for
+each weight with two or more dimensions the sum over its output rows of 1 − cos. No length matters, so sums of gradients
+do as well as means.
 """
 
 from __future__ import annotations
@@ -153,9 +149,9 @@ class SetTraining:
 class FreeRecords:
     """Each record on its own: numbers within their bounds, and logits of what is missing and of levels.
 
-    Moved by gradient descent with momentum (PSG, Algorithm 1). Numbers are put back within their bounds after each
-    step, so that what is trained is what can be handed out; the authors' program leaves them free. They start normal,
-    with `init_std` before they are put within their bounds.
+    Moved by gradient descent with momentum (PSG, Algorithm 1). Numbers start normal, with `init_std`, and are put back
+    within their bounds after each step, so that what is trained can be handed out; the authors' program leaves them
+    free.
     """
 
     def __init__(

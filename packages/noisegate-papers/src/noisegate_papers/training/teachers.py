@@ -1,10 +1,9 @@
 """Teachers: a discriminator for each disjoint shard, between its records and generated ones, and what it answers.
 
 Each is written for one shard, as functions of its weights; `noisegate.gate.queries.shards` maps them over all shards
-and keeps the weights. All begin with the same ones, so that their gradients agree where records do. The questions are
-about the generated records of the step, which are public: `parameters` holds them, (records, inputs), and their labels,
-(records,). A discriminator is a perceptron, whose gradient at its inputs is written out: it is a part of answers, and
-of one loss.
+and keeps the weights, which begin alike. `parameters` hold the generated records of the step, which are public,
+(records, inputs), and their labels, (records,). A discriminator is a perceptron, whose gradient at its inputs is
+written out: it is a part of answers, and of one loss.
 """
 
 from __future__ import annotations

@@ -97,8 +97,7 @@ def transport_gradient(
 ) -> Float[Tensor, "records inputs"]:
     """Returns the gradient of the semi-debiased loss 2·W(X₁, Y) − W(X₁, X₂) at generated records, (records, inputs).
 
-    The plan is made with costs as means over inputs, for one regularisation to suit records of any width; the loss has
-    them as sums, as in the paper, for a clip norm to suit any.
+    The plan is made with costs as means over inputs, for one regularisation to suit records of any width.
 
     Args:
         generated: X₁ and X₂: the first records and the last ones, `first` of each.

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from noisegate.errors import ModelError, OptionError
+from noisegate.errors import OptionError
 from noisegate.schema import EncodedTable
 from noisegate_images.features.perceptual import Perceptual, chosen_activations
-from noisegate_images.networks.decoder import decoder_bytes
 from noisegate_images.networks.named import load_network
-from noisegate_papers.contrib.pretraining.decoder import LAYER, DecoderFitting, DecoderTraining
+from noisegate_papers.contrib.pretraining import decoder
+from noisegate_papers.contrib.pretraining.decoder import LAYER, DecoderFitting, DecoderTraining, instances_of
 from noisegate_papers.contrib.pretraining.images import PublicImages
-from noisegate_papers.contrib.pretraining.training import partial_of
 
 QUICK = DecoderTraining(steps=4, batch=4, neighbours=2, latent=3)
 
@@ -54,35 +53,6 @@ def test_the_design_names_the_encoder_and_features_are_the_methods_own():
     torch.testing.assert_close(fit.decoder.centre, torch.from_numpy(encoding(records)).mean(dim=0), atol=1e-3, rtol=0)
 
 
-def test_a_kept_training_goes_on_with_the_same_bits(tmp_path):
-    whole, first, second = (fitting() for _ in range(3))
-    whole.run()
-
-    def stop(step, loss):
-        if step == 2:
-            raise KeyboardInterrupt
-
-    path = partial_of(tmp_path / "d.safetensors")
-    with pytest.raises(KeyboardInterrupt):
-        first.run(stop)
-    first.save(path)
-    assert second.resume(path)
-    assert second.step == 2
-    second.run()
-    assert decoder_bytes(whole.decoder) == decoder_bytes(second.decoder) != decoder_bytes(first.decoder)
-    for changed in (fitting(settings=replace(QUICK, seed=1)), fitting(images(seed=1))):
-        with pytest.raises(ModelError, match="was left by a training with other images or options; remove"):
-            changed.resume(path)
-
-
-def test_another_encoder_is_another_training(tmp_path):
-    encoder = load_network("encoder")
-    first = fitting()
-    first.save(tmp_path / "kept")
-    with pytest.raises(ModelError, match="other images or options"):
-        DecoderFitting(images(), replace(encoder, sha256="0" * 64), QUICK).resume(tmp_path / "kept")
-
-
 def test_settings_and_sizes_that_cannot_be_are_refused():
     for options in ({"steps": 0}, {"seed": True}, {"batch": 5}, {"average": 2.0}, {"learning_rate": "fast"}):
         with pytest.raises(OptionError, match=f"{next(iter(options))}="):
@@ -93,15 +63,31 @@ def test_settings_and_sizes_that_cannot_be_are_refused():
         fitting(images(side=18))
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
-def test_a_few_steps_on_a_gpu_end_near_those_on_the_processor_and_may_change_places(tmp_path):
-    plain = fitting()
-    plain.run()
-    moved = DecoderFitting(images(), load_network("encoder"), QUICK, device="cuda")
-    moved.run(lambda step, loss: moved.save(tmp_path / "state") if step == 2 else None)
-    back = fitting()
-    assert back.resume(tmp_path / "state")
-    back.run()
-    for other in (moved, back):
-        for name, value in other.decoder.state_dict().items():
-            torch.testing.assert_close(value, plain.decoder.state_dict()[name], atol=1e-2, rtol=0)
+# Neighbours of public images in the space of features; colour turned to grey.
+
+
+class Directions:
+    """The mean red and green of an image, as a unit vector."""
+
+    dim, norm, nonnegative = 2, 1.0, True
+
+    def __call__(self, records):
+        assert records.numeric.max() <= 1
+        means = records.numeric.reshape(len(records), -1, 3)[:, :, :2].mean(axis=1)
+        return (means / np.linalg.norm(means, axis=1, keepdims=True)).astype(np.float32)
+
+
+def test_neighbours_are_the_nearest_features_and_the_image_itself_the_first(monkeypatch):
+    monkeypatch.setattr(decoder, "_BLOCK", 3)
+    angles = np.deg2rad([0, 40, 5, 90, 80])
+    pixels = np.zeros((5, 4, 4, 3))
+    pixels[..., 0], pixels[..., 1] = 255 * np.cos(angles)[:, None, None], 255 * np.sin(angles)[:, None, None]
+    found = instances_of(pixels.astype(np.uint8), Directions(), neighbours=2)
+    assert found.neighbours.tolist() == [[0, 2], [1, 2], [2, 0], [3, 4], [4, 3]]
+    torch.testing.assert_close(found.features.norm(dim=1), torch.ones(5))
+    assert found.pixels.shape == (5, 4, 4, 3)
+    with pytest.raises(OptionError, match="neighbours=6 of 5 images"):
+        instances_of(pixels.astype(np.uint8), Directions(), neighbours=6)
+
+
+# The discriminator: it sees images through the encoder, place by place, and how well they go with a feature.

@@ -9,28 +9,12 @@ import pytest
 from PIL import Image
 from tests.shared.image_files import class_folders, encoded, parquet, picture, pixels
 
-from noisegate.errors import DataError, OptionError
+from noisegate.errors import DataError
 from noisegate_papers.contrib.pretraining.images import read_public_images
 
 LABELS = [0, 1, 1, 0, 2, 2]
 IMAGES = pixels(6, 32, 32, 3)
 CONTENTS = [encoded(picture(image)) for image in IMAGES]
-
-
-def listed(root):
-    root.mkdir()
-    for place, content in enumerate(CONTENTS):
-        (root / f"{place}.png").write_bytes(content)
-    lines = ["file,label", *(f"{place}.png, {label} " for place, label in enumerate(LABELS))]
-    (root / "labels.csv").write_text("\n".join(lines))
-    return root
-
-
-def many(root):
-    root.mkdir()
-    parquet(root / "part-0.parquet", CONTENTS[:4], LABELS[:4])
-    parquet(root / "part-1.parquet", CONTENTS[4:], LABELS[4:])
-    return root
 
 
 def arrays(path):
@@ -40,15 +24,13 @@ def arrays(path):
 
 FORMS = {
     "class folders": lambda root: class_folders(root / "x", IMAGES, LABELS),
-    "labels.csv": lambda root: listed(root / "x"),
     "Parquet": lambda root: parquet(root / "x.parquet", CONTENTS, LABELS),
     "Parquet, a dictionary": lambda root: parquet(
         root / "x.parquet", CONTENTS, pa.array(LABELS).cast(pa.string()).dictionary_encode()
     ),
-    "a folder of Parquet": lambda root: many(root / "x"),
     "npz": lambda root: arrays(root / "x.npz"),
 }
-TEXT = ("class folders", "labels.csv", "Parquet, a dictionary")
+TEXT = ("class folders", "Parquet, a dictionary")
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -79,22 +61,6 @@ def test_labels_stand_in_the_column_that_is_named(tmp_path):
         read_public_images(tmp_path / "x.parquet", size=32)
 
 
-def _broken(root):
-    path = class_folders(root / "x", IMAGES, LABELS)
-    (path / "1" / "SECRET-001.png").write_bytes(CONTENTS[1][:60])
-    return path
-
-
-def test_a_broken_picture_is_refused_by_name_or_skipped_and_counted(tmp_path):
-    path = _broken(tmp_path)
-    with pytest.raises(DataError, match=r"x/1/SECRET-001\.png: the image is cut off"):
-        read_public_images(path, size=32)
-    found = read_public_images(path, size=32, on_error="skip")
-    assert (found.labels.tolist(), found.skipped) == ([0, 0, 1, 2, 2], 1)
-    with pytest.raises(OptionError, match="on_error='ignore'"):
-        read_public_images(path, size=32, on_error="ignore")
-
-
 @pytest.mark.data
 def test_cifar_gives_the_arrays_that_the_shipped_encoder_was_trained_on(data_dir):
     """Other arrays than these would make another file than the one whose digest the package states."""
@@ -103,13 +69,6 @@ def test_cifar_gives_the_arrays_that_the_shipped_encoder_was_trained_on(data_dir
     digest.update(found.labels.tobytes())
     digest.update(repr(found.classes).encode())
     assert digest.hexdigest() == "58d35f5d9e354b3160aadc17df1cecf10906efa7cde17ce90c2e9552ab1f72d9"
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_labels_that_are_not_asked_for_are_left_alone(form, tmp_path):
-    found = read_public_images(FORMS[form](tmp_path), size=32, label=None)
-    assert (found.classes, found.labels.tolist()) == ((), [0] * 6)
-    assert sorted(map(bytes, found.pixels)) == sorted(map(bytes, IMAGES))
 
 
 def test_images_without_labels_will_do_where_none_are_asked_for(tmp_path):

@@ -13,7 +13,7 @@ import psutil
 import pytest
 import torch
 
-from noisegate import DPMERF, Gate, Pairwise
+from noisegate import DPMERF, Gate
 from noisegate.engines.ray import RayEngine
 from noisegate.errors import DataError, OptionError
 from noisegate.features.feature_map import Counts
@@ -100,14 +100,6 @@ def files(people, tmp_path):
     return tmp_path
 
 
-def asked_in_rounds(engine, path, schema, method, rounds):
-    both = Both(engine)
-    method.query(Gate(path, schema=schema, epsilon=1.0, engine=both))
-    # The same in each round, though one may have answered some before the other began.
-    assert len(both.workers) == rounds and all(map(set.issubset, both.workers, both.workers[1:]))
-    assert not psutil.wait_procs(workers(), timeout=10)[1]  # none is left behind
-
-
 @pytest.fixture
 def told(monkeypatch):
     """What comes back from workers."""
@@ -157,11 +149,6 @@ def test_a_worker_that_is_killed_while_it_reads_changes_no_bit(cluster, files, m
     DPMERF(frequencies=50).query(gate)
     assert killed  # and replaced
     assert told() == {str, int, (dict, Totals)}
-
-
-@pytest.mark.slow
-def test_the_same_workers_answer_all_rounds_of_a_run(cluster, files, mixed_schema):
-    asked_in_rounds(cluster, files / "x.csv", mixed_schema, Pairwise(), 2)
 
 
 @pytest.mark.slow

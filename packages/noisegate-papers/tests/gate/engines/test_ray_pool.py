@@ -1,8 +1,5 @@
 """Workers live as long as the run that they work for; Ray is played here."""
 
-import socket
-import threading
-
 import pytest
 
 from noisegate import Pairwise, PrivBayes
@@ -60,25 +57,6 @@ def test_a_cluster_that_is_busy_is_waited_for_and_no_longer_than_stated(joined, 
     assert told and not any(told) and not joined.alive  # who waits may stop it
 
 
-@pytest.mark.parametrize("failures", [0, 1, 2])
-def test_ray_is_started_twice_where_the_machine_is_busy(failures, joined):
-    started, ended = [], []
-
-    def start(*_, **options):
-        started.append(options["num_cpus"])
-        if len(started) <= failures:
-            raise RuntimeError("SECRET: the current node timed out")
-
-    joined.is_initialized, joined.init, joined.shutdown = lambda: False, start, lambda: ended.append(True)
-    if failures < 2:
-        assert RayEngine(workers=2)._join() == 2
-    else:
-        with pytest.raises(OptionError, match=r"could not be started on this machine \(RuntimeError") as caught:
-            RayEngine(workers=2)._join()
-        assert "SECRET" not in str(caught.value)
-    assert len(ended) == failures and set(started) == {2}
-
-
 def test_a_run_over_a_cluster_that_is_played_has_the_bits_of_one_machine(joined, files, mixed_schema):
     source = TableSource(files, mixed_schema)
     task = SumTask(feature_map=Counts(), grid=Grid(norm=1.0), columns=3, label=source.schema.layout.label)
@@ -88,27 +66,3 @@ def test_a_run_over_a_cluster_that_is_played_has_the_bits_of_one_machine(joined,
             there = run.sum(source, {"counts": task}, None)
             assert there.records == here.records == 400
             assert there.sums["counts"].tolist() == here.sums["counts"].tolist()
-
-
-@pytest.mark.parametrize("greeting", [None, b"HTTP/1.1 400 Bad Request\r\n\r\n", b""])
-def test_what_answers_and_is_no_ray_is_not_waited_for(greeting, joined, monkeypatch):
-    joined.is_initialized = lambda: False
-    monkeypatch.setattr("noisegate.engines.ray.ANSWER_SECONDS", 0.2)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def answer():
-            with server.accept()[0] as caller:
-                caller.recv(64)
-                if greeting is None:
-                    asked.wait()
-                else:
-                    caller.sendall(greeting)
-
-        asked, thread = threading.Event(), threading.Thread(target=answer)
-        thread.start()
-        with pytest.raises(
-            OptionError, match=r"no Ray cluster could be joined \((TimeoutError|timed out|what answers)"
-        ):
-            RayEngine(address=f"127.0.0.1:{server.getsockname()[1]}")._join()
-        asked.set()
-        thread.join()

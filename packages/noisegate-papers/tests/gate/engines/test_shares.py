@@ -80,10 +80,3 @@ def test_images_have_the_same_features_on_a_cluster(pictures, joined):
     both = Both()
     both.sum(ImageSource(path, SCHEMA, units=units), tasks, None)
     assert both.records == [700 if units is None else 268]
-
-
-def test_a_method_for_images_runs_on_a_cluster(pictures, joined):
-    path, units = pictures
-    options = {} if units is None else {"unit_column": "who", "contributions": 3}
-    gate = Gate(path, schema=SCHEMA, epsilon=1.0, engine=Both(), **options)
-    DPMERF(frequencies=30).query(gate)

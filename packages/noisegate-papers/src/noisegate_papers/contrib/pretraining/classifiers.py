@@ -1,9 +1,7 @@
 """Networks that are trained to tell the labels of public images apart, and the files that they end in.
 
 The small one is the encoder of the package. The other is torchvision's ResNet18 (He et al., CVPR 2016), which DP-MEPF
-takes for grey images: its file is a state dict in torchvision's form, `network="torchvision:resnet18"` with `weights`
-and `sha256`, and its intensities are normalised as `noisegate_images.networks.named` does before it runs such a
-network.
+takes for grey images: `network="torchvision:resnet18"` with its state dict as `weights` and its `sha256`.
 """
 
 from __future__ import annotations

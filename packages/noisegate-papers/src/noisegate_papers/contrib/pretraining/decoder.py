@@ -1,12 +1,9 @@
 """Trains the decoder of `noisegate_images.networks.decoder` on public images, against heads on a frozen encoder.
 
 An instance-conditioned GAN (Casanova et al., NeurIPS 2021): for the feature of one image, what is drawn should look
-like the images next to it. The discriminator sees through the encoder (Sauer et al., NeurIPS 2021), which is what makes
-some thousand steps enough. Two more terms keep an image near its feature, and two draws for one feature apart (Yang et
-al., ICLR 2019). The weights that are kept are an average over the steps.
-
-What is drawn at random is drawn on the processor, wherever the
-networks are: a GPU sees the same images and noise, rounds otherwise, and ends at other weights.
+like the images next to it. The discriminator sees through the encoder (Sauer et al., NeurIPS 2021). Two more terms keep
+an image near its feature, and two draws for one feature apart (Yang et al., ICLR 2019). The weights that are kept are
+an average over the steps. Random numbers are drawn on the processor, wherever the networks are.
 """
 
 from __future__ import annotations

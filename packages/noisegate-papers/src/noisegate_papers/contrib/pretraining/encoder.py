@@ -1,8 +1,7 @@
 """Trains an encoder, `noisegate_images.networks.encoder` or a ResNet18, to tell the labels of public images apart.
 
-Stochastic gradient descent with a one-cycle schedule on random crops and mirror images, half of them in grey so that
-the same encoder serves grey and colour images. Intensities are never inverted: what an encoder does not see, a release
-of its features does not hold, and generators were seen to draw digits dark on light for it.
+Stochastic gradient descent with a one-cycle schedule on random crops and mirror images, half of them in grey.
+Intensities are never inverted: generators were seen to draw digits dark on light for it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The discriminator that a decoder is trained against: small heads on what frozen layers of an encoder see.
 
-A discriminator that starts from features of a trained network needs a small part of the images that one from scratch
-needs (Projected GAN, Sauer et al., NeurIPS 2021). One more head looks at the pixels themselves, so that noise which the
+Projected GAN, Sauer et al. (NeurIPS 2021). One more head looks at the pixels themselves, so that noise which the
 encoder does not see is seen. Each head scores every place of an image on its own, and by how well it goes with the
 feature it is to show (a projection, Miyato and Koyama, ICLR 2018).
 """

@@ -1,8 +1,7 @@
 """Random signs drawn with light strokes on dark, any number: what a public network learns drawings from.
 
-A sign is one to four Bézier curves, often joined, now and then straight or closed. A drawing is a sign with its control
-points shaken, turned, sheared, stretched, of another size and at another place, with a thicker or thinner, sharper or
-softer stroke. Nothing of it comes from any picture; everything follows from the seed.
+A sign is one to four Bézier curves, often joined. A drawing is a sign with its control points shaken, turned, sheared,
+stretched and moved, and with a stroke of its own. Nothing comes from any picture; everything follows from the seed.
 """
 
 from __future__ import annotations

@@ -67,13 +67,9 @@ def train_decoder(
         total: Tensor = (missed + information) / len(rows)
         return total
 
-    parameters = {f"{place}.{name}": v for place, n in enumerate((network, recognition)) for name, v in _named(n)}
+    parameters = dict(nn.ModuleList([network, recognition]).named_parameters())
     _descend(parameters, loss, rows=len(images), batch=batch, steps=steps, learning_rate=2e-3, seed=seed)
     return network
-
-
-def _named(network: nn.Module) -> list[tuple[str, nn.Parameter]]:
-    return list(network.named_parameters())
 
 
 def _pictures(rows: UInt8[Tensor, "rows 784"]) -> Float[Tensor, "rows 1 28 28"]:

@@ -35,8 +35,7 @@ Part = Annotated[float, Field(ge=0, le=1), "a number from 0 to 1"]
 class Pretraining(ABC, Generic[_S]):
     """A training on public images; a `noisegate.models.checkpoint.Resumable`.
 
-    Every step is a function of the weights, the seed and its number, so that an interrupted training goes on with the
-    same bits, on one thread of the same kind of processor.
+    Every step is a function of the weights, the seed and its number: the same bits, on processors of one kind.
 
     Attributes:
         images: What it is trained on.

@@ -1,12 +1,15 @@
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
+from noisegate.models.record_model import ConditionalModel
 from noisegate.records import Images
 from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Schema, pixel_schema
 from noisegate_papers.models.record_sets import (
+    PointSet,
     WeightedReference,
     effective_size,
     records_from,
@@ -16,6 +19,86 @@ from noisegate_papers.models.record_sets import (
 )
 
 SCHEMA = Schema(
+    (
+        Continuous(name="u", lower=0.0, upper=10.0),
+        Continuous(name="v", lower=0.0, upper=1.0, missing=True),
+        Categorical(name="y", levels=("a", "b", "c")),
+    ),
+    label="y",
+)
+EACH, SIZE = 5, 15
+
+
+def point_set(labels=None):
+    labels = np.repeat(np.arange(3), EACH) if labels is None else np.asarray(labels)
+    numbers = np.stack([np.arange(len(labels)) / len(labels), np.full(len(labels), np.nan)], axis=1)
+    return PointSet(records=EncodedTable(numbers, labels.astype(np.int32)[:, None]), label=0)
+
+
+def drawn(rows, seed=0, **options):
+    return point_set(**options).draw(rows, torch.Generator().manual_seed(seed))
+
+
+def places(records, size=SIZE):
+    return np.rint(records.numeric[:, 0] * size).astype(int)
+
+
+def test_as_many_as_there_are_gives_each_once_in_random_order():
+    found = [places(drawn(SIZE, seed)) for seed in range(2)]
+    assert [sorted(each) for each in found] == [list(range(SIZE))] * 2
+    assert list(found[0]) != list(found[1])
+    assert list(found[0]) != list(range(SIZE))
+
+
+@pytest.mark.parametrize("rows", [0, 1, 4, 14, 16, 37, 45])
+def test_other_numbers_are_spread_evenly_over_the_set_and_over_the_labels(rows):
+    records = drawn(rows)
+    assert len(records) == rows
+    counts = np.bincount(places(records), minlength=SIZE)
+    assert set(counts) <= {rows // SIZE, rows // SIZE + 1}
+    labels = np.bincount(records.codes[:, 0], minlength=3)
+    assert labels.max() - labels.min() <= 1
+
+
+def test_labels_of_other_sizes_keep_their_shares():
+    labels = np.bincount(drawn(9, labels=[0] * 12 + [1] * 4 + [2] * 2).codes[:, 0], minlength=3)
+    assert np.abs(labels - np.array([6, 2, 1])).max() <= 1
+
+
+def test_each_record_alone_is_as_likely_as_any_other():
+    """2,000 draws of one record; the chi-square of 14 degrees of freedom exceeds 42 once in 10,000."""
+    model, random = point_set(), torch.Generator().manual_seed(0)
+    counts = Counter(int(places(model.draw(1, random))[0]) for _ in range(2000))
+    expected = 2000 / SIZE
+    assert sum((counts[place] - expected) ** 2 / expected for place in range(SIZE)) < 42
+
+
+def test_a_condition_leaves_the_records_that_meet_it():
+    model, region = point_set(), SCHEMA.region({"y": "b"})
+    assert isinstance(model, ConditionalModel)
+    assert model.probability(region) == pytest.approx(1 / 3)
+    assert sorted(places(model.given(region).draw(EACH, torch.Generator()))) == [5, 6, 7, 8, 9]
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "match"),
+    [
+        ("numeric", lambda value: value[:, :1], "do not fit the schema"),
+        ("numeric", lambda value: value[:3], "do not fit the schema"),
+        ("numeric", lambda value: value + 2.0, "outside of the bounds"),
+        ("numeric", lambda value: value[:, ::-1].copy(), "missing where the schema allows none"),
+        ("codes", lambda value: value + 1, "no level of its column"),
+        ("codes", lambda value: value - 1, "no level of its column"),
+        ("codes", lambda value: value.astype(np.int64), "int32"),
+    ],
+)
+def test_a_broken_set_is_refused(name, change, match):
+    kept = point_set()
+    with pytest.raises(ValueError, match=match):
+        PointSet.from_saved(SCHEMA, kept.tensors() | {name: change(kept.tensors()[name])}, kept.to_json())
+
+
+JOBS = Schema(
     (
         Continuous(name="x", lower=0.0, upper=1.0, missing=True),
         Categorical(name="job", levels=("a", "b", "c")),
@@ -33,11 +116,11 @@ def seeded(seed=0):
 
 
 def model(weights):
-    return WeightedReference(records=RECORDS, weights=np.array(weights, dtype=float), label=SCHEMA.layout.label)
+    return WeightedReference(records=RECORDS, weights=np.array(weights, dtype=float), label=JOBS.layout.label)
 
 
-def drawn(found):
-    """Returns how often each pair of x and label was drawn."""
+def counted(found):
+    """Returns how often each pair of x and label was counted."""
     x = np.nan_to_num(found.numeric[:, 0], nan=0.3)
     return {(round(float(a), 1), int(b)): int(n) for (a, b), n in _counted(zip(x, found.codes[:, 1], strict=True))}
 
@@ -48,10 +131,10 @@ def _counted(pairs):
 
 
 def test_each_record_comes_as_often_as_its_weight_says():
-    found = drawn(model([[1.0, 0.0, 5.0, 2.0]]).draw(80, seeded()))
+    found = counted(model([[1.0, 0.0, 5.0, 2.0]]).draw(80, seeded()))
     assert found == {(0.1, 0): 10, (0.3, 0): 50, (0.4, 1): 20}
     # Rounded up or down where it is no whole number, and in another order and other places for another seed.
-    counts = [drawn(model([[1.0, 0.0, 5.0, 2.0]]).draw(3, seeded(seed))) for seed in range(400)]
+    counts = [counted(model([[1.0, 0.0, 5.0, 2.0]]).draw(3, seeded(seed))) for seed in range(400)]
     assert {number for count in counts for pair, number in count.items() if pair == (0.3, 0)} == {1, 2}
     mean = np.mean([count.get((0.1, 0), 0) for count in counts])
     # A probability of 3/8 in 400 draws: off by 0.15 less than once in 1e9 runs.
@@ -60,21 +143,21 @@ def test_each_record_comes_as_often_as_its_weight_says():
 
 def test_a_record_is_drawn_with_every_label_that_has_weights():
     joint = model([[1.0, 0.0, 0.0, 1.0], [0.0, 0.0, 2.0, 0.0]])
-    assert drawn(joint.draw(8, seeded())) == {(0.1, 0): 2, (0.4, 0): 2, (0.3, 1): 4}
-    region = SCHEMA.region({"ill": True})
+    assert counted(joint.draw(8, seeded())) == {(0.1, 0): 2, (0.4, 0): 2, (0.3, 1): 4}
+    region = JOBS.region({"ill": True})
     assert joint.probability(region) == 0.5
     given = joint.given(region)
     assert len(given.records) == 1
-    assert drawn(given.draw(5, seeded())) == {(0.3, 1): 5}
+    assert counted(given.draw(5, seeded())) == {(0.3, 1): 5}
     # The labels that the public records came with play no part.
     assert model([[1.0, 0.0, 5.0, 2.0]]).probability(region) == 0.25
 
 
 def test_a_region_of_other_columns():
     plain = model([[1.0, 3.0, 5.0, 2.0]])
-    region = SCHEMA.region({"job": "a", "x": (0.3, None)})
+    region = JOBS.region({"job": "a", "x": (0.3, None)})
     assert plain.probability(region) == pytest.approx(2 / 11)
-    assert drawn(plain.given(region).draw(3, seeded())) == {(0.4, 1): 3}
+    assert counted(plain.given(region).draw(3, seeded())) == {(0.4, 1): 3}
 
 
 def test_order_follows_from_chance_and_no_place_of_weight_zero_is_drawn():
@@ -91,7 +174,7 @@ def test_the_effective_sample_size_of_weights_with_known_answers():
     assert effective_size(np.full(50, 0.3)) == pytest.approx(50)
     assert effective_size(np.array([0.0, 7.0, 0.0])) == pytest.approx(1)
     assert effective_size(np.array([3.0, 1.0])) == pytest.approx(1.6)
-    # Of the references, whatever the labels that they are drawn with.
+    # Of the references, whatever the labels that they are counted with.
     assert weight_summary(np.array([[1.0, 2.0], [2.0, 1.0]])) == {"effective": pytest.approx(2), "largest_share": 0.5}
 
 
@@ -118,10 +201,10 @@ def saved(weights):
 def test_a_broken_model_is_refused(change, message):
     _, tensors, description = saved([[1.0, 0.0, 5.0, 2.0]])
     with pytest.raises(ValueError, match=message):
-        WeightedReference.from_saved(SCHEMA, tensors | change, description)
+        WeightedReference.from_saved(JOBS, tensors | change, description)
     with pytest.raises(ValueError, match="in place of 5"):
-        WeightedReference.from_saved(SCHEMA, tensors, description | {"records": 5})
-    bound = replace(SCHEMA, columns=(Continuous(name="x", lower=0.0, upper=1.0), *SCHEMA.columns[1:]))
+        WeightedReference.from_saved(JOBS, tensors, description | {"records": 5})
+    bound = replace(JOBS, columns=(Continuous(name="x", lower=0.0, upper=1.0), *JOBS.columns[1:]))
     with pytest.raises(ValueError, match="missing"):
         WeightedReference.from_saved(bound, tensors, description)
 
