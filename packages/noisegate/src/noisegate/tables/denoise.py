@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 # Variances τ² of the signal that a group may have, in units of the noise, and how many pairs each is seen in before.
 _SIGNALS = np.array([0.0, *np.geomspace(0.25, 2**20, 12)])
-_BEFORE = np.array([0.3, *[1 / 12] * 12])
+_BEFORE = np.array([1.0, *[1 / 12] * 12])
 _ROUNDS = 30
 # Tables are fitted to as if they had this part of their noise at least.
 _LEAST_NOISE = 0.15

@@ -47,6 +47,8 @@ STRESS = 2.0
 _COARSE = 3
 # Pairs are not measured where the noise on half of a table is more than this part of the records.
 _DROWNED = 0.65
+# The same of as many cells as there are to be for so few records.
+_DROWNED_AIMED = 0.3
 # A smaller part of the budget is not worth a table.
 _LEAST_YIELDED = 0.02
 
@@ -249,8 +251,9 @@ class Design:
         few = {place: aimed + self.fine[place].nullable for place in self.bought}
         sizes = [min(size, few.get(column, size)) for column, size in enumerate(self.about_sizes)]
         label = self._with_a_large_label
+        drowned = _DROWNED if self.clear is None else _DROWNED_AIMED
         # Pairs with such a label are worth more than others, which have to be twice as clear, and than single columns.
-        for some, most in ((pairs, _DROWNED / 2 if label else _DROWNED), (label, _DROWNED)):
+        for some, most in ((pairs, drowned / 2 if label else drowned), (label, drowned)):
             halves = [math.sqrt(math.prod(sizes[column] for column in self._with_label(pair)) / 2) for pair in some]
             # What a question of yes or no about a pair is off by, in the mean.
             noise = stds[PAIRS] * sum(halves) / math.sqrt(max(len(some), 1))
