@@ -14,7 +14,7 @@ from noisegate.methods.registry import METHODS
 
 LATER = {
     "dpdm": ("dpdm", "grey", FITS["dpdm-bare"][2]),
-    "dp-sinkhorn": ("dp-sinkhorn", "plain", {"latent": 4, "hidden": [8], "steps": 2, "rate": 0.5}),
+    "dp-sinkhorn": ("dp-sinkhorn", "plain", {"latent": 4, "hidden": [8], "steps": 2, "sampling_probability": 0.5}),
     # Each table of columns is compiled.
     "mst": ("mst", "two", {"iterations": 2}),
     "aim": ("aim", "two", {"iterations": 2, "rounds": 1}),
@@ -27,7 +27,7 @@ columns.flag = { kind = "boolean" }
 CLASSIFIERS = ("dp-llm", "dp-sgd")
 SMALLEST = {name: fit for name, fit in {**FITS, **LATER}.items() if fit[1] in ("mixed", "plain", "grey", "two")}
 CASES = {method: (schema, settings) for method, schema, settings in reversed(SMALLEST.values())}
-RATES = {"rate": 0.005, "encoder_rate": 0.005}
+RATES = {"sampling_probability": 0.005, "encoder_sampling_probability": 0.005}
 """Ten thousand records make larger samples than the forty-eight of the golden files."""
 
 
