@@ -1,22 +1,16 @@
 """How vectors and gradients are computed on a machine: in blocks of how many records, and with which kernels.
 
-A record's vector must be a function of that record alone, bit for bit (G-06, G-20). Kernels of matrix products may
-round a sum by the place of a row in its block; which do, and at which sizes, differs between processors. So before the
-first private record is read, made-up ones are tried in these ways, until one passes:
+A record's vector must be a function of that record alone, bit for bit (G-06, G-20), and kernels of matrix products may
+round a sum by the place of a row in its block. So before the first private record is read, made-up ones are tried in
+these ways, until one passes:
 
 1. the block that was asked for, with torch's own kernels;
-2. the same block, then smaller ones, with matrix products that round no sum (`gate.exact_products`). Not smaller blocks
-   with torch's own: kernels that were seen to round by place once are not trusted on the word of another probe;
+2. the same block, then smaller ones, with `exact_products`. Not smaller blocks with torch's own: kernels that were seen
+   to round by place once are not trusted on the word of another probe;
 3. one record at a time, which has no neighbours.
 
-Where kernels are good the first one passes, and nothing is slower. What is found may differ between machines, and with
-it the last bits of results; that a record's vector depends on that record alone may not. A probe is no proof: what is
-exact by construction carries its proof; for all else, this catches layers that normalise over the batch, which are
-refused, and kernels that round by place on this machine.
-
-A frozen public map may also stand for a record's numeric columns before any loss sees it (`embedded_records`): it is
-called in blocks of one shape, after the same probe, so that what stands for a record is a function of it alone, bit for
-bit (G-06), and so is the gradient of any loss of it, which is clipped after all this (G-20).
+Layers that normalise over the batch are refused. What passes may differ between machines, and with it the last bits of
+results.
 """
 
 from __future__ import annotations
@@ -55,7 +49,7 @@ def exact_products() -> AbstractContextManager[Any]:
 
 
 def product(left: Float32[Tensor, "*batch n K"], right: Float32[Tensor, "*batch K m"]) -> Float32[Tensor, "*batch n m"]:
-    """Returns left @ right; see the module's guarantee."""
+    """Returns left @ right as `exact_products` promises it."""
     bits = (53 - max(left.shape[-1] - 1, 1).bit_length()) // 2
     rows, of_rows = _whole(left, bits, -1)
     columns, of_columns = _whole(right, bits, -2)

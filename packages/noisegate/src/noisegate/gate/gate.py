@@ -1,7 +1,4 @@
-"""A record source, a privacy budget and the kinds of query: what a method holds of private data.
-
-A schema is bought at a gate of its own (`noisegate.discovery.schema_gate`).
-"""
+"""A record source, a privacy budget and the kinds of query: what a method holds of private data."""
 
 from __future__ import annotations
 

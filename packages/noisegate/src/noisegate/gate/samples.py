@@ -1,11 +1,8 @@
 """Encoded records in memory, part by part, and the Poisson samples of them.
 
-Guarantee G-19 (the sample). A record enters when its own 32-bit word is below rate·2³². Rates are multiples of 2⁻³², so
-this is the rate exactly, and no record's word says anything of another's. The word is that of a keyed stream: which
-record of which part it is, and in which step. So whoever holds a part draws for its records alone, and a part that is
-read again has the same sample in the same step.
-
-A step's sum is taken by whoever holds the parts, this process or each worker (G-33): the same whoever holds which.
+A record enters when its own 32-bit word is below rate·2³² (G-19). The word is that of a keyed stream: which record of
+which part it is, and in which step. So whoever holds a part, this process or a worker (G-33), draws for its records
+alone, and a part that is read again has the same sample in the same step.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """The exact sum of quantised vectors over records, block by block, and the threads that take it.
 
-Every vector goes through `Grid.quantise`. Maps that look up or count what they add, say how (`ExactMap.exact_sum`), and
-are believed where they are in `REVIEWED`: their integers are those of the grid, and the gate checks in integers that no
-vector leaves the ball. All other maps are called with blocks of a fixed number of rows, `block_rows`, and questions
-whose records stand in the same order go through a block together, so that what their maps share is computed once
-(`gate.execution`). Every engine gives the same bits, since the sum is exact.
+Every vector goes through `Grid.quantise`, but those of maps in `REVIEWED` that look up or count what they add
+(`ExactMap.exact_sum`): the gate checks in integers that none of these leaves the ball. Other maps are called with
+blocks of `block_rows` rows. Every engine gives the same bits, since the sum is exact (G-07).
 """
 
 from __future__ import annotations

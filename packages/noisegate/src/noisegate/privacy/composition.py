@@ -102,11 +102,9 @@ def _loss(z: Floats, steps: Steps, pair: Pair) -> Floats:
 
 
 def _loss_error(z: Floats, steps: Steps) -> Floats:
-    """Returns a bound on the error of `_loss`: of t, then of ln(1 − q + q·e^t), whose slope in t is at most 1.
-
-    With q ≤ ½, y = q·expm1(t) is off by 4 roundings, which moves ln(1 + y) by 4u|y|/(1 + y) ≤ 8u·|ln(1 + y)| ≤ 8u|t|;
-    likewise with q > ½. Far out both logarithms of `far` are off by a few roundings of their own size.
-    """
+    """Returns a bound on the error of `_loss`: of t, then of ln(1 − q + q·e^t), whose slope in t is at most 1."""
+    # With q ≤ ½, y = q·expm1(t) is off by 4 roundings, which moves ln(1 + y) by 4u|y|/(1 + y) ≤ 8u·|ln(1 + y)| ≤ 8u|t|;
+    # likewise with q > ½. Far out both logarithms of `far` are off by a few roundings of their own size.
     m, size = steps.shift, np.where(np.isfinite(z), np.abs(z), 0.0)
     logs = 0.0 if steps.rate == 1 else -math.log(steps.rate) - math.log1p(-steps.rate)
     far = ~np.isfinite(z) | (m * size + m * m / 2 > _FAR)

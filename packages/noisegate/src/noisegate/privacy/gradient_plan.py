@@ -1,8 +1,4 @@
-"""Queries in steps before data: how many, on how large samples, with how much noise; calibrated before any is taken.
-
-A `StepPlan` is what a method wants; `StepPlan.calibrate(budget)` gives a `CalibratedStepPlan`, the only thing that the
-gate takes.
-"""
+"""Queries in steps before data: how many, on how large samples, with how much noise; calibrated before any is taken."""
 
 from __future__ import annotations
 
@@ -231,10 +227,7 @@ def _queries(queries: tuple[Query, ...], budget: Budget, part: float) -> tuple[P
 
 
 def _least_noise(plan: StepPlan, budget: Budget, others: tuple[Event, ...], sampler: Sampler) -> SampledGaussianEvent:
-    """Returns the event with about the least noise that costs, with `others`, at most ε.
-
-    What is returned was priced, and is priced again when the plan is made: the search may be as rough as it likes.
-    """
+    """Returns the event with about the least noise that costs, with `others`, at most ε; the plan prices it again."""
     convolved, widest = sampler is Sampler.CONVOLVED_GAUSSIAN, accounting.MAXIMUM_STD / 2
     narrowest = float(NARROWEST) if convolved else accounting.MINIMUM_STD
 
@@ -259,10 +252,8 @@ def _least_noise(plan: StepPlan, budget: Budget, others: tuple[Event, ...], samp
 
 
 def _root(excess: Callable[[float], float], low: float, high: float) -> float:
-    """Returns where a function that falls from above zero at `low` to at most zero at `high` is barely below zero.
-
-    Regula falsi on logarithms, on which ε is nearly a straight line in the noise.
-    """
+    """Returns where a function that falls from above zero at `low` to at most zero at `high` is barely below zero."""
+    # Regula falsi on logarithms, on which ε is nearly a straight line in the noise.
     above, below = excess(low), excess(high)
     for _ in range(100):
         if below > -_GIVEN_AWAY or high <= low * (1 + 1e-3):

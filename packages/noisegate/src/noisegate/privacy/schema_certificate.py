@@ -1,8 +1,4 @@
-"""The certificate of a discovered schema: a file beside the schema, which can be checked without the data.
-
-The certificate of a fit that uses the schema holds it whole, under `public`, and what both cost together, so that
-anyone can recompute either. Whether both read the same records only a ledger knows.
-"""
+"""The certificate of a discovered schema: a file beside it, and whole, with the cost of both, in that of a fit."""
 
 from __future__ import annotations
 
@@ -197,11 +193,9 @@ def _covers(claimed: Any, found: Mapping[str, float] | None) -> bool:
 
 
 def _together(discovery: Certificate, fit: Budget | Certificate, events: tuple[Event, ...]) -> dict[str, float] | None:
-    """Returns ε and δ of both; None where they are for other neighbours or units, and cannot be added up.
+    """Returns ε and δ of both: their sums, or less where all noise is Gaussian, as for rounds of one plan (G-13, G-15).
 
-    The sums of both, which hold for whatever the fit makes of the schema (basic composition). Where all noise is
-    Gaussian less: the answer of the discovery decides which questions follow, but not their sensitivity over their
-    noise, so they compose as the rounds of one plan do (G-13, G-15).
+    None where they are for other neighbours or units, and cannot be added up.
     """
     if (discovery.adjacency, discovery.unit, discovery.contributions) != (fit.adjacency, fit.unit, fit.contributions):
         return None

@@ -15,8 +15,7 @@ normalisation of groups   Σ over positions d · (x − mean)/std; d for the shi
 ========================  =====================================================
 
 Nothing here matters for privacy but that records are not mixed, which the gate probes. A loss that this file does not
-see through, such as one with a gradient inside, is found out on made-up records by `agrees`, and left to
-`torch.func.grad`.
+see through (`agrees`) is left to `torch.func.grad`.
 """
 
 from __future__ import annotations
