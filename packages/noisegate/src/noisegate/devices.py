@@ -74,11 +74,9 @@ class _OneThread:
 
 
 class _Torch:
-    """The threads of torch: their number is one of each thread, and one of the process for those that begin.
+    """The threads of torch: their number is one of each thread, and one of the process for those that begin."""
 
-    Whoever leaves before the last one stays on one thread, as to put back its own number would change the others'; so
-    what it had is kept beside it.
-    """
+    # Whoever leaves before the last one stays on one thread, as to put back its own number would change the others'.
 
     def __init__(self) -> None:
         self._own, self._before = threading.local(), 1
@@ -117,10 +115,8 @@ _torch, _blas = _OneThread(_of_torch.limit, _of_torch.restore), _OneThread(_of_b
 def one_thread(device: torch.device | None = None) -> Iterator[None]:
     """Keeps torch on one thread of the CPU while anybody is inside, from whichever thread; without a device, NumPy.
 
-    A step of a fit is many small operations. Threads that wait for each other after every one of them gain little on
-    idle cores, and on a machine with anything else to do they were seen to take fifty times as long. At the gate, which
-    has threads of its own, bits may depend on their number. Parts of the switch are those of the whole process, so what
-    was there before the first one inside is put back by the last one, and by nobody before.
+    A step of a fit is many small operations: threads that wait for each other after every one of them were seen to take
+    fifty times as long. At the gate, bits may depend on their number.
     """
     if device is not None and device.type != "cpu":
         yield

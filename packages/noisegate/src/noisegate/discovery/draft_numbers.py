@@ -20,9 +20,8 @@ import pyarrow.compute as pc
 
 from noisegate.discovery.drafted import DraftedColumn
 from noisegate.schema import Categorical, Continuous, Date, Datetime, Decimal, Integer
-from noisegate.schema.columns import MAX_STEPS
 from noisegate.schema.encode import Parser, UnexpectedType, days, floats, integers, is_text, microseconds
-from noisegate.schema.numeric import outwards
+from noisegate.schema.numeric import MAX_STEPS, outwards
 
 _MAX_LABEL_LEVELS = 20
 # A column of more different values than this has cells that hold several of them.

@@ -25,8 +25,8 @@ from noisegate.discovery.partial import PartialSchema
 from noisegate.discovery.raw import RawTable
 from noisegate.gate.sums import Progress
 from noisegate.privacy.grid import check_room
-from noisegate.schema.columns import Continuous, Date, Integer
 from noisegate.schema.files import unseen
+from noisegate.schema.numeric import Continuous, Date, Integer
 
 FINE = 32
 """Bins of the second histogram."""

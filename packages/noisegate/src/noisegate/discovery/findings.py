@@ -22,10 +22,11 @@ import numpy.typing as npt
 
 from noisegate.discovery.exact_counts import FINE, BinEdges
 from noisegate.discovery.partial import MOMENT_IN_UTC, Gap, PartialSchema
-from noisegate.schema.columns import MAX_STEPS, Categorical, Column, Continuous, Date, Datetime, Integer, column_form
+from noisegate.schema.columns import Column, column_form
 from noisegate.schema.files import write_toml
-from noisegate.schema.numeric import outwards
+from noisegate.schema.numeric import MAX_STEPS, Continuous, Date, Datetime, Integer, outwards
 from noisegate.schema.schema import DEFAULT_MISSING_VALUES
+from noisegate.schema.values import Categorical
 
 Counts: TypeAlias = npt.NDArray[np.float64]
 """Noisy counts in records, (bins,)."""

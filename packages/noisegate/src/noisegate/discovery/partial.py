@@ -9,20 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from noisegate.errors import OptionError, SchemaError, said
-from noisegate.schema.columns import (
-    COLUMN_KINDS,
-    Boolean,
-    Categorical,
-    Column,
-    Datetime,
-    Decimal,
-    check_keys,
-    column_from_form,
-    column_name,
-    flag,
-)
+from noisegate.schema.columns import COLUMN_KINDS, Column, check_keys, column_from_form
 from noisegate.schema.files import parse_toml, read_text, show_as_they_read
+from noisegate.schema.numeric import Datetime, Decimal
 from noisegate.schema.schema import DEFAULT_MISSING_VALUES
+from noisegate.schema.values import Boolean, Categorical, column_name, flag
 
 IGNORE, MOMENT_IN_UTC = "ignore", "datetime-utc"
 KINDS = ("continuous", "integer", "date", "datetime", MOMENT_IN_UTC, "categorical", "boolean", IGNORE)

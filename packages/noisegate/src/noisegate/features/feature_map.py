@@ -124,10 +124,9 @@ class PointMap(FeatureMap, Protocol):
 
 @runtime_checkable
 class SharingMap(FeatureMap, Protocol):
-    """A map that is its second half after its first one, where other maps may have the same first half.
+    """A map that is its second half after its first one, bit for bit.
 
-    It gives the same vectors as calling it does, bit for bit. The gate computes a first half once for a block of
-    records and all the maps whose `first_half` is the same object.
+    The gate computes a first half once for a block and all the maps whose `first_half` is the same object.
     """
 
     @property

@@ -39,10 +39,9 @@ if TYPE_CHECKING:
 
 
 def exact_products() -> AbstractContextManager[Any]:
-    """Returns a context in which float32 matrix products of this thread are exact sums, also in backward passes.
+    """Returns a context in which float32 matrix products of this thread are exact sums (G-06), also in backward passes.
 
-    Every entry is a function of its row of the left matrix and its column of the right one alone, bit for bit (G-06),
-    off by about 2⁻ᵇ of the largest magnitudes, b = 21 for K ≤ 2048 (float32 has 24 bits), at several times the cost.
+    They are off by about 2⁻ᵇ of the largest magnitudes, b = 21 for K ≤ 2048 (float32 has 24 bits).
     """
     mode: AbstractContextManager[Any] = _mode()()
     return mode
@@ -109,8 +108,7 @@ def _mode() -> Any:
 # Features run in blocks of exactly this many rows (the last one padded): their bits may depend on the shape of a batch.
 BLOCK_ROWS = 256
 assert BLOCK_ROWS <= BLOCK_LIMIT
-# Blocks of long vectors have fewer rows, so that they have no more numbers than this: 28 MB as float32,
-# which is less than what the C library takes from the system anew, page by page, each time.
+# Of a block of long vectors: 28 MB as float32, less than what the C library takes from the system anew each time.
 BLOCK_NUMBERS = 7 * 2**20
 # And a block of large images has no more intensities than this: 400 MB as float64.
 BLOCK_INTENSITIES = BLOCK_ROWS * 256 * 256 * 3
@@ -183,10 +181,7 @@ Shared: TypeAlias = dict[int, tuple[Any, npt.NDArray[np.float32]]]
 
 
 def vectors_of(feature_map: FeatureMap, block: EncodedTable, shared: Shared) -> npt.NDArray[np.float32]:
-    """Returns the vectors of a block, (rows, dim): those of `parts_of` together.
-
-    The probe of a map and its sums both come here or to `parts_of`, so that what is summed is what was probed.
-    """
+    """Returns the vectors of a block, (rows, dim): those of `parts_of` together, for the probe and for sums alike."""
     parts = [vectors for _, vectors in parts_of(feature_map, block, shared)]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
@@ -194,10 +189,7 @@ def vectors_of(feature_map: FeatureMap, block: EncodedTable, shared: Shared) -> 
 def parts_of(
     feature_map: FeatureMap, block: EncodedTable, shared: Shared
 ) -> Iterator[tuple[int, npt.NDArray[np.float32]]]:
-    """Yields the vectors of a block in parts of equal size, each with the place of its first row.
-
-    What other maps of the block may use is kept in `shared`, which is empty at first.
-    """
+    """Yields the vectors of a block in parts of equal size, each with the place of its first row; fills `shared`."""
     if not isinstance(feature_map, SharingMap):
         yield 0, feature_map(block)
         return
@@ -317,8 +309,7 @@ def sound_execution(
 ) -> Execution:
     """Returns the fastest way to compute blocks of at most `rows` records in which no record depends on another.
 
-    It raises `refusal` where records are mixed, or a record by itself has not the same bits each time, and warns where
-    records are computed one at a time.
+    It raises `refusal` where there is none, and warns where records are computed one at a time.
     """
     for way in executions(rows):
         random = np.random.Generator(np.random.Philox(20240229))

@@ -210,10 +210,7 @@ class Engine(Protocol):
         return
 
     def opened(self) -> AbstractContextManager[Engine]:
-        """Returns what the rounds of one run are summed by, in a ``with`` block around them; by default this engine.
-
-        What is started for them is ended behind the block, whatever happens in it.
-        """
+        """Returns what the rounds of one run are summed by, in a ``with`` block around them; by default this engine."""
         return nullcontext(self)
 
     def sum(self, source: Any, tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:

@@ -17,8 +17,8 @@ from noisegate.linked.ordering import origin_ticks, positions_at
 from noisegate.models.mixture import Mixture
 from noisegate.models.record_model import Array
 from noisegate.records import Rows
-from noisegate.schema.columns import Continuous
 from noisegate.schema.layout import numbers_at
+from noisegate.schema.numeric import Continuous
 from noisegate.schema.regions import Region
 from noisegate.seeds import uniform
 

@@ -14,9 +14,11 @@ from typing import Literal, TypeAlias
 
 from noisegate.linked.ordering import first_column, gap_column
 from noisegate.linked.table_schema import LinkedTable
-from noisegate.schema.columns import Categorical, Column, Integer, NumericColumn
+from noisegate.schema.columns import Column
 from noisegate.schema.constraints import Comparison, Constraint, Impossible
+from noisegate.schema.numeric import Integer, NumericColumn
 from noisegate.schema.schema import Schema
+from noisegate.schema.values import Categorical
 
 Step: TypeAlias = Literal["first", "next", "none"]
 STEPS: tuple[Step, ...] = ("first", "next", "none")

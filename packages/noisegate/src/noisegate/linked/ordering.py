@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import SchemaError
-from noisegate.schema.columns import Continuous, Datetime, Decimal, Integer, NumericColumn
 from noisegate.schema.layout import (
     Floats,
     bounds_of,
@@ -25,6 +24,7 @@ from noisegate.schema.layout import (
     ranks_at,
     ranks_of,
 )
+from noisegate.schema.numeric import Continuous, Datetime, Decimal, Integer, NumericColumn
 
 Ticks = npt.NDArray[Any]
 """int64, or float64 for a column of real numbers."""

@@ -1,8 +1,6 @@
 """Where a fit or a training stands, and its state as named tensors, from which it goes on with the same bits.
 
-One protocol for all of them, that of `torch.nn.Module`: `state_dict` and `load_state_dict`, of tensors, or where a fit
-needs no torch, of NumPy arrays alone. The names in a state are stored in the checkpoints of interrupted runs, so they
-are only ever added to.
+The names in a state are stored in the checkpoints of interrupted runs, so they are only ever added to.
 """
 
 from __future__ import annotations
@@ -209,8 +207,7 @@ def under(tensors: Mapping[str, _Value], prefix: str) -> dict[str, _Value]:
 
 
 _OF_CHANCE, _RECOGNISED = 2.5, 0.55
-"""Times chance, and part of the way from chance to all, below which images are noise, and rough: a fit of stripes has
-2.4, and drawings at .52 of that way teach a classifier .74 of what real ones do (benchmarks/images)."""
+"""Times chance, and part of the way from chance to all, below which images are noise, and rough (benchmarks/images)."""
 
 
 @dataclass(frozen=True, kw_only=True)

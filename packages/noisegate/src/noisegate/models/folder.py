@@ -9,8 +9,7 @@
       generator.safetensors  the fitted model of records, or the classifier
       model.json             how to rebuild it, its verdict, each file's hash, digests of the certificate and of itself
 
-Hashes tell what was changed by accident, or by someone who redid none; whoever redoes them all can still claim no ε
-that the events do not give.
+Whoever redoes all hashes can still claim no ε that the events do not give.
 """
 
 from __future__ import annotations
@@ -65,10 +64,9 @@ Tensors = Mapping[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Verification:
-    """What `verify_model` found: the certificate, ε from its events, and the files whose hashes were checked.
+    """What `verify_model` found: the certificate, ε from its events, the files whose hashes were checked, and others.
 
-    The recomputed ε is at most the one that is stated. Of `others`, what else lies in the folder, nothing is claimed;
-    `model.json` is one of them where it has no digest of itself, as those of earlier versions.
+    Of `others` nothing is claimed; `model.json` is one of them where it has no digest of itself, as of old.
     """
 
     certificate: Certificate

@@ -2,9 +2,8 @@
 
 p(k | x) ∝ exp(b_k + Σ_i θ_ki(x_i) + κ log p(x, k))
 
-with an effect θ for each cell of the other columns, and κ from 0 to 1 for what the mixture itself says of the label.
-Classes whose mixtures are fitted apart make a poor posterior: each errs in its own way where records are few. Effects
-are estimated from released counts of label and column (`noisegate.tables.label_fit`).
+with an effect θ for each cell of the other columns, and κ from 0 to 1 for what the mixture itself says of the label;
+`noisegate.tables.label_fit` estimates them.
 """
 
 from __future__ import annotations
@@ -103,8 +102,7 @@ def systematic(probabilities: Floats, order: npt.NDArray[np.intp], random: torch
     """Returns a class for each row, with its probabilities, (rows, classes): in nearly their expected numbers in a row.
 
     Along `order` the running sum of a class's probabilities, less a uniform offset, steps over a whole number with
-    exactly that probability (Madow and Madow, 1944). Classes are told apart one after the other: those of a row that is
-    not yet taken, given that no earlier class took it.
+    exactly that probability (Madow and Madow, 1944); of each class given that no earlier one took the row.
     """
     codes = np.full(len(order), probabilities.shape[1] - 1, dtype=np.int32)
     left = order
@@ -141,10 +139,7 @@ class LabelledMixture:
             raise ValueError(f"effects on {classes} classes do not fit columns of {sizes} cells")
 
     def draw(self, rows: int, random: torch.Generator) -> EncodedTable:
-        """Returns `rows` records, spread out over the mixture and over the label's classes.
-
-        Each record alone is a draw from the model; see `Mixture.draw` and `systematic` for what they are together.
-        """
+        """Returns `rows` records, spread out over mixture and classes: see `Mixture.draw` and `systematic`."""
         records = self.mixture.draw(rows, random)
         cells = self.cells(records)
         probabilities = self.label.probabilities(cells, self.mixture)
@@ -171,10 +166,7 @@ class LabelledMixture:
             return np.asarray(shift[:, 0] + np.log(np.exp(joint - shift).sum(axis=1)) + np.log(given))
 
     def marginal(self, columns: Sequence[int]) -> Floats:
-        """Returns the joint distribution of one to four columns; with the label among them, over 32,768 fixed records.
-
-        See `Mixture.marginal`.
-        """
+        """Returns what `Mixture.marginal` does; with the label among the columns, over 32,768 fixed records."""
         if self.label.column not in columns:
             return self.mixture.marginal(columns)
         shape = list(self.mixture.marginal(columns).shape)

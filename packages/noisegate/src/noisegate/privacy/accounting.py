@@ -29,8 +29,7 @@ from noisegate.privacy.events import (
     ZeroConcentratedEvent,
 )
 
-# Variance, in squared grid units, given up in the proof that the discrete Gaussian is post-processing of a continuous
-# one.
+# Variance, in squared grid units, given up in the proof of the discrete Gaussian (G-04).
 SMOOTHING_VARIANCE = 4.0
 _ETA = 2 * math.exp(-2 * math.pi**2 * SMOOTHING_VARIANCE) / (1 - math.exp(-2 * math.pi**2 * SMOOTHING_VARIANCE))
 _KAPPA = 2 * _ETA / (1 - _ETA)  # at least ln((1+η)/(1−η))
@@ -90,10 +89,9 @@ def sampler_slack(events: Sequence[Event], epsilon: float) -> tuple[float, float
 
 
 def threshold_odds(events: Sequence[Event]) -> float:
-    """Returns an upper bound on the probability that a key of one record alone passes any threshold in `events`.
+    """Returns an upper bound on the probability that a key of one record alone passes any threshold in `events` (G-15).
 
-    Its count is `weight`, so the noise must reach m = threshold − weight; a discrete Gaussian does so at most as often
-    as a continuous one reaches m − 1, for m ≥ 1 (G-15).
+    Its count is `weight`; a discrete Gaussian reaches m at most as often as a continuous one reaches m − 1, for m ≥ 1.
     """
     odds = 0.0
     for event in events:

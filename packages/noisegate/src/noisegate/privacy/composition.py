@@ -209,10 +209,8 @@ def _least_epsilon(lattices: Sequence[LatticeLosses], delta: float) -> float | N
 
 
 def _interval(steps: Sequence[Steps]) -> float:
-    """Returns how finely losses are discretised: a tenth of their root mean square in one step, as a rule of thumb.
-
-    Beyond a million steps, a ten-thousandth of that of all of them together, or time would grow with the steps.
-    """
+    """Returns how finely losses are discretised: a tenth of their root mean square in one step, as a rule of thumb."""
+    # Beyond a million steps, a ten-thousandth of that of all of them together, or time would grow with the steps.
     # The Rényi divergence of order 2 of a step.
     squares = [math.log1p(step.rate**2 * math.expm1(min(step.shift**2, 700.0))) for step in steps]
     together = math.fsum(step.count * square for step, square in zip(steps, squares, strict=True))
@@ -269,8 +267,7 @@ class _Composed:
             high *= 2
             if high > _MOST_EPSILON:
                 return math.inf
-        # Where the search stops is no matter of validity: what is returned is checked. It stops relative to the root,
-        # which may be a thousandth of `high` and less.
+        # Where the search stops does not matter: what is returned is checked. The root may be far below `high`.
         root = brentq(lambda epsilon: self.log_delta(epsilon) - target, 0.0, high, xtol=1e-15 * high, rtol=1e-9)
         tries = (min(float(root) * (1 + off), high) for off in (1e-8, 1e-6, 1e-4, 1e-2))
         return next((found for found in tries if self.log_delta(found) <= target), high) + self.raised
@@ -339,10 +336,7 @@ def _best_tilt(lattices: Sequence[LatticeLosses], delta: float) -> float:
 
 
 def _window(lattices: Sequence[LatticeLosses], theta: float) -> tuple[int, int] | None:
-    """Returns the first lattice point and the number of points, a power of two, beyond which hardly any tilted loss is.
-
-    None if there are too many.
-    """
+    """Returns the first lattice point, and how many, a power of two, hold nearly all tilted loss; None if too many."""
     interval, here = lattices[0].interval, _log_moment(lattices, theta)
     first = sum(part.count * part.first for part in lattices)
     last = sum(part.count * (part.first + len(part.masses) - 1) for part in lattices)

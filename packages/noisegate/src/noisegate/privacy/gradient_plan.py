@@ -53,8 +53,7 @@ class StepPlan(Settings):
     parameters: _Shapes
     """Shape of each array that a step returns."""
     trained: _Shapes | None = None
-    """Shape of what is trained on them and released, in the order in which it is packed; None where that is the
-    parameters."""
+    """Shape of what is trained on them and released, in the order of packing; None where that is the parameters."""
     queries: tuple[Query, ...] = ()
     """Ordinary queries at the same gate; the budget covers both together."""
     share: Annotated[float, Field(gt=0, le=1e30), "a number above 0 and at most 1e+30"] = 1.0
@@ -180,8 +179,7 @@ class CalibratedStepPlan(PricedPlan):
         plan, batch = self.plan, None if records is None else self.plan.sampling_probability * records
         event = self.event
         of: dict[str, Any] = {}
-        # The norm of the whole noise beside the norm that no mean gradient, no vector of a whole sample, or no mean
-        # vector of the shards that are asked, exceeds.
+        # What exceeds the norm of no mean gradient, vector of a whole sample, or mean vector of the shards asked.
         parts = batch
         if isinstance(event, BatchGaussianEvent):
             of, parts = {"shards": event.shards, "vectors_of": "samples"}, 0.5
@@ -313,8 +311,7 @@ class GradientPlan(StepPlan):
     """
 
     factored: bool = False
-    """Whether gradients come as products of two factors (`FactoredLoss`): one parameter, of shape (groups, outputs,
-    inputs)."""
+    """Whether gradients are products of two factors (`FactoredLoss`), of one parameter (groups, outputs, inputs)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

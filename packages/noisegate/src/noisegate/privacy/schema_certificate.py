@@ -77,10 +77,7 @@ def check_discovery(certificate: Certificate) -> None:
 
 
 def check_events(events: Sequence[Event], adjacency: Adjacency, *, numeric: int, texts: int) -> None:
-    """Checks that the events of a certificate are those of a discovery, each with what a record adds to its counts.
-
-    The certificate says how many numeric columns had bounds to discover, and how many of texts had levels.
-    """
+    """Checks that events, and what a record adds to each, are of a discovery of so many columns of each kind."""
     columns = {"magnitudes": numeric, "cells": numeric, "levels": texts}
     expected = [name for name, count in columns.items() if count]
     found = [event.name for event in events]

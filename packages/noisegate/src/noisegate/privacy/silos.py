@@ -13,10 +13,7 @@ from noisegate.privacy.events import Adjacency, Event, GaussianEvent, event_to_j
 
 @dataclass(frozen=True, kw_only=True)
 class Silo:
-    """What one silo released: ε and δ that it states for all its rounds, and its events so far.
-
-    `certificates` are the digests of its certificates, one a round.
-    """
+    """What one silo released: ε and δ that it states for all rounds, digests of certificates, events so far."""
 
     name: str
     certificates: tuple[str, ...]

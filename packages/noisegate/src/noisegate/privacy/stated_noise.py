@@ -1,7 +1,6 @@
-"""Whether the noise that a release states, in the units of its values, is that of the events, in grid units.
+"""Whether the noise that a release states, in the units of its values, is that of the events, in grid units (G-02).
 
-Between both lies the grid's scale (G-02). Of trained numbers it follows from the norm that the certificate states. Of
-sums it is stated nowhere, but they tell it: before they left the gate they were whole numbers.
+Of trained numbers the scale follows from the norm in the certificate; sums tell it, as they were whole numbers.
 """
 
 from __future__ import annotations

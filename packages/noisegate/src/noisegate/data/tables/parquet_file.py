@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from noisegate.data.stores import for_arrow
 from noisegate.errors import DataError
-from noisegate.schema.columns import TEXT_PADDING
+from noisegate.schema.values import TEXT_PADDING
 
 PARQUET = (".parquet", ".pq")
 _BUFFER_BYTES = 1 << 16  # of one column, read ahead

@@ -11,17 +11,9 @@ from typing import Any
 
 from noisegate.discovery.drafted import OPEN, DraftedColumn
 from noisegate.errors import SchemaError
-from noisegate.schema.columns import (
-    COLUMN_KINDS,
-    Boolean,
-    Categorical,
-    Continuous,
-    Date,
-    Datetime,
-    Decimal,
-    Integer,
-    Ordinal,
-)
+from noisegate.schema.columns import COLUMN_KINDS
+from noisegate.schema.numeric import Continuous, Date, Datetime, Decimal, Integer
+from noisegate.schema.values import Boolean, Categorical, Ordinal
 
 IDENTIFIER = "an identifier, which must not be learnt"
 FREE_TEXT = "free text, which must not be learnt"

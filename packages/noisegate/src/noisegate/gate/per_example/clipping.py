@@ -64,10 +64,7 @@ def add_gradients(
 
 
 def clip_factors(parts: Sequence[Rows], grid: Grid) -> Factors:
-    """Returns what each row is to be multiplied with, in grid units per unit, (rows,); zero where it is not finite.
-
-    `parts` are parts of each row, (rows, numbers) each.
-    """
+    """Returns the factor of each row, (rows,), of `parts`, (rows, numbers) each; zero where a row is not finite."""
     length = max(sum(part.shape[1] for part in parts), 1)
     bits = min((52 - math.ceil(math.log2(max(length, 2)))) // 2, 22)
     with np.errstate(all="ignore"):  # whether a warning comes must not depend on a record
@@ -82,10 +79,7 @@ def clip_factors(parts: Sequence[Rows], grid: Grid) -> Factors:
 
 
 def add_clipped(total: npt.NDArray[np.int64], part: Rows, factors: Factors) -> None:
-    """Adds a part of the rows, (rows, numbers), times `clip_factors` and rounded, to `total`, (numbers,).
-
-    There are at most `BLOCK_LIMIT` rows: their sum is taken in 32 bits.
-    """
+    """Adds at most `BLOCK_LIMIT` rows, (rows, numbers), times `clip_factors` and rounded, to `total`, (numbers,)."""
     finite = factors > 0
     if not finite.all():
         part, factors = part[finite], factors[finite]

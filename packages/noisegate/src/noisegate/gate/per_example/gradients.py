@@ -43,11 +43,7 @@ class RecordLoss(Protocol):
     def __call__(
         self, parameters: Mapping[str, Tensor], numeric: Float32[Tensor, " numeric"], codes: Int64[Tensor, " coded"], /
     ) -> Float[Tensor, ""]:
-        """Returns the loss, a scalar, of the parameters of the step and one record.
-
-        Its numeric columns are (numeric columns,), float32, positions in [0, 1], NaN where missing; its codes are
-        (coded columns,), int64.
-        """
+        """Returns the loss, a scalar, at one record: positions in [0, 1], NaN where missing, and codes."""
         ...
 
 
@@ -226,8 +222,7 @@ class FactoredGradients:
             raise OptionError(f"inputs of shape {tuple(inputs.shape[1:])}, the plan has {(groups, width)}.")
         # One product for each group, with the records as rows.
         found = torch.stack([inputs[:, g] @ parameters[self._name][g].T for g in range(groups)], dim=1)
-        # One backward pass through the sum: losses are mapped over records, so each depends on its own outputs alone.
-        # (`torch.func.grad` would give the same, and import torch's compiler first.)
+        # One backward pass through the sum, as each loss depends on its own outputs alone.
         found.requires_grad_()
         total = vmap(self._loss.loss, randomness="error")(found, numeric, codes).sum()
         (gradients,) = torch.autograd.grad(total, found)

@@ -113,10 +113,7 @@ def by_torch(
 def agrees(
     loss: Loss, parameters: Parameters, numeric: Float[Tensor, "rows numeric"], codes: Int64[Tensor, "rows coded"]
 ) -> bool:
-    """Whether gradients are the same with layers traced and without, at made-up records and at parameters near these.
-
-    Of `numeric` and `codes` only shape and device are looked at.
-    """
+    """Whether gradients are the same with layers traced and without, at made-up records and parameters near these."""
     import torch
 
     source = torch.Generator().manual_seed(0)

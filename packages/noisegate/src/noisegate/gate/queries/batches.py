@@ -86,10 +86,8 @@ class BatchSession(SampleSession):
         return integers
 
     def _probe(self) -> None:
-        """Refuses a function that gives a made-up sample another vector after others, or another shape.
-
-        Parameters are near those of the first step, where less is zero.
-        """
+        """Refuses a function that gives a made-up sample another vector after others, or another shape."""
+        # At parameters near those of the first step, where less is zero.
         layout, plan = self._access.source.schema.layout, self.plan.plan
         random = np.random.Generator(np.random.Philox(20240229))
         nearby = {name: moved(value, random) for name, value in copied(self._parameters).items()}

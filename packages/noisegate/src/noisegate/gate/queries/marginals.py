@@ -114,11 +114,8 @@ def _measurement(plan: MarginalPlan) -> Callable[[Any], Any]:
 
 
 def _leave_room() -> None:
-    """Makes OpenDP 0.16 give MST's selections a trifle less than their part of ρ.
-
-    It divides what it has for selecting by the number of selections, takes the float below, and adds these up again,
-    rounding up. For most numbers of columns the sum is a bit too large, and it stops halfway, with the budget spent.
-    """
+    """Makes OpenDP 0.16 give MST's selections a trifle less than their part of ρ."""
+    # It divides that by their number, rounding down, and adds up, rounding up: often too much, and it stops halfway.
     import opendp.extras.mbi._mst
 
     def prior(x: float) -> float:

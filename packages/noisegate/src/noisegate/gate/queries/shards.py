@@ -91,10 +91,7 @@ class Teacher(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class _Split:
-    """Who is in which shard: the places of the records shard by shard, and where each shard begins and how long it is.
-
-    `order` is (records,), `first` and `sizes` are (shards,).
-    """
+    """Who is in which shard: places of records, (records,), where each shard begins and its size, (shards,)."""
 
     order: npt.NDArray[np.intp]
     first: npt.NDArray[np.intp]

@@ -15,7 +15,6 @@ from noisegate.atomic import new_file
 from noisegate.errors import OptionError, require, said
 from noisegate.records import Images, Rows
 from noisegate.registry import extension
-from noisegate.schema import Schema
 from noisegate.schema.decode import as_images, decode
 
 if TYPE_CHECKING:
