@@ -73,7 +73,7 @@ class GaussianTable:
 
     def _places(self, words: Words) -> npt.NDArray[np.int64]:
         """Returns how many boundaries are below each word: what a binary search gives, in a third of the time."""
-        # Where at most two boundaries share the leading bits of a word, two comparisons decide; in the tails, the search.
+        # Where at most two boundaries share the leading bits of a word, two comparisons decide; else the search.
         starts, crowded, padded = self._guide
         leading = (words >> np.uint64(_WORD - _LEADING)).astype(np.int64)
         places = starts[leading]
