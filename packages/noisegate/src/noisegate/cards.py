@@ -25,19 +25,12 @@ class Sheet:
 
 @dataclass(frozen=True, kw_only=True)
 class ResultCard:
-    """What a result says of itself.
+    """What a result says of itself."""
 
-    Attributes:
-        title: One line.
-        facts: By name; a terminal shows the first ones.
-        sheets: Tables that only a notebook shows, folded.
-        notes: Sentences that must not be overlooked; they end the text.
-    """
-
-    title: str
-    facts: Mapping[str, str] = field(default_factory=dict)
-    sheets: Sequence[Sheet] = ()
-    notes: Sequence[str] = ()
+    title: str  # one line
+    facts: Mapping[str, str] = field(default_factory=dict)  # by name; a terminal shows the first ones
+    sheets: Sequence[Sheet] = ()  # tables that only a notebook shows, folded
+    notes: Sequence[str] = ()  # sentences that must not be overlooked; they end the text
 
     def text(self) -> str:
         """The card in at most `MOST_LINES` lines."""

@@ -28,17 +28,11 @@ _MOST_ROWS = 200_000
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """A schema drafted from a public file, and why it says what it says.
+    """A schema drafted from a public file, and why it says what it says."""
 
-    Attributes:
-        schema: what was drafted; columns that nobody should use as they are stand under its ``ignore``.
-        entries: the columns with the reasons, in the order of the file.
-        rules: the constraints with their reasons, and what else holds in all records.
-    """
-
-    schema: Schema
-    entries: tuple[DraftedColumn, ...]
-    rules: Rules
+    schema: Schema  # what was drafted; columns that nobody should use as they are stand under its ``ignore``
+    entries: tuple[DraftedColumn, ...]  # the columns with the reasons, in the order of the file
+    rules: Rules  # the constraints with their reasons, and what else holds in all records
 
     @property
     def ignored(self) -> dict[str, str]:

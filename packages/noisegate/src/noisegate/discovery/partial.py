@@ -39,10 +39,7 @@ _READERS: dict[str, tuple[Any, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Gap:
-    """A column of one of ``KINDS``, but boolean and ignore, whose bounds or levels are not known.
-
-    A value may be ``missing``, unless the contrary is public knowledge.
-    """
+    """A column of one of ``KINDS``, but boolean and ignore, whose bounds or levels are not known."""
 
     name: str
     kind: str
@@ -98,9 +95,8 @@ def read_partial(
 ) -> tuple[dict[str, Column | Gap | None], str | None, tuple[str, ...]]:
     """Returns the described columns, the label and the missing values of a file of public facts and a list of kinds.
 
-    The file is a schema file in which a column may lack ``lower`` and ``upper``, or ``levels``. Where ``missing`` is
-    not stated, values may be absent: only a stated fact is public knowledge. To call a column the label states that
-    it is never absent, unless ``missing`` is. ``kinds`` and ``label`` overrule the file.
+    The file is a schema file in which bounds or levels may be lacking. Values may be absent, but in the label, unless
+    ``missing`` is stated: only a stated fact is public knowledge. ``kinds`` and ``label`` overrule the file.
     """
     form: dict[str, Any] = {} if path is None else parse_toml(read_text(path, "file"), f"file {path}")
     try:

@@ -11,19 +11,12 @@ from noisegate.engines.worker import Worker
 
 @dataclass(kw_only=True, eq=False)
 class Pool:
-    """The workers that are hired; one that is dismissed is never asked again.
+    """The workers that are hired; one that is dismissed is never asked again."""
 
-    Attributes:
-        workers: How many there are at most, of one core each.
-        wait_seconds: How long a round waits for its first one.
-        actors: Ray's handles of them.
-        turn: Whose parts they hold.
-    """
-
-    workers: int
-    wait_seconds: float
-    actors: list[Any] = field(default_factory=list)
-    turn: Any = None
+    workers: int  # how many there are at most, of one core each
+    wait_seconds: float  # how long a round waits for its first one
+    actors: list[Any] = field(default_factory=list)  # Ray's handles of them
+    turn: Any = None  # whose parts they hold
 
     def hire(self) -> Any:
         """Returns one more worker, which begins as soon as the cluster has a core for it."""

@@ -1,7 +1,6 @@
 """One job over parts of the records by workers of a Ray cluster, some of which may be lost on the way.
 
-Whoever loses a worker loses its parts, and gives them to others; what a lost worker holds is never asked for. So each
-part is in exactly one of the totals that are merged, however often it was read (G-29, G-33).
+What a lost worker holds is never asked for, and its parts go to others: each is in exactly one total (G-29, G-33).
 """
 
 from __future__ import annotations
@@ -126,7 +125,11 @@ class Pass:
             if self._progress:
                 self._progress(self._records)
             if self._waited and not any(shift.begun for shift in self._shifts):
-                raise self._busy()
+                raise OptionError(
+                    f"engine='ray': no worker could begin within {self._pool.wait_seconds:g} seconds: every core of "
+                    "the cluster is at work, or its machines do not answer (`ray status` tells which); wait until others "
+                    "are done, or give a longer wait_seconds"
+                )
         if self._errors:
             raise self._errors[self._end]
 
@@ -184,13 +187,6 @@ class Pass:
         self._left = sorted(one for one in [*self._left, *again] if one < self._end)
         self._begin(self._pool.hire())
         self._staffed = time.monotonic()
-
-    def _busy(self) -> OptionError:
-        return OptionError(
-            f"engine='ray': no worker could begin within {self._pool.wait_seconds:g} seconds: every core of the "
-            "cluster is at work, or its machines do not answer (`ray status` tells which); wait until others are done, "
-            "or give a longer wait_seconds"
-        )
 
     @property
     def _end(self) -> int:

@@ -53,17 +53,13 @@ class NumericBins:
     Every value falls into exactly one cell, whatever it is: the first and the last interval have no outer end, and a
     value on a cut belongs to the interval above it.
 
-    Attributes:
-        cuts: Interior cuts, strictly increasing, in (0, 1); m cuts make m + 1 intervals. Public.
-        nullable: Whether there is one more, last, cell for missing values. Without it NaN is counted in the last
-            interval.
-
     Raises:
         OptionError: if the cuts are not strictly increasing in (0, 1).
     """
 
-    cuts: tuple[float, ...]
+    cuts: tuple[float, ...]  # interior and public, strictly increasing, in (0, 1); m cuts make m + 1 intervals
     nullable: bool = False
+    """Whether there is one more, last, cell for missing values. Without it NaN is counted in the last interval."""
 
     def __post_init__(self) -> None:
         ends = (0.0, *self.cuts, 1.0)
@@ -174,34 +170,21 @@ def _around_atoms(column: NumericColumn) -> Floats:
 
 @dataclass(frozen=True, kw_only=True)
 class Histogram:
-    """A denoised histogram.
+    """A denoised histogram."""
 
-    Attributes:
-        masses: Non-negative estimated counts, (cells,).
-        spikes: Which cells hold a single value that stands out, (cells,).
-        noise_std: Noise of each cell before.
-        atoms: Which cells hold an atom of the schema, (cells,); None for none.
-    """
-
-    masses: Floats
-    spikes: npt.NDArray[np.bool_]
-    noise_std: float
-    atoms: npt.NDArray[np.bool_] | None = None
+    masses: Floats  # non-negative estimated counts, (cells,)
+    spikes: npt.NDArray[np.bool_]  # which cells hold a single value that stands out, (cells,)
+    noise_std: float  # noise of each cell before
+    atoms: npt.NDArray[np.bool_] | None = None  # which cells hold an atom of the schema, (cells,); None for none
 
 
 @dataclass(frozen=True, kw_only=True)
 class Coarse:
-    """The same histogram on few cells, with noise of its own.
+    """The same histogram on few cells, with noise of its own."""
 
-    Attributes:
-        noisy: Noisy counts, each of `group` neighbouring cells, the last of what is left.
-        group: A power of two.
-        noise_std: Standard deviation of the noise on each.
-    """
-
-    noisy: Floats
-    group: int
-    noise_std: float
+    noisy: Floats  # noisy counts, each of `group` neighbouring cells, the last of what is left
+    group: int  # a power of two
+    noise_std: float  # standard deviation of the noise on each
 
 
 def denoise(

@@ -124,15 +124,10 @@ _TRIED = 32
 
 @dataclass(frozen=True, kw_only=True)
 class Execution:
-    """One way to compute.
+    """One way to compute."""
 
-    Attributes:
-        rows: Records in a block; the last one is padded.
-        exact: Whether torch's matrix products round no sum.
-    """
-
-    rows: int
-    exact: bool = False
+    rows: int  # records in a block; the last one is padded
+    exact: bool = False  # whether torch's matrix products round no sum
 
     def kernels(self) -> AbstractContextManager[Any]:
         """Returns the context in which this thread is to compute."""

@@ -46,15 +46,11 @@ def as_floats(numeric: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
 
 @dataclass(frozen=True, kw_only=True)
 class PoissonSamples:
-    """Who is in the samples of one session.
+    """Who is in the samples of one session."""
 
-    Attributes:
-        rate: A multiple of 2⁻³² in (0, 1].
-        key: 256 secret bits of this session alone, from the operating system; written nowhere.
-    """
-
-    rate: float
+    rate: float  # a multiple of 2⁻³² in (0, 1]
     key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+    """256 secret bits of this session alone, from the operating system; written nowhere."""
 
     def places(self, records: int, step: int, part: int = 0) -> npt.NDArray[np.intp]:
         """Returns the places of the records of a part in the sample of a step, ascending. Their number is private."""
@@ -145,25 +141,16 @@ class Held(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class StepTask:
-    """The sums that all steps of a session ask for; can be pickled if the loss can.
+    """The sums that all steps of a session ask for; can be pickled if the loss can."""
 
-    Attributes:
-        gradients: What computes them, in the way that was found out.
-        samples: Who is in the sample of a step.
-        start: Parameters of the first step.
-        count: How many numbers a sum has.
-        device: Where torch computes.
-        single: Whether torch computes on one thread, as bits may depend on their number.
-        represented: The public map that stands for records, if any, and how it is computed.
-    """
-
-    gradients: GradientSource
-    samples: PoissonSamples
-    start: Parameters
-    count: int
-    device: str = "cpu"
-    single: bool = False
+    gradients: GradientSource  # what computes them, in the way that was found out
+    samples: PoissonSamples  # who is in the sample of a step
+    start: Parameters  # parameters of the first step
+    count: int  # how many numbers a sum has
+    device: str = "cpu"  # where torch computes
+    single: bool = False  # whether torch computes on one thread, as bits may depend on their number
     represented: tuple[FeatureMap, Execution] | None = None
+    """The public map that stands for records, if any, and how it is computed."""
 
     def kernels(self) -> AbstractContextManager[None]:
         """Returns the context in which gradients are computed and were tried."""

@@ -60,21 +60,14 @@ def is_reviewed(kind: type, names: frozenset[str] = REVIEWED) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class SumTask:
-    """One question, ready to be summed.
+    """One question, ready to be summed."""
 
-    Attributes:
-        feature_map: Record to vector.
-        grid: Where vectors are clipped and rounded.
-        columns: Number of columns of the answer.
-        label: Which coded column chooses a record's column; None when there is one column.
-        chosen: How the map is computed, where that was found out; None for blocks of `block_rows`.
-    """
-
-    feature_map: FeatureMap
-    grid: Grid
-    columns: int
-    label: int | None
+    feature_map: FeatureMap  # record to vector
+    grid: Grid  # where vectors are clipped and rounded
+    columns: int  # number of columns of the answer
+    label: int | None  # which coded column chooses a record's column; None when there is one column
     chosen: Execution | None = None
+    """How the map is computed, where that was found out; None for blocks of `block_rows`."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickled without what is found out of it, which may hold locks."""

@@ -14,27 +14,16 @@ Columns = tuple[int, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class LinkColumns:
-    """The columns of a link by their parts in it.
+    """The columns of a link by their parts in it."""
 
-    Attributes:
-        parents: Of the parent.
-        number: How many children it has.
-        step: Whether a row is a parent's first child, a next one, or none.
-        first: The first child's distance from its origin; None for children without an order.
-        gap: The distance to the child before; None likewise.
-        previous: Of the child before.
-        children: Of the child, in the order of `previous`.
-        nullable: Those of `children` that may be missing in the data too.
-    """
-
-    parents: Columns
-    number: int
-    step: int
-    first: int | None
-    gap: int | None
-    previous: Columns
-    children: Columns
-    nullable: frozenset[int]
+    parents: Columns  # of the parent
+    number: int  # how many children it has
+    step: int  # whether a row is a parent's first child, a next one, or none
+    first: int | None  # the first child's distance from its origin; None for children without an order
+    gap: int | None  # the distance to the child before; None likewise
+    previous: Columns  # of the child before
+    children: Columns  # of the child, in the order of `previous`
+    nullable: frozenset[int]  # those of `children` that may be missing in the data too
 
     @classmethod
     def of(cls, link: Link) -> Self:
@@ -47,7 +36,6 @@ class LinkColumns:
             return tuple(place[column.name] for column in columns)
 
         children = placed(link.child_columns)
-        described = [column for column in link.child.schema.columns if column.name != link.child.order]
         return cls(
             parents=placed(link.parent_columns),
             number=place[link.number],
@@ -56,7 +44,7 @@ class LinkColumns:
             gap=None if link.gap is None else place[link.gap],
             previous=placed(link.previous_columns),
             children=children,
-            nullable=frozenset(at for at, column in zip(children, described, strict=True) if column.missing),
+            nullable=frozenset(at for at, column in zip(children, link.described, strict=True) if column.missing),
         )
 
     @property
@@ -75,10 +63,7 @@ class LinkColumns:
         return dict(zip(self.children, self.previous, strict=True))
 
     def given(self, column: int) -> Columns:
-        """Returns what a column of the child is drawn by: parent, number, its own last value, and what is drawn so far.
-
-        The number itself is drawn by the parent alone.
-        """
+        """Returns what a column of a child is drawn by: parent, number, its last value, and what is drawn so far."""
         if column == self.number:
             return self.parents
         own = (self.before[column],) if column in self.before else ()

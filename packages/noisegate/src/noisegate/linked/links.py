@@ -1,8 +1,7 @@
 """A link of two tables as one table of transitions, which an ordinary schema describes.
 
 A parent with K children v1 ... vK, in their order, has K rows: v1, which none stands before, v2 after v1, and so on to
-vK; one without children has one row, without a child. A row says the columns of the parent, K, which step it is, the
-columns of the child before, those of the child itself, and how much later it came.
+vK; one without children has one row, without a child.
 """
 
 from __future__ import annotations
@@ -74,14 +73,14 @@ class Link:
     def child_columns(self) -> tuple[Column, ...]:
         """The columns of the child as in `schema`, which may all be missing; without the one that orders them."""
         return tuple(
-            replace(column, name=f"{self.child.name}.{column.name}", missing=True) for column in self._described
+            replace(column, name=f"{self.child.name}.{column.name}", missing=True) for column in self.described
         )
 
     @cached_property
     def previous_columns(self) -> tuple[Column, ...]:
         """The columns of the child before as in `schema`, in the order of `child_columns`."""
         return tuple(
-            replace(column, name=self._free(f"previous.{column.name}"), missing=True) for column in self._described
+            replace(column, name=self._free(f"previous.{column.name}"), missing=True) for column in self.described
         )
 
     @property
@@ -108,8 +107,7 @@ class Link:
     def schema(self) -> Schema:
         """The schema of the rows: parent, number, step, first, gap, child before, child.
 
-        What a row does not have is missing: the child before in the steps "first" and "none", the child in "none", the
-        first distance but in "first", and the gap but in "next".
+        What a row lacks is missing: the child before but in "next", the child in "none", first distance and gap.
         """
         columns: list[Column] = [
             *self.parent_columns,
@@ -123,10 +121,7 @@ class Link:
 
     @cached_property
     def records(self) -> Schema:
-        """The schema of a child beside its parent, with all rules that bind the two or the child alone.
-
-        Its columns are those of the parent's schema and then the child's, with names such as ``visits.day``.
-        """
+        """The schema of a child beside its parent, with names such as ``visits.day`` and the rules on both."""
         columns = qualified(self.parent), qualified(self.child)
         own = (_renamed(rule, self.child.name) for rule in self.child.schema.constraints)
         tokens = {*self.parent.schema.missing_values, *self.child.schema.missing_values}
@@ -138,7 +133,7 @@ class Link:
         )
 
     @property
-    def _described(self) -> Iterable[Column]:
+    def described(self) -> Iterable[Column]:
         """The columns of the child that are modelled as they stand."""
         return (column for column in self.child.schema.columns if column.name != self.child.order)
 

@@ -114,7 +114,7 @@ def write_model(folder: Path, *, release: Release, tensors: Tensors, model: Mapp
             "format": FORMAT,
             "model": dict(model),
             "certificate": release.certificate.digest(),
-            "files": {name: _hash(path / name) for name in HASHED},
+            "files": {name: file_hash(path / name) for name in HASHED},
         }
         content[_DIGEST] = description_digest(content)
         (path / MODEL_FILE).write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
@@ -214,11 +214,7 @@ def verify(path: str | Path) -> Verification | SchemaVerification:
 
 
 def _check_events(release: Release, folder: Path) -> None:
-    """Checks that the certificate's events are those that give what the folder holds.
-
-    Raises:
-        ModelError: if one is missing, or states another size or a sensitivity that no release on the grid has.
-    """
+    """Checks that the certificate's events, their sizes and sensitivities are those that give what the folder holds."""
     certificate = release.certificate
     # The values of an adaptive mechanism are named after its event; what they are was chosen in the course of the run.
     concentrated = [event for event in certificate.events if isinstance(event, ZeroConcentratedEvent)]
@@ -304,7 +300,7 @@ def _checked_description(folder: Path) -> dict[str, Any]:
         for name, expected in files.items():
             if (folder / name).is_symlink() or not (folder / name).is_file():
                 raise ModelError(f"{folder / name} does not exist, or is a link; {folder} is not a whole model folder.")
-            if _hash(folder / name) != expected:
+            if file_hash(folder / name) != expected:
                 raise ModelError(f"{folder / name} was changed after the model was written: its hash differs.")
     except FileNotFoundError as error:
         raise ModelError(f"{error.filename} does not exist; {folder} is not a whole model folder.") from None
@@ -313,6 +309,7 @@ def _checked_description(folder: Path) -> dict[str, Any]:
     return description
 
 
-def _hash(path: Path) -> str:
+def file_hash(path: Path) -> str:
+    """Returns the SHA-256 of a file, in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

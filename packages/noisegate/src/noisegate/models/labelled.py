@@ -35,19 +35,12 @@ _STRATUM = 16
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LabelModel:
-    """The distribution of a label given the other columns.
+    """The distribution of a label given the other columns."""
 
-    Attributes:
-        column: Number of the label's column, numeric ones first; the classes of a numeric one are its cells.
-        bias: (classes,).
-        effects: For each other column, in their order, (classes, cells).
-        mixture_weight: κ.
-    """
-
-    column: int
-    bias: Floats
-    effects: tuple[Floats, ...]
-    mixture_weight: float
+    column: int  # number of the label's column, numeric ones first; the classes of a numeric one are its cells
+    bias: Floats  # (classes,)
+    effects: tuple[Floats, ...]  # for each other column, in their order, (classes, cells)
+    mixture_weight: float  # κ
 
     def __post_init__(self) -> None:
         if not all(part.shape[0] == len(self.bias) and np.isfinite(part).all() for part in (self.bias, *self.effects)):
@@ -118,15 +111,10 @@ def systematic(probabilities: Floats, order: npt.NDArray[np.intp], random: torch
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LabelledMixture:
-    """A mixture whose label is drawn from a model of its own.
+    """A mixture whose label is drawn from a model of its own."""
 
-    Attributes:
-        mixture: Of all columns; what it says of the label counts only in `label`.
-        label: The label given the other columns.
-    """
-
-    mixture: Mixture
-    label: LabelModel
+    mixture: Mixture  # of all columns; what it says of the label counts only in `label`
+    label: LabelModel  # the label given the other columns
 
     kind: ClassVar[str] = "labelled-mixture"
 

@@ -31,19 +31,12 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Mixture:
-    """K components, each with one distribution over the cells of every column.
+    """K components, each with one distribution over the cells of every column."""
 
-    Attributes:
-        layout: The columns; numeric ones come first, then coded ones, the label among them.
-        within: For each numeric column, its bins and where in them values lie.
-        weights: Share of each component, (K,).
-        probabilities: For each column, (K, cells); a row sums to 1.
-    """
-
-    layout: Layout
-    within: tuple[WithinCell, ...]
-    weights: npt.NDArray[np.floating[Any]]
-    probabilities: tuple[npt.NDArray[np.floating[Any]], ...]
+    layout: Layout  # the columns; numeric ones come first, then coded ones, the label among them
+    within: tuple[WithinCell, ...]  # for each numeric column, its bins and where in them values lie
+    weights: npt.NDArray[np.floating[Any]]  # share of each component, (K,)
+    probabilities: tuple[npt.NDArray[np.floating[Any]], ...]  # for each column, (K, cells); a row sums to 1
 
     kind: ClassVar[str] = "mixture"
 

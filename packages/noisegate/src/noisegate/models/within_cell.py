@@ -84,21 +84,13 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WithinCell:
-    """Fine cells of one numeric column, in ascending order.
+    """Fine cells of one numeric column, in ascending order."""
 
-    Attributes:
-        column: Says the bounds and whether values are whole steps.
-        bins: The cells that a model knows.
-        low: Lower ends in encoded units, (fine,). In a column of steps, both ends are steps.
-        high: Upper ends, (fine,); a fine cell with equal ends is a single value.
-        shares: Of the bin that a fine cell lies in, (fine,); 1 in all over each bin that holds any.
-    """
-
-    column: NumericColumn
-    bins: NumericBins
-    low: Floats
-    high: Floats
-    shares: Floats
+    column: NumericColumn  # says the bounds and whether values are whole steps
+    bins: NumericBins  # the cells that a model knows
+    low: Floats  # lower ends in encoded units, (fine,). In a column of steps, both ends are steps
+    high: Floats  # upper ends, (fine,); a fine cell with equal ends is a single value
+    shares: Floats  # of the bin that a fine cell lies in, (fine,); 1 in all over each bin that holds any
 
     @classmethod
     def from_edges(

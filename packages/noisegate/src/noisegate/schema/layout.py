@@ -96,16 +96,11 @@ class Cells:
     * a column of at most 128 values gets one atom each;
     * any other gets an atom at each bound, where clamped and censored values pile up, equal intervals between them, and
       the atoms that its schema states.
-
-    Attributes:
-        low: Lower ends in the unit interval, (cells,).
-        high: Upper ends, (cells,); an atom's are equal.
-        missing: Whether one more cell stands for a missing value.
     """
 
-    low: npt.NDArray[np.float64]
-    high: npt.NDArray[np.float64]
-    missing: bool
+    low: npt.NDArray[np.float64]  # lower ends in the unit interval, (cells,)
+    high: npt.NDArray[np.float64]  # upper ends, (cells,); an atom's are equal
+    missing: bool  # whether one more cell stands for a missing value
 
     @property
     def size(self) -> int:

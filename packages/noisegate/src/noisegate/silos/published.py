@@ -1,7 +1,6 @@
 """The published plan: what every silo asks, and its identifier, which changes with anything that is asked.
 
-Noise is no part of the identifier: a silo may ask for another ε. It stands beside it, so that an edit of ε is noticed.
-Settings that else follow from ε are written out, so that all ask the same all the same.
+Noise is no part of the identifier: a silo may ask for another ε. Settings that follow from ε are written out.
 """
 
 from __future__ import annotations

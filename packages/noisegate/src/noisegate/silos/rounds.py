@@ -1,8 +1,4 @@
-"""What one silo releases: one round of a published plan.
-
-A plan whose later questions follow from earlier answers goes in rounds: what all silos answered is added up, and that
-says what all of them ask next. So they always ask the same.
-"""
+"""What one silo releases: one round of a published plan; what all have answered says what all ask next."""
 
 from __future__ import annotations
 

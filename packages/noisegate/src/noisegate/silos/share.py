@@ -19,11 +19,9 @@ from noisegate.silos.masks import Masking, as_numbers
 
 
 class ShareSession(SumSession):
-    """Takes the place of a session of a gate that was asked nothing yet; its answers are masked shares.
+    """Takes the place of a session of a gate that was asked nothing yet; its answers are masked shares (G-32).
 
-    They are as `masks.as_numbers` writes them, (2·dim, columns).
-    Neither the sum of this silo nor its share of the noise leaves the gate, only both with the mask, which without the
-    masks of the others is a uniform number modulo 2⁶⁴ (G-32).
+    They are as `masks.as_numbers` writes them, (2·dim, columns); sum and noise leave the gate with the mask alone.
     """
 
     def __init__(self, session: SumSession, masking: Masking) -> None:

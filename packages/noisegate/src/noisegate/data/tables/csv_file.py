@@ -41,17 +41,11 @@ _CLOSE = "close it, or put the whole cell in double quotes and double those insi
 
 @dataclass(frozen=True)
 class CsvFile:
-    """A CSV file with a header line, separated by commas, in UTF-8, or a part of it; see `tables.Origin`.
+    """A CSV file with a header line, separated by commas, in UTF-8, or a part of it; see `tables.Origin`."""
 
-    Attributes:
-        path: Of the file.
-        start: The byte that the part begins with, where a record begins.
-        stop: The byte behind its last record; None for the end of the file.
-    """
-
-    path: Path
-    start: int = 0
-    stop: int | None = None
+    path: Path  # of the file
+    start: int = 0  # the byte that the part begins with, where a record begins
+    stop: int | None = None  # the byte behind its last record; None for the end of the file
     typed = False
 
     @property
