@@ -103,11 +103,7 @@ def fit_command(
 
 
 def records_at(schema: Any, data: Sequence[str] | None, tables: Sequence[str] | None) -> Any:
-    """Returns the path of the records; of linked tables a path for each, by name.
-
-    Raises:
-        UserError: if there are several paths for one table, or not exactly one for each of linked ones.
-    """
+    """Returns the path of the records; of linked tables exactly one for each, by name."""
     from noisegate.schema.schema import is_linked
 
     if not is_linked(schema):

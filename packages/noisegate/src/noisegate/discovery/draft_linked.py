@@ -84,9 +84,8 @@ class LinkedDraft:
 def draft_linked(paths: Mapping[str, Any]) -> LinkedDraft:
     """Returns a draft of the schema of *public* tables, by name: see `draft` for the columns of each.
 
-    The column of a table that names records of another is found by its values and its name, the order of children by
-    a date or a column that is called like one. How many children a parent has at most, and the longest gap between
-    two, come straight from the records, rounded up.
+    What names records of another table is found by values and names, the order of children by a date or a name like
+    one. How many children a parent has at most, and the longest gap between two, come from the records, rounded up.
 
     Raises:
         DataError: if a file cannot be read or has no records.

@@ -231,16 +231,8 @@ DATA_PACKAGE, CROISSANT = "datapackage.json", "croissant.json"
 def new_package(folder: Path, asked: Path | None, release: Release, *, licence: str | None = None) -> Iterator[Path]:
     """Yields the file to write records to; the folder appears, described, when the block ends well, or not at all.
 
-    Args:
-        folder: New.
-        asked: Name of the file of records within it; None for synthetic.csv, or synthetic.parquet of images.
-        release: What the model was fitted to.
-            Croissant cannot say how CSV spells missing cells, where the schema wants them other than empty: take
-            .parquet then.
-        licence: Under which the records are handed out: an SPDX name such as CC-BY-4.0, or an address.
-
-    Raises:
-        OptionError: if the folder exists or cannot be written, the licence is blank or the name is none.
+    `asked` names the file; None for synthetic.csv, or synthetic.parquet of images. Croissant cannot say how CSV spells
+    missing cells, where the schema wants them other than empty: take .parquet then.
     """
     name = _file_name(release.schema, asked)
     if licence is not None and not licence.strip():

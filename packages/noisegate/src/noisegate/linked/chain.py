@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.linked.columns import LinkColumns
-from noisegate.linked.links import STEPS
+from noisegate.linked.links import STEPS, LinkColumns
 from noisegate.models.labelled import softmax, systematic
 from noisegate.models.mixture import Mixture
 from noisegate.schema.layout import numbers_at, positions_of

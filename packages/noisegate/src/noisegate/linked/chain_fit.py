@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from noisegate.linked.chain import Cells, Chain, ColumnEffects, Floats, drawn_cells
-from noisegate.linked.columns import LinkColumns
-from noisegate.linked.links import STEPS
+from noisegate.linked.links import STEPS, LinkColumns
 from noisegate.models.mixture import Mixture
 from noisegate.seeds import public_random, uniform
 

@@ -16,8 +16,7 @@ import numpy.typing as npt
 
 from noisegate.features.binning import Histogram, NumericBins, denoise
 from noisegate.features.contingency import Contingency, equally_weighted
-from noisegate.linked.columns import LinkColumns
-from noisegate.linked.links import Link
+from noisegate.linked.links import Link, LinkColumns
 from noisegate.privacy.plan import Query
 from noisegate.tables import design as rounds
 from noisegate.tables.design import Design

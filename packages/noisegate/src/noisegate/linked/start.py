@@ -14,8 +14,7 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.linked.columns import LinkColumns
-from noisegate.linked.links import STEPS, Step
+from noisegate.linked.links import STEPS, LinkColumns, Step
 from noisegate.tables.tables import ClassTables, Start, likely_shares
 
 Floats = npt.NDArray[np.float64]

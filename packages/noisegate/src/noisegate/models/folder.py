@@ -128,11 +128,6 @@ def description_digest(description: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical_json(said)).hexdigest()
 
 
-def holds_classifier(folder: Path) -> bool:
-    """Whether the model in a folder predicts labels and draws no records; a `ModelError` where none can be read."""
-    return kind_in(folder) in (CLASSIFIER, NETWORK_CLASSIFIER)
-
-
 def kind_in(folder: Path) -> Any:
     """Returns the kind of the model in a folder; a `ModelError` where none can be read."""
     return _checked_description(folder)["model"].get("kind")

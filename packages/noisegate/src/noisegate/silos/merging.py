@@ -157,11 +157,8 @@ def _silos(releases: Sequence[Release], after: Release | None, overlapping: bool
             f"stated_by={stated_by!r} names who states that no unit has records in two silos; overlapping says that "
             "some may have. Leave one of them out."
         )
-    before = (
-        {}
-        if after is None or after.certificate.silos is None
-        else {silo.name: silo for silo in after.certificate.silos.members}
-    )
+    done = None if after is None else after.certificate.silos
+    before = {} if done is None else {silo.name: silo for silo in done.members}
     members = []
     for release in releases:
         one = release.certificate
@@ -173,8 +170,8 @@ def _silos(releases: Sequence[Release], after: Release | None, overlapping: bool
             events=one.events,
         )
         if (earlier := before.get(silo.name)) is not None:
-            rounds = {"certificates": earlier.certificates, "events": earlier.events}
-            silo = replace(silo, **{name: done + getattr(silo, name) for name, done in rounds.items()})
+            certificates, events = earlier.certificates + silo.certificates, earlier.events + silo.events
+            silo = replace(silo, certificates=certificates, events=events)
         members.append(silo)
     return Silos(
         members=tuple(members), overlapping=overlapping, stated_by=None if overlapping else stated_by or NOBODY
