@@ -131,7 +131,11 @@ class StepPlan(Settings):
                 "is proved. Use contributions=1, or a method that sums over all records, such as merf."
             )
         part = self.share / math.fsum([self.share, *(query.share for query in self.queries)])
-        releases = _queries(self.queries, budget, 1 - part) if self.queries else ()
+        releases: tuple[PlannedRelease, ...] = ()
+        if self.queries:  # with the rest of the budget, measured in Gaussian-DP μ²
+            mu = accounting.mu_for(budget.epsilon, budget.delta) * math.sqrt(1 - part)
+            smaller = replace(budget, epsilon=max(accounting.gaussian_epsilon(mu, budget.delta), 0.01))
+            releases = Plan(queries=self.queries).calibrate(smaller).releases
         exact = budget.epsilon > CONVOLVED_UP_TO
         asked = Sampler.DISCRETE_GAUSSIAN if exact else Sampler.CONVOLVED_GAUSSIAN
         others = tuple(release.event for release in releases)
@@ -214,14 +218,6 @@ def unpacked(
     ends = np.cumsum([math.prod(shape) for shape in shapes.values()])
     parts = np.split(values.reshape(-1).astype(np.float32), ends[:-1])
     return {name: part.reshape(shapes[name]) for name, part in zip(shapes, parts, strict=True)}
-
-
-def _queries(queries: tuple[Query, ...], budget: Budget, part: float) -> tuple[PlannedRelease, ...]:
-    """Returns queries with the noise that they need for `part` of the budget, measured in Gaussian-DP μ²."""
-    mu = accounting.mu_for(budget.epsilon, budget.delta) * math.sqrt(part)
-    epsilon = max(accounting.gaussian_epsilon(mu, budget.delta), 0.01)
-    smaller = Budget(epsilon=epsilon, delta=budget.delta, adjacency=budget.adjacency, unit=budget.unit)
-    return Plan(queries=queries).calibrate(smaller).releases
 
 
 def _least_noise(plan: StepPlan, budget: Budget, others: tuple[Event, ...], sampler: Sampler) -> SampledGaussianEvent:
