@@ -50,10 +50,7 @@ def usable_cores() -> int:
 
 
 class _OneThread:
-    """One thread while anybody is inside, from whichever thread; what was there before is put back by the last one.
-
-    `limit` is called by each that enters, and told whether it is the first; `restore` by the last one that leaves.
-    """
+    """One thread while anybody is inside, from whichever thread; `limit` is told who is first, the last one restores."""
 
     def __init__(self, limit: Callable[[bool], None], restore: Callable[[], None]) -> None:
         self._limit, self._restore, self._turn, self._inside = limit, restore, threading.Lock(), 0

@@ -61,11 +61,8 @@ class MersenneTwister:
 
 
 def _swapped(partner: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Returns what swapping each place i in turn with place partner[i] >= i makes of 0, 1, ..., (count,).
-
-    What swap k left at a place is what place k itself held at its turn. Such chains are followed to their ends by
-    doubling.
-    """
+    """Returns what swapping each place i in turn with place partner[i] >= i makes of 0, 1, ..., (count,)."""
+    # What swap k left at a place is what place k itself held at its turn: such chains are followed by doubling.
     import numpy as np
 
     count = len(partner)

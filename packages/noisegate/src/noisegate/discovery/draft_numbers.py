@@ -202,10 +202,8 @@ def _foreign(name: str, cells: pa.Array, *, missing: bool) -> DraftedColumn | No
 
 
 def _sentinels(values: _Numbers, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Returns which of the values, ascending and distinct, stand for something that is no number of the scale.
-
-    Few, said by many records, with a gap as wide as the range of all others between; or negative codes such as -1.
-    """
+    """Returns which of the values, ascending and distinct, stand for something that is no number of the scale."""
+    # Few, said by many records, with a gap as wide as the range of all others between; or negative codes such as -1.
     found = np.zeros(len(values), dtype=np.bool_)
     for place in range(len(values) - 1, max(len(values) - 1 - _MOST_SENTINELS, _LEAST_DISTINCT - 1), -1):
         if values[place] - values[place - 1] >= values[place - 1] - values[0]:

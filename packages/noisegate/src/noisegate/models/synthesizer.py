@@ -326,7 +326,7 @@ def load(folder: str | Path) -> FittedModel:
         >>> from noisegate import Schema, load, synthesize
         >>> from noisegate.schema import Boolean
         >>> made = synthesize(pa.table({"ill": [True, False] * 100}), schema=Schema([Boolean(name="ill")]), epsilon=1.0)
-        >>> load(made.save("model")).sample(2).column_names
+        >>> load(made.save("loaded")).sample(2).column_names
         ['ill']
     """
     found = model_path(folder)
