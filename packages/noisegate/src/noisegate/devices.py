@@ -50,7 +50,7 @@ def usable_cores() -> int:
 
 
 class _OneThread:
-    """One thread while anybody is inside, from whichever thread; `limit` is told who is first, the last one restores."""
+    """One thread while anybody is inside, from whichever thread; `limit` is told who is first, the last restores."""
 
     def __init__(self, limit: Callable[[bool], None], restore: Callable[[], None]) -> None:
         self._limit, self._restore, self._turn, self._inside = limit, restore, threading.Lock(), 0

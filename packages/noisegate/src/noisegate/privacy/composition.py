@@ -143,7 +143,7 @@ def _mismatch(places: Floats, losses: Floats, steps: Steps, pair: Pair) -> float
 
 
 def _masses(places: Floats, steps: Steps, centre: float | None) -> tuple[Floats, Floats]:
-    """Returns the masses below, between and above places of N(0, 1), or (1 − q)·N(0, 1) + q·N(c, 1), and their errors."""
+    """Returns the masses below, between and above places, of N(0, 1) or (1 − q)·N(0, 1) + q·N(c, 1), and errors."""
     if centre is None:
         return _normal_masses(places)
     (still, still_error), (moved, moved_error) = _normal_masses(places), _normal_masses(places - centre)
@@ -359,7 +359,7 @@ def _variance(lattices: Sequence[LatticeLosses], theta: float) -> float:
 
 
 def _convolved(masses: Sequence[Floats], counts: Sequence[int], size: int) -> tuple[Floats, float]:
-    """Returns the convolution of masses[j] with itself counts[j] times for all j, modulo `size`, and its largest error."""
+    """Returns the convolution of masses[j], counts[j] times each, for all j, modulo `size`, and its largest error."""
     # Each of the masses adds up to 1, and `size` is a power of two.
     gamma = 16 * UNIT * (size.bit_length() - 1)
     product = np.ones(size // 2 + 1, dtype=np.complex128)

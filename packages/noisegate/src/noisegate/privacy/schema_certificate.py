@@ -190,7 +190,7 @@ def _covers(claimed: Any, found: Mapping[str, float] | None) -> bool:
 
 
 def _together(discovery: Certificate, fit: Budget | Certificate, events: tuple[Event, ...]) -> dict[str, float] | None:
-    """Returns ε and δ of both: their sums, or less if all is Gaussian (G-13, G-15); None for other neighbours or units."""
+    """Returns ε and δ of both: their sums, or less if all is Gaussian (G-13, G-15); None for unlike units."""
     if (discovery.adjacency, discovery.unit, discovery.contributions) != (fit.adjacency, fit.unit, fit.contributions):
         return None
     delta = _up(Decimal(repr(discovery.delta)) + Decimal(repr(fit.delta)))

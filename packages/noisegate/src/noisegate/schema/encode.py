@@ -101,7 +101,7 @@ def read_cells(column: Column, array: pa.Array, tokens: pa.Array) -> tuple[npt.N
 
 
 def _read_at_once(column: Column, array: pa.Array, tokens: pa.Array) -> npt.NDArray[Any] | None:
-    """Returns what `read_cells` makes of text in which each cell is a number or a level as it stands; None otherwise."""
+    """Returns what `read_cells` makes of text in which each cell is a number or a level as it stands; else None."""
     # Such a cell has no blanks around it, and is no token if no token is that number (a level never is one).
     if not pt.is_string(array.type):
         return None
