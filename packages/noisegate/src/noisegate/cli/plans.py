@@ -94,7 +94,8 @@ _WORDS = {
 """By `vectors_of` in the description of a plan."""
 
 _DROWNED = 0.5
-"""Noise over all steps beside what teachers say, of which generators of images were seen to learn next to nothing."""
+"""Noise over all steps beside what teachers say, of which generators of images learn next to nothing. On simulated
+digits DataLens' labels reached .36, .22 and .10 at 0.11, 0.33 and 0.84 (of logistic regression, by chance .10)."""
 
 
 def _show_steps(title: str, data: dict[str, Any]) -> None:

@@ -52,7 +52,7 @@ def _stop(_signal: int, _frame: FrameType | None) -> None:
 
 
 def put_in_order() -> None:
-    """Makes the standard streams fit to be written to: a closed one swallows, a character that lacks becomes words."""
+    """Makes the standard streams fit to be written to, closed ones and those whose encoding lacks a character too."""
     # Else the next file that is opened would get the number of a closed one, and with it what is written there.
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass

@@ -207,7 +207,8 @@ def under(tensors: Mapping[str, _Value], prefix: str) -> dict[str, _Value]:
 
 
 _OF_CHANCE, _RECOGNISED = 2.5, 0.55
-"""Times chance, and part of the way from chance to all, below which images are noise, and rough (benchmarks/images)."""
+"""Times chance, and part of the way from chance to all, below which images are noise, and rough: a fit of stripes has
+2.4, and drawings at .52 of that way teach a classifier .74 of what real ones do (benchmarks/images)."""
 
 
 @dataclass(frozen=True, kw_only=True)
