@@ -139,22 +139,8 @@ def edit_arrays(folder, chance):
     arrays = dict(load_file(path))
     name = chance.choice(sorted(arrays))
     array, metadata = arrays[name], None
-    kind = chance.choice(
-        [
-            "add",
-            "add-std",
-            "remove",
-            "rename",
-            "reshape",
-            "longer",
-            "retype",
-            "nan",
-            "zero",
-            "value",
-            "metadata",
-            "empty",
-        ]
-    )
+    kinds = "add add-std remove rename reshape longer retype nan zero value metadata empty"
+    kind = chance.choice(kinds.split())
     if kind == "add":
         arrays["secret"] = np.arange(1000.0).reshape(-1, 1)
     elif kind == "add-std":
@@ -238,27 +224,15 @@ def attempt(saved, folder, seed):
     return refused
 
 
-FAST = 1000
-
-
-@pytest.mark.parametrize("block", range(10))
-def test_a_thousand_edits_are_refused_or_harmless(saved, tmp_path, block):
+@pytest.mark.parametrize("block", [*range(10), *(pytest.param(one, marks=pytest.mark.slow) for one in range(10, 110))])
+def test_a_hundred_edits_are_refused_or_harmless(saved, tmp_path, block):
     refused = 0
-    for seed in range(FAST // 10 * block, FAST // 10 * (block + 1)):
+    for seed in range(100 * block, 100 * (block + 1)):
         try:
             refused += attempt(saved, tmp_path / "model", seed)
         except Exception as error:
             raise AssertionError(f"edit {seed}: {type(error).__name__}: {error}") from error
-    assert refused > FAST // 10 * 0.6
-
-
-@pytest.mark.slow
-def test_ten_thousand_more(saved, tmp_path):
-    for seed in range(FAST, FAST + 10_000):
-        try:
-            attempt(saved, tmp_path / "model", seed)
-        except Exception as error:
-            raise AssertionError(f"edit {seed}: {type(error).__name__}: {error}") from error
+    assert refused > 50
 
 
 # Those that were once accepted, by name.

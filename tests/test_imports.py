@@ -28,16 +28,6 @@ for name in sys.argv[1:]:
 
 
 @pytest.mark.slow
-def test_every_module_is_imported_without_a_warning():
-    imports = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
-    # The last ones first: what is at the borders, on which nothing else leans.
-    ended = subprocess.run(
-        [sys.executable, "-W", "error", "-c", imports, *reversed(MODULES)], capture_output=True, text=True, check=False
-    )
-    assert ended.returncode == 0, ended.stderr
-
-
-@pytest.mark.slow
 def test_every_module_imports_alone():
     ended = subprocess.run(
         [sys.executable, "-W", "error", "-c", ALONE, *MODULES], capture_output=True, text=True, check=False

@@ -60,25 +60,6 @@ def test_a_wheel_holds_what_the_program_reads(built, name):
 
 
 @pytest.mark.slow
-def test_the_base_install_runs_alone(built, tmp_path):
-    wheel, _ = built["noisegate"]
-    done(sys.executable, "-m", "venv", tmp_path / "venv")
-    bin_folder = tmp_path / "venv" / "bin"
-    done(bin_folder / "python", "-m", "pip", "install", "--quiet", wheel)
-    noisegate = bin_folder / "noisegate"
-    assert done(noisegate, "--version").startswith("noisegate ")
-    # The survey is statsmodels': who has not got it is told how to get it, in one line.
-    assert "pip install 'noisegate[demo]'" in " ".join(done(noisegate, "demo", cwd=tmp_path, code=2).split())
-    (tmp_path / "schema.toml").write_text('[columns.age]\nkind = "integer"\nlower = 18\nupper = 90\n')
-    (tmp_path / "data.csv").write_text("age\n" + "\n".join(str(18 + row % 70) for row in range(300)) + "\n")
-    fit = ["fit", "data.csv", "--schema", "schema.toml", "--epsilon", "1", "--out", "model"]
-    done(noisegate, *fit, cwd=tmp_path)
-    done(noisegate, "sample", "model", "-n", "20", "--package", "handout", cwd=tmp_path)
-    assert "The certificate holds" in done(noisegate, "verify", "model", cwd=tmp_path)
-    assert (tmp_path / "handout" / "croissant.json").is_file()
-
-
-@pytest.mark.slow
 def test_the_container_passes_the_demo():
     # A client of docker may be installed without its service.
     found = [engine for engine in ENGINES if shutil.which(engine)]

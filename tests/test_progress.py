@@ -3,8 +3,6 @@
 import io
 import logging
 import re
-import subprocess
-import sys
 from contextlib import nullcontext
 
 import pyarrow as pa
@@ -14,8 +12,7 @@ from rich.console import Console
 import noisegate
 from noisegate import Ledger, Pairwise, Schema, fit
 from noisegate import progress as shown
-from noisegate.errors import FitWarning, installed
-from noisegate.methods.pairwise import Pairwise as Method
+from noisegate.errors import installed
 from noisegate.runs import observer
 from noisegate.runs.observer import ShownProgress
 from noisegate.schema import Boolean, Integer
@@ -26,18 +23,13 @@ TABLE = pa.table({"age": [31, 58, 44, 67] * 50, "ill": [False, True, False, True
 SMALL = Pairwise(cells=4, fit_options={"components": 4, "steps": 10})
 
 
-def test_noisegate_logs_under_its_name_and_brings_no_handler():
-    code = "import logging, noisegate; print([type(one).__name__ for one in logging.getLogger('noisegate').handlers])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "['NullHandler']"
-
-
 def test_a_run_logs_what_it_plans_books_and_fits(caplog, tmp_path):
     ledger = Ledger(tmp_path / "ledger.db")
     ledger.register("clinic", epsilon=9.0, delta=1e-4)
     with caplog.at_level(logging.INFO, logger="noisegate"):
         SMALL.fit(TABLE, schema=SCHEMA, epsilon=2.0, ledger=ledger, dataset="clinic")
     assert {record.name.partition(".")[0] for record in caplog.records} == {"noisegate"}
+    assert [type(one) for one in logging.getLogger("noisegate").handlers] == [logging.NullHandler]
     said = "\n".join(caplog.messages)
     assert "pairwise: a plan of epsilon = 2, delta = 1e-05, add-remove" in said
     assert f"epsilon = 2 is booked on 'clinic' in {tmp_path / 'ledger.db'}" in said
@@ -82,20 +74,6 @@ def test_a_cost_that_is_given_back_is_logged(caplog, tmp_path):
     assert "The cost is given back to 'clinic': no noise was drawn." in caplog.messages
 
 
-def test_what_is_warned_of_is_logged_too(caplog, monkeypatch):
-    made = Method.synthesizer
-
-    def doubtful(self, release, fitting):
-        model = made(self, release, fitting)
-        model.summary.notes["warning"] = "it is far away"
-        return model
-
-    monkeypatch.setattr(Method, "synthesizer", doubtful)
-    with pytest.warns(FitWarning, match="far away"):
-        fit(TABLE, method=SMALL, schema=SCHEMA, epsilon=2.0)
-    assert ("noisegate", logging.WARNING, "it is far away") in caplog.record_tuples
-
-
 @pytest.mark.skipif(not installed("torch"), reason="gradients are taken with torch")
 def test_a_training_logs_epsilon_so_far(caplog, monkeypatch):
     monkeypatch.setattr(shown, "EVERY", 0.0)
@@ -108,17 +86,6 @@ def test_a_training_logs_epsilon_so_far(caplog, monkeypatch):
     assert costs == sorted(costs)
 
 
-def test_lines_come_every_so_often(caplog, monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(shown.time, "monotonic", lambda: now[0])
-    with caplog.at_level(logging.INFO, logger="noisegate"), shown.log_lines("Fitting", 100) as tell:
-        for done in range(100):
-            now[0] += 1.0
-            tell(done, "near")
-    assert caplog.messages[0] == "Fitting: 29 of 100, near" and len(caplog.messages) == 3 + 1
-    assert caplog.messages[-1] == "Fitting: done in 100.0 s"
-
-
 @pytest.mark.parametrize("terminal", [True, False])
 def test_progress_is_a_bar_in_a_terminal_and_a_log_elsewhere(terminal, monkeypatch, caplog):
     screen = io.StringIO()
@@ -128,23 +95,3 @@ def test_progress_is_a_bar_in_a_terminal_and_a_log_elsewhere(terminal, monkeypat
         tell(2, "close")
     assert ("Fitting" in screen.getvalue()) == terminal
     assert ("Fitting: done in 0.0 s" in caplog.messages) == (not terminal)
-
-
-def test_fit_and_evaluate_take_progress(monkeypatch, caplog):
-    monkeypatch.setattr(shown, "EVERY", 0.0)
-    with caplog.at_level(logging.INFO, logger="noisegate"):
-        model = fit(TABLE, method=SMALL, schema=SCHEMA, epsilon=2.0, progress=True)
-        noisegate.evaluate(model, TABLE, progress=True)
-    said = "\n".join(caplog.messages)
-    assert "Reading records: done" in said and "Evaluating: 1 of 3: " in said
-
-
-def test_a_question_that_goes_on_when_all_is_read_tells_how_far_it_is(monkeypatch, caplog):
-    from noisegate import progress
-
-    monkeypatch.setattr(progress, "EVERY", 0.0)
-    progress.note("nobody watches")
-    with caplog.at_level("INFO", "noisegate"), progress.reading():
-        progress.note("round 3")
-    progress.note("nobody watches any more")
-    assert caplog.records[0].getMessage() == f"{progress.READING}: round 3" and "nobody" not in caplog.text

@@ -1,7 +1,5 @@
 """What the command line can, a Python session can: the verbs as functions, and every method beside its data."""
 
-from pathlib import Path
-
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -12,9 +10,7 @@ import noisegate
 from noisegate import Ledger, LocallyLinearMaps, Pairwise, Schema, Synthesizer, synthesize
 from noisegate.errors import BudgetRefusedError, ModelError, OptionError, SchemaError
 from noisegate.methods.registry import make_for
-from noisegate.privacy.schema_certificate import SchemaVerification
-from noisegate.schema import Boolean, Integer, pixel_schema
-from noisegate_papers.methods.merf import DPMERF
+from noisegate.schema import Boolean, Integer
 
 SCHEMA = Schema((Integer(name="age", lower=0, upper=99), Boolean(name="ill")), label="ill")
 TABLE = pa.table({"age": [31, 58, 44, 67] * 50, "ill": [False, True, False, True] * 50})
@@ -38,12 +34,6 @@ def test_a_method_takes_records_as_it_takes_a_gate(tmp_path):
         SMALL.fit(TABLE, **RUN, ledger=ledger, dataset="clinic")
 
 
-def test_no_method_has_a_way_in_of_its_own():
-    folder = Path(noisegate.methods.method.__file__).parent
-    own = [path.name for path in folder.glob("*.py") if "    def fit(" in path.read_text("utf-8")]
-    assert own == ["method.py"], f"{own}: a fit of its own takes no records; give the method a _fit_gate"
-
-
 def test_a_method_that_is_made_takes_no_settings_beside_it():
     with pytest.raises(OptionError, match=r"cells=3: .* give it to Pairwise"):
         noisegate.fit(TABLE, method=SMALL, **RUN, cells=3)
@@ -60,18 +50,6 @@ def test_what_a_gate_knows_is_not_told_twice():
     with pytest.raises(OptionError, match=r"fit\(data, schema=schema, epsilon=1.0\)"):
         SMALL.fit(TABLE)
     assert SMALL.fit(gate).certificate.epsilon == 2.0  # nothing was spent by the refusals
-
-
-def test_a_run_of_a_made_method_goes_on_and_says_what_differs(tmp_path, monkeypatch):
-    def broken(*_args, **_options):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Pairwise, "fitting", broken)
-        with pytest.raises(KeyboardInterrupt):
-            SMALL.fit(TABLE, **RUN, out=tmp_path / "model")
-    made = SMALL.fit(None, out=tmp_path / "model", resume=True)
-    assert made.certificate.epsilon == 2.0
 
 
 def test_load_gives_whatever_model_a_folder_holds(tmp_path):
@@ -96,19 +74,6 @@ def test_a_certificate_is_verified_without_its_files(tmp_path):
     for claim in ({"epsilon": 1.0}, {"unit": "two\nlines"}):
         with pytest.raises(ModelError):
             noisegate.Certificate(**{**vars(certificate), **claim}).verify()
-
-
-def test_verify_takes_the_certificate_of_a_schema_too(tmp_path, monkeypatch):
-    from noisegate.cli.start import start
-
-    pa.csv.write_csv(TABLE, tmp_path / "data.csv")
-    asked = ["discover", "data.csv", "--epsilon", "5", "--kinds", "age=integer,ill=boolean", "-o", "schema.toml"]
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["noisegate", "schema", *asked])
-    with pytest.raises(SystemExit, match="0"):
-        start()
-    found = noisegate.verify("schema.toml.certificate.json")
-    assert isinstance(found, SchemaVerification) and found.unchanged
 
 
 @pytest.mark.parametrize("kind", [pa.table, pd.DataFrame, pl.DataFrame])
@@ -156,9 +121,3 @@ def test_a_classifier_is_trained_beside_its_data_and_synthesize_refuses_it():
     with pytest.raises(OptionError, match="LocallyLinearMaps"):
         synthesize(TABLE, method=make_for("dp-llm", SCHEMA, {}), **RUN)
     assert LocallyLinearMaps.__name__ in noisegate.__all__
-
-
-def test_a_method_of_images_takes_their_shape_by_itself():
-    schema = pixel_schema(4, 4)
-    with pytest.raises(OptionError, match="image"):
-        DPMERF(kernel="image").fit(TABLE, schema=schema, epsilon=1.0)

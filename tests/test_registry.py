@@ -83,23 +83,10 @@ def test_every_method_has_the_name_that_it_is_found_by():
         assert method.name == name or (name, method.name) == ("mepf", "dp-mepf")
 
 
-@pytest.mark.parametrize(
-    "group",
-    [
-        "demos",
-        "engines",
-        "methods",
-        "models",
-        "names",
-        "pages",
-        "pictures",
-        "plans",
-        "readers",
-        "samplers",
-        "schemas",
-        "verbs",
-    ],
-)
+GROUPS = "demos engines methods models names pages pictures plans readers samplers schemas verbs"
+
+
+@pytest.mark.parametrize("group", GROUPS.split())
 def test_whatever_an_entry_point_names_is_there(group):
     points = extensions(f"noisegate.{group}")
     assert points and all(callable(point.load()) for point in points.values())

@@ -12,7 +12,6 @@ from noisegate.gate.queries.gradients import GradientSession
 from noisegate.gate.sums import LocalEngine
 from noisegate.ledger.ledger import Ledger
 from noisegate.runs.folder import RunFolder
-from noisegate.runs.observer import Observer
 from noisegate.schema import Categorical, Integer, Schema
 from noisegate_images.training.moment_matching import MomentMatching
 
@@ -141,25 +140,6 @@ def test_a_training_goes_on_with_the_records_and_as_it_began(desk, ctrl_c):
     # The whole call once more, which is what a script does.
     classifier = made(desk, resume=folder, **LLM)
     assert classifier.certificate.epsilon == 1 and spent(desk) == (0, 1, 0) and kept(desk) == []
-
-
-def test_an_observer_is_told(desk):
-    told = []
-
-    class Told(Observer):
-        def planned(self, run, gate, plan, data):
-            told.append((run.method.name, plan.coordinates))
-
-        def working(self, title, total):
-            told.append((title, total))
-            return super().working(title, total)
-
-        def reading(self, about):
-            told.append(("reading", about))
-            return super().reading(about)
-
-    made(desk, observer=Told(), **TINY)
-    assert [name for name, _ in told] == ["dp-merf", "reading", "Fitting"] and told[0][1] > 10 and told[2][1] == 6
 
 
 def test_there_must_be_something_to_resume(desk):

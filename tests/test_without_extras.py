@@ -180,6 +180,10 @@ def fresh(wheels, place, *packages):
 def test_the_wheel_of_the_kernel_in_a_fresh_environment(desk, wheels, tmp_path_factory):
     run = fresh(wheels, tmp_path_factory.mktemp("kernel"), "noisegate")
     said = kernel_alone(lambda *call: run(*call, cwd=desk))
+    # The survey is statsmodels': who has not got it is told how to get it.
+    assert "pip install 'noisegate[demo]'" in " ".join(run(VERB, "demo", cwd=desk).stderr.split())
+    assert run(VERB, "sample", "fitted", "-n", 20, "--package", "handout", cwd=desk).returncode == 0
+    assert (desk / "handout" / "croissant.json").is_file()
     assert "No such command 'evaluate'" in said and "pip install 'noisegate[images]' 'noisegate[evaluate]'" in said
     unknown = run(VERB, "plan", "--schema", "schema.toml", "--epsilon", 1, "--method", "dp-merf", cwd=desk)
     assert unknown.returncode == 2 and "'noisegate[papers]'" in " ".join(unknown.stderr.split())

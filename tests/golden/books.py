@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from .cases import KINDS, fit_options
-from .names import FILES, HERE, Certificate, Ledger, Schema, printed, program
-from .records import mixed_row
+from .names import FILES, HERE, Schema, printed
 
 BOOKS = HERE / "books"
 LEDGER, BOOKED = BOOKS / "ledger.db", BOOKS / "model"
 DISCOVERED = FILES / "discovered.toml"
 DATASETS = ("clinic", "survey", "other clinic")
-RUNS = (
-    ("clinic", "pairwise", "void"),
-    ("clinic", "gan-images", "confirm"),
-    ("clinic", "mepf-trained", "reserve"),
-    ("survey", "discovered", "commit"),
-    ("survey", "mst", "commit"),
-    ("survey", "mge", "reserve"),
-)
-"""Data set, whose certificate has the events, and how the run ended."""
 AUDIT = ("audit", "pairwise", "--runs", 8, "--epsilon", 4, "--set", "cells=2")
 
 
@@ -68,47 +53,3 @@ def audited(_: str) -> dict[str, Any]:
     report = printed(*AUDIT)
     drawn = {"lower_bound", "from_noise", "from_guesses", "noise", "along"}
     return {name: type(value).__name__ if name in drawn else value for name, value in report.items()}
-
-
-def write_books() -> None:
-    """Writes the discovered schema and the ledger, once."""
-    if not DISCOVERED.exists():
-        _write_discovered()
-    if not BOOKS.exists():
-        BOOKS.mkdir()
-        _write_ledger()
-
-
-def _write_discovered() -> None:
-    draw = np.random.default_rng(21)
-    rows = [mixed_row(draw) for _ in range(4000)]
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "private.csv"
-        with path.open("w", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
-        asked = ("--epsilon", 6, "--kinds", KINDS, "--label", "answer")
-        code, out, err = program("schema", "discover", path, *asked, "-o", DISCOVERED)
-    assert code == 0, out + err
-
-
-def _write_ledger() -> None:
-    """Books a fit, and runs that ended in every way, with every kind of event."""
-    ledger = Ledger(LEDGER)
-    ledger.register("clinic", epsilon=20.0, delta=1e-5)
-    ledger.register("survey", epsilon=20.0, delta=1e-5)
-    ledger.register("other clinic", epsilon=5.0, delta=1e-6, adjacency="replace-one", unit="patient")
-    fit = fit_options("merf-mixture")
-    code, out, err = program("fit", *fit, "--ledger", LEDGER, "--dataset", "clinic", "--out", BOOKED)
-    assert code == 0, out + err
-    for dataset, name, end in RUNS:
-        path = f"{DISCOVERED}.certificate.json" if name == "discovered" else HERE / "models" / name / "certificate.json"
-        held = Certificate.from_json(json.loads(Path(path).read_text()))
-        reservation = ledger.reserve(dataset, held.events, adjacency=held.adjacency, purpose=f"golden {name}")
-        if end == "void":
-            ledger.void(reservation, reason="no noise was drawn")
-        if end in ("confirm", "commit"):
-            ledger.confirm(reservation)
-        if end == "commit":
-            ledger.commit(reservation, certificate=held.digest())

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from . import books, current, models, sums, surface
-from .names import FILES, HERE
-from .records import write_records
+from .names import HERE
 
 
 def add(name: str, cases: Iterator[str], value: Callable[[str], Any]) -> None:
@@ -52,15 +51,8 @@ def add_models() -> None:
     add("certificates", models.cases(), models.certified)
 
 
-def add_records() -> None:
-    """Writes the records, if there are none."""
-    if not (FILES / "mixed.csv").exists():
-        write_records(FILES)
-
-
 def add_books() -> None:
-    """Adds the discovered schema and the ledger, and what is said of them and of all schemas."""
-    books.write_books()
+    """Adds what is said of the discovered schema, of the ledger and of all schemas."""
     add("schemas", books.schemas(), books.schema)
     add("discovery", iter(["discovered"]), books.discovered)
     add("ledger", iter(books.DATASETS), books.accounts)
@@ -74,7 +66,6 @@ def add_surface() -> None:
 
 
 PARTS: dict[str, Callable[[], None]] = {
-    "records": add_records,
     "books": add_books,
     "plans": lambda: add("plans", current.plan_cases(), current.plan),
     "settings": lambda: add("settings", current.settings_cases(), settings_json),

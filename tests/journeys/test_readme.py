@@ -24,11 +24,6 @@ def reader(person):
     return person
 
 
-def test_the_first_screen_names_what_sets_everything_up():
-    first = README.partition("## Five commands")[0]
-    assert "make demo" in first and "make test" in first
-
-
 def test_its_commands(reader):
     assert [command.split()[1] for command in COMMANDS] == [
         *("schema", "plan", "ledger", "fit", "sample", "report", "evaluate", "verify")

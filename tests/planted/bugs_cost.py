@@ -35,14 +35,6 @@ def only_the_dearest_question_paid(plant: Plant) -> None:
     _priced(plant, wrong)
 
 
-@bug("test_sampled_steps_cost_what_dp_accounting_says", "test_events_of_all_records_are_exactly_gaussian")
-def only_one_step_paid(plant: Plant) -> None:
-    """Of many steps, on samples or on all records, the first is paid for."""
-    _priced(
-        plant, lambda events, _: [dataclasses.replace(e, steps=1) if _is(e, "SampledGaussian") else e for e in events]
-    )
-
-
 @bug("test_events_of_all_records_are_exactly_gaussian")
 def a_replaced_record_moves_once(plant: Plant) -> None:
     """A replaced record is paid for like an added one where every record is in every sample."""
@@ -59,15 +51,6 @@ def a_replaced_record_moves_once(plant: Plant) -> None:
     _priced(plant, wrong)
 
 
-@bug("test_events_in_zcdp_add_up")
-def rho_halved(plant: Plant) -> None:
-    """Half of a mechanism's ρ is paid for."""
-    _priced(
-        plant,
-        lambda events, _: [dataclasses.replace(e, rho=e.rho / 2) if _is(e, "ZeroConcentrated") else e for e in events],
-    )
-
-
 @bug("test_together_with_poisson_samples_they_are_refused")
 def zcdp_beside_samples(plant: Plant) -> None:
     """Together with samples, what is stated in zCDP is left out instead of refused."""
@@ -82,21 +65,21 @@ def zcdp_beside_samples(plant: Plant) -> None:
 # Steps on samples.
 
 
-@wrong("lattice._normal_masses", "test_probabilities_are_rounded_up_by_their_error")
+@wrong("composition._normal_masses", "test_probabilities_are_rounded_up_by_their_error")
 def probabilities_not_rounded_up(normal_masses: Any, places: Any) -> Any:
     """Probabilities of one step are taken for exact."""
     masses, errors = normal_masses(places)
     return masses, np.zeros_like(errors)
 
 
-@wrong("lattice.lattice_losses", "test_a_step_on_the_lattice_is_never_below_the_exact_one")
+@wrong("composition.lattice_losses", "test_a_step_on_the_lattice_is_never_below_the_exact_one")
 def losses_rounded_down(lattice_losses: Any, *arguments: Any) -> Any:
     """Losses between two points of the lattice go to the lower one."""
     right = lattice_losses(*arguments)
     return right and dataclasses.replace(right, first=right.first - 1)
 
 
-@wrong("lattice.lattice_losses", "test_points_that_are_found_badly_cost_tightness_and_nothing_else")
+@wrong("composition.lattice_losses", "test_points_that_are_found_badly_cost_tightness_and_nothing_else")
 def misplaced_losses_not_raised(lattice_losses: Any, *arguments: Any) -> Any:
     """Losses are believed to be where they were looked for."""
     right = lattice_losses(*arguments)
@@ -104,24 +87,6 @@ def misplaced_losses_not_raised(lattice_losses: Any, *arguments: Any) -> Any:
 
 
 # Thresholds.
-
-
-@bug("test_the_accounted_cost_covers_the_exact_curve_and_not_much_more")
-def threshold_not_charged(plant: Plant) -> None:
-    """That a level of one record may pass the threshold costs nothing."""
-    plant.wrap("accounting.sampler_slack")(
-        lambda slack, events, epsilon: slack([e for e in events if not _is(e, "ThresholdedGaussian")], epsilon)
-    )
-
-
-@bug("test_the_accounted_cost_covers_the_exact_curve_and_not_much_more")
-def threshold_charged_for_one_key(plant: Plant) -> None:
-    """Of the levels of a record only one is charged for."""
-    plant.wrap("accounting.threshold_odds")(
-        lambda odds, events: odds(
-            [dataclasses.replace(e, keys=1) if _is(e, "ThresholdedGaussian") else e for e in events]
-        )
-    )
 
 
 @wrong(
@@ -135,7 +100,23 @@ def an_attacker_who_sees_half(tradeoff: Any, certificate: Any) -> Any:
     return dataclasses.replace(curve, pairs=tuple((epsilon / 2, delta) for epsilon, delta in curve.pairs))
 
 
-table("""
+table(
+    """
+only-one-step-paid: Of many steps, on samples or on all records, the first is paid for.
+    by test_sampled_steps_cost_what_dp_accounting_says test_events_of_all_records_are_exactly_gaussian
+    priced: lambda events, _: [dataclasses.replace(e, steps=1) if _is(e, 'SampledGaussian') else e for e in events]
+rho-halved: Half of a mechanism's ρ is paid for.
+    by test_events_in_zcdp_add_up
+    priced: lambda events, _: [dataclasses.replace(e, rho=e.rho / 2) if _is(e, 'ZeroConcentrated') else e for e in
+        events]
+threshold-not-charged: That a level of one record may pass the threshold costs nothing.
+    by test_the_accounted_cost_covers_the_exact_curve_and_not_much_more
+    wrap accounting.sampler_slack: lambda slack, events, epsilon: slack([e for e in events if not _is(e,
+        'ThresholdedGaussian')], epsilon)
+threshold-charged-for-one-key: Of the levels of a record only one is charged for.
+    by test_the_accounted_cost_covers_the_exact_curve_and_not_much_more
+    wrap accounting.threshold_odds: lambda odds, events: odds([dataclasses.replace(e, keys=1) if _is(e,
+        'ThresholdedGaussian') else e for e in events])
 gaussians-beside-zcdp-not-paid: A Gaussian beside ρ-zCDP counts half.
     by test_gaussian_events_join_them_with_half_the_square_of_mu
     wrap accounting.rho_of_gaussian: lambda rho_of_gaussian, mu: rho_of_gaussian(mu) / 2
@@ -184,4 +165,7 @@ sampling-amplifies-twice: A step on a sample is accounted as if its record were 
     by test_a_single_step_costs_its_closed_form_and_hardly_more_on_the_lattice
     rewrite accounting.single_step_epsilon: gaussian_epsilon(shift, delta / rate) => gaussian_epsilon(shift, min(2 *
         delta / rate, 0.99))
-""")
+""",
+    _is=_is,
+    priced=_priced,
+)

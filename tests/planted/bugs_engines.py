@@ -35,7 +35,7 @@ def answers_before_a_loss_count_twice(plant: Plant) -> None:
         kept.extend(one for one in parts._shifts if one is not shift and number is None)
         return lost(parts, shift, number)
 
-    @plant.wrap("steps.HeldGradients.merged")
+    @plant.wrap("samples.HeldGradients.merged")
     def _(merged: Any, held: Any, found: Any) -> Any:
         again, kept[:] = len(kept), []
         return merged(held, [*found, *found[:again]])

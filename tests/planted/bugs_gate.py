@@ -24,24 +24,6 @@ def _noise_without_confirming(plant: Plant, kind: str) -> None:
     plant.wrap("session.Session._confirm")(lambda confirm, session: None if _kind(session, kind) else confirm(session))
 
 
-@bug(ROUND)
-def voided_after_noise(plant: Plant) -> None:
-    """An error after the first noise gives the cost of a round back."""
-    _noise_without_confirming(plant, "SumSession")
-
-
-@bug("test_when_opendp_stops_the_cost_stays_reserved")
-def opendp_voided_after_noise(plant: Plant) -> None:
-    """An error after OpenDP began gives the cost back."""
-    _noise_without_confirming(plant, "MarginalSession")
-
-
-@bug("test_after_noise_was_drawn_the_cost_stays")
-def discovery_voided_after_noise(plant: Plant) -> None:
-    """An error after the first look gives the cost of a discovery back."""
-    _noise_without_confirming(plant, "SchemaGate")
-
-
 @wrong("session.Session._noisy", ROUND)
 def noise_taken_for_drawn_too_late(_: Any, session: Any, sums: Any, event: Any) -> Any:
     """The reservation is confirmed when the noise is there, and not before."""
@@ -66,30 +48,6 @@ def _noise_of(plant: Plant, wrong: Any) -> None:
 
 def _exact(plant: Plant, *names: str) -> None:
     _noise_of(plant, lambda _, event: None if event.name.startswith(names) else event)
-
-
-@bug(MEPF_NOISE, "test_another_network_may_say_when_to_stop")
-def validation_embedding_without_noise(plant: Plant) -> None:
-    """The embedding that a training stops by is exact, by whichever network: the leak of DP-MEPF's published code."""
-    _exact(plant, "stopping")
-
-
-@bug(MEPF_NOISE)
-def exact_label_counts(plant: Plant) -> None:
-    """The numbers of records of each label are exact."""
-    _exact(plant, "counts")
-
-
-@bug("test_mge::test_everything_that_is_released_has_its_noise")
-def second_moment_without_noise(plant: Plant) -> None:
-    """The second of two moments is exact."""
-    _exact(plant, "second-moment")
-
-
-@bug("test_dre::test_every_sum_has_its_noise")
-def discriminator_without_noise(plant: Plant) -> None:
-    """The gradients of the discriminator are exact."""
-    _exact(plant, "discriminator")
 
 
 @bug("test_noise_stands_to_the_norm_that_was_chosen_as_was_paid_for")
@@ -129,7 +87,30 @@ def resumed_run_gives_back(plant: Plant) -> None:
         void(reservation, error)
 
 
-table("""
+table(
+    """
+voided-after-noise: An error after the first noise gives the cost of a round back.
+    by test_rounds::test_an_error_while_noise_is_drawn_leaves_the_cost_spent
+    unconfirmed: 'SumSession'
+opendp-voided-after-noise: An error after OpenDP began gives the cost back.
+    by test_when_opendp_stops_the_cost_stays_reserved
+    unconfirmed: 'MarginalSession'
+discovery-voided-after-noise: An error after the first look gives the cost of a discovery back.
+    by test_after_noise_was_drawn_the_cost_stays
+    unconfirmed: 'SchemaGate'
+validation-embedding-without-noise: The embedding that a training stops by is exact, by whichever network: the leak of
+        DP-MEPF's published code.
+    by test_mepf::test_everything_that_is_released_has_its_noise test_another_network_may_say_when_to_stop
+    exact: 'stopping'
+exact-label-counts: The numbers of records of each label are exact.
+    by test_mepf::test_everything_that_is_released_has_its_noise
+    exact: 'counts'
+second-moment-without-noise: The second of two moments is exact.
+    by test_mge::test_everything_that_is_released_has_its_noise
+    exact: 'second-moment'
+discriminator-without-noise: The gradients of the discriminator are exact.
+    by test_dre::test_every_sum_has_its_noise
+    exact: 'discriminator'
 plan-for-another-budget: A gate answers a plan that was calibrated for more than it has.
     by test_a_plan_for_another_budget_is_refused
     rewrite gate._check_plan: any_plan.budget != any_budget => False
@@ -211,7 +192,7 @@ resumed-without-its-reservation: A run goes on whose reservation was closed.
     rewrite session.Reservation.reserve: any_kinds not in _OPEN or any_rest => False
 padding-of-a-step-counted: The last record of a block is added once for each empty place.
     by test_a_step_is_the_clipped_sum_and_noise_of_the_planned_size
-    rewrite steps.HeldGradients.total: part[:len(block)] => part
+    rewrite samples.HeldGradients.total: part[:len(block)] => part
 gradient-probe-skipped: A loss is used as it comes, whether it is a function of the record or not.
     by test_gradients_that_depend_on_the_place_in_a_block_are_refused
     wrap gradients.choose_execution: lambda *_: None
@@ -223,7 +204,7 @@ vector-of-a-sample-moves-by-its-norm: The sensitivity of the vector of a whole s
         record were added to it.
     by test_batch::test_a_record_moves_a_vector_by_at_most_the_sensitivity
         test_two_worlds_are_told_apart_by_as_much_as_is_claimed_and_no_more
-    wrap batch_plan.BatchPlan.event: lambda event, *given: dataclasses.replace(event(*given),
+    wrap shard_plan.BatchPlan.event: lambda event, *given: dataclasses.replace(event(*given),
         sensitivity=event(*given).sensitivity / 2)
 failure-of-a-function-is-told: A function that fails for some samples stops the run, which tells of them.
     by test_a_function_that_fails_for_a_sample_hands_out_the_noise_of_a_vector_of_zeros
@@ -246,4 +227,7 @@ shards-drawn-anew: A record is in another shard in each step, and pays for one.
 one-shard-pays-for-none: The steps that a shard is used in are rounded down.
     by test_shards_cost_what_the_steps_of_one_cost
     wrap events.BatchGaussianEvent.uses: lambda _, event: max(event.steps // event.shards, 1)
-""")
+""",
+    exact=_exact,
+    unconfirmed=_noise_without_confirming,
+)

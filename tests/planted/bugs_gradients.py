@@ -43,28 +43,23 @@ def _doubled(plant: Plant, seam: str) -> None:
         total += 2 * alone
 
 
-@bug(MOVED)
-def half_factor_not_shrunk(plant: Plant) -> None:
-    """A factor of a layer's weight is rounded to a grid of twice as many units."""
-    _doubled(plant, "clipping.add_products")
-
-
-@bug(MOVED)
-def factor_not_shrunk(plant: Plant) -> None:
-    """A factor of a factored gradient is rounded to a grid of twice as many units."""
-    _doubled(plant, "clipping.add_factored")
-
-
 @bug("test_where_a_record_stands_changes_no_sum_of_a_step[dp-sgd]")
 def gradients_round_by_place(plant: Plant) -> None:
     """Kernels that passed the probe on made-up records round real ones by their place in the block."""
 
     right = "block_gradients(source, parameters, *seen, self._task.device)"
     by_place = "part * np.linspace(1, 1.0001, len(part), dtype=np.float32)[:, None]"
-    plant.rewrite("steps.HeldGradients.total", right, f"tuple({by_place} for part in {right})")
+    plant.rewrite("samples.HeldGradients.total", right, f"tuple({by_place} for part in {right})")
 
 
-table("""
+table(
+    """
+half-factor-not-shrunk: A factor of a layer's weight is rounded to a grid of twice as many units.
+    by test_adding_removing_or_changing_a_record
+    doubled: 'clipping.add_products'
+factor-not-shrunk: A factor of a factored gradient is rounded to a grid of twice as many units.
+    by test_adding_removing_or_changing_a_record
+    doubled: 'clipping.add_factored'
 sample-larger-than-paid: Each record is half as likely again to be in a sample as is accounted.
     by test_the_rate_is_that_which_is_accounted
     wrap samples.poisson_sample: lambda sample, records, rate, words: sample(records, min(1.5 * rate, 1.0), words)
@@ -88,10 +83,10 @@ integers-not-probed: That a block adds what its records add alone is believed.
     rewrite gradients: np.array_equal(any_filled, any_together) => True
 batch-norm-accepted: Layers that compute over the batch are let pass.
     by test_layers_that_mix_records_or_draw_randomness_are_refused_by_name
-    rewrite losses: isinstance(any_layer, _BatchNorm) => False
+    rewrite gradients: isinstance(any_layer, _BatchNorm) => False
 products-cut-off-too-late: Products that are to be exact round like others.
     by test_what_is_small_beside_what_cancels_is_cut_off_in_every_order
-    wrap exact_products.product: lambda _, left, right: (left.double() @ right.double()).to(left.dtype)
+    wrap execution.product: lambda _, left, right: (left.double() @ right.double()).to(left.dtype)
 gradients-not-clipped: Gradients are rounded, and clipped to four times the norm.
     by test_adding_removing_or_changing_a_record
     wrap clipping.clip_factors: lambda clip_factors, parts, grid: np.minimum(4 * clip_factors(parts, grid),
@@ -107,4 +102,6 @@ factored-nan-kept: Of inputs that are no numbers the others are kept.
     by test_a_gradient_that_is_no_number_adds_nothing
     wrap clipping.add_factored: lambda add, total, inputs, *more: add(total, np.where(np.isfinite(inputs), inputs, 0),
         *more)
-""")
+""",
+    doubled=_doubled,
+)

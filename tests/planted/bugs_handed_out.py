@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from tests.planted.patches import Plant, bug, table, wrong
+from tests.planted.patches import table, wrong
 
 SAID = "test_what_a_certificate_may_not_say"
 AUDIT = "test_right_sums_stay_below_their_claim_and_are_seen"
@@ -28,13 +28,10 @@ def an_audit_that_believes_the_quietest_noise(spread_limits: Any, *arguments: An
     return low, low
 
 
-@bug("test_ten_thousand_records_are_fitted_and_spent_once")
-def many_records_stop_the_run(plant: Plant) -> None:
-    """Whether a run ends well depends on whether it has ten thousand records."""
-    plant.rewrite("runs._Work.release", "if read is not None: read(done)", "assert done < 10_000")
-
-
 table("""
+many-records-stop-the-run: Whether a run ends well depends on whether it has ten thousand records.
+    by test_ten_thousand_records_are_fitted_and_spent_once
+    rewrite runs._Work.release: if read is not None: read(done) => assert done < 10_000
 certificate-always-true: Whatever ε a certificate states is taken for what its events cost.
     by test_a_certificate_that_states_too_little_is_refused test_events_that_cost_more_than_is_stated_are_refused
     wrap certificate.Certificate.check: lambda _, certificate: certificate.epsilon

@@ -25,18 +25,6 @@ def _open_although(plant: Plant, state: str) -> None:
         return held if held and held.state == state else open_reservation(book, reservation, kind)
 
 
-@bug(IN_ORDER)
-def void_after_commit(plant: Plant) -> None:
-    """What a finished run cost can be given back."""
-    _open_although(plant, "committed")
-
-
-@bug("test_one_reservation_pays_for_one_release", "test_nobody_can_void_a_run_that_draws")
-def confirmed_cost_given_back(plant: Plant) -> None:
-    """What a run costs that may have drawn noise can be given back."""
-    _open_although(plant, "confirmed")
-
-
 # How a run books.
 
 
@@ -70,7 +58,14 @@ def paid_release_lost_with_the_ledger(commit: Any, *arguments: Any) -> None:
         commit(*arguments)
 
 
-table("""
+table(
+    """
+void-after-commit: What a finished run cost can be given back.
+    by test_the_cost_is_reserved_before_the_first_record_is_read_and_committed_after_the_noise
+    open: 'committed'
+confirmed-cost-given-back: What a run costs that may have drawn noise can be given back.
+    by test_one_reservation_pays_for_one_release test_nobody_can_void_a_run_that_draws
+    open: 'confirmed'
 ledger-check-skipped: Any run fits under any cap.
     by test_a_run_beyond_the_cap_is_refused_before_a_record_is_read
     wrap ledger.Ledger._judge: lambda *_: None
@@ -96,7 +91,7 @@ older-ledger-believed: A ledger that was put back as it was earlier gives the bu
     by test_a_journal_that_was_left_under_another_name_does_not_take_spending_back
         test_a_ledger_that_was_put_back_is_refused_by_all_until_what_was_seen_is_removed
         test_two_copies_that_both_went_on_are_not_both_believed
-    wrap ledger_seen.check_seen: lambda *_: None
+    wrap ledger.check_seen: lambda *_: None
 readers-that-are-overtaken: Who reads while another process spends takes its own ledger for an older one.
     by test_a_reader_that_others_overtook_reads_once_more
     rewrite ledger.Ledger._read: RewoundError => KeyboardInterrupt
@@ -104,4 +99,6 @@ two-names-of-one-file: Files beside which journals or marks lie may have several
     by test_a_ledger_under_a_second_name_is_refused test_a_ledger_that_is_mounted_by_itself_is_refused
         test_a_key_under_a_second_name_is_refused
     wrap atomic.second_name: lambda *_: None
-""")
+""",
+    open=_open_although,
+)

@@ -29,6 +29,13 @@ def _exact_sums(plant: Plant) -> dict[str, Any]:
     return exact
 
 
+def _answered_exactly(plant: Plant) -> None:
+    exact = _exact_sums(plant)
+    plant.wrap("sums_query.SumSession.ask")(
+        lambda ask, session, maps: {name: exact[name] for name in ask(session, maps)}
+    )
+
+
 def _at_full_weight(plant: Plant, *seams: str) -> None:
     def full(one: Any) -> Any:
         return dataclasses.replace(one, weights=(1.0,) * len(one.weights))
@@ -36,18 +43,6 @@ def _at_full_weight(plant: Plant, *seams: str) -> None:
     @plant.wrap(*seams)
     def _(maps: Any, *arguments: Any) -> Any:
         return {name: full(one) for name, one in maps(*arguments).items()}
-
-
-@bug(FITS, BOUND)
-def every_table_at_full_weight(plant: Plant) -> None:
-    """A record counts in each table of the last round as if it were the only one."""
-    _at_full_weight(plant, "design.Design.final")
-
-
-@bug(FITS, BOUND)
-def histograms_at_full_weight(plant: Plant) -> None:
-    """A record counts in each histogram as if it were the only one."""
-    _at_full_weight(plant, "design.Design.histograms")
 
 
 @wrong("design.Design.queries", FITS)
@@ -60,10 +55,7 @@ def a_histogram_not_in_the_plan(queries: Any, design: Any, *arguments: Any) -> A
 @bug("test_cells_and_pairs_follow_from_what_was_released_and_from_nothing_else")
 def cells_cut_from_the_records(plant: Plant) -> None:
     """What is chosen after the first round follows from exact counts, though noisy ones are released."""
-    exact = _exact_sums(plant)
-    plant.wrap("sums_query.SumSession.ask")(
-        lambda ask, session, maps: {name: exact[name] for name in ask(session, maps)}
-    )
+    _answered_exactly(plant)
 
 
 # PrivBayes.
@@ -129,10 +121,7 @@ def votes_spread_over_the_candidates(nearest: Any, features: Any, records: Any) 
 @bug("test_candidates_follow_from_what_was_released_and_from_nothing_else")
 def candidates_selected_by_the_records(plant: Plant) -> None:
     """The candidates of a round follow from exact votes, though noisy ones are released."""
-    exact = _exact_sums(plant)
-    plant.wrap("sums_query.SumSession.ask")(
-        lambda ask, session, maps: {name: exact[name] for name in ask(session, maps)}
-    )
+    _answered_exactly(plant)
 
 
 # Private Evolution of images.
@@ -141,33 +130,21 @@ def candidates_selected_by_the_records(plant: Plant) -> None:
 @bug("test_the_shares_of_labels_are_those_that_were_bought")
 def shares_of_labels_counted_for_nothing(plant: Plant) -> None:
     """As many candidates are made of each label as there are private images of it, as the published program does."""
-    exact: list[Any] = []
-
-    @plant.wrap("sums.LocalEngine.sum")
-    def _(sum_: Any, engine: Any, batches: Any, tasks: Any, *more: Any) -> Any:
-        totals = sum_(engine, batches, tasks, *more)
-        exact.extend(tasks["counts"].grid.restore(totals.sums["counts"]).T if "counts" in tasks else ())
-        return totals
-
+    exact = _exact_sums(plant)
     plant.wrap("image_evolution.ImageEvolution.__init__")(
-        lambda init, evolution, counts, *arguments, **options: init(evolution, exact[0], *arguments, **options)
+        lambda init, evolution, counts, *more, **options: init(evolution, exact["counts"][0], *more, **options)
     )
 
 
 @bug("test_candidates_of_an_evolution_follow_from_the_release_and_not_from_the_images")
 def rounds_that_look_at_the_images(plant: Plant) -> None:
     """Candidates are selected by exact votes, as by a callback that sees the private images in every round."""
-    exact: list[Any] = []
-
-    @plant.wrap("sums.LocalEngine.sum")
-    def _(sum_: Any, engine: Any, batches: Any, tasks: Any, *more: Any) -> Any:
-        totals = sum_(engine, batches, tasks, *more)
-        exact.extend(tasks[name].grid.restore(sums).T[:, 0] for name, sums in totals.sums.items() if "votes" in name)
-        return totals
+    exact = _exact_sums(plant)
 
     @plant.wrap("image_evolution.ImageEvolution.select")
     def _(select: Any, evolution: Any, votes: Any) -> None:
-        select(evolution, exact.pop() if exact else votes)
+        known = [exact.pop(name)[:, 0] for name in list(exact) if "votes" in name]
+        select(evolution, known[-1] if known else votes)
 
 
 @wrong(
@@ -272,7 +249,16 @@ def half_changed_training_kept(_: Any, checkpoint: Any, kind: Any, error: Any, t
         checkpoint.save()
 
 
-table("""
+table(
+    """
+every-table-at-full-weight: A record counts in each table of the last round as if it were the only one.
+    by test_every_map_is_a_planned_question_and_fits_it
+        test_a_record_moves_one_cell_of_each_table_and_the_sum_by_the_bound_and_no_more
+    full: 'design.Design.final'
+histograms-at-full-weight: A record counts in each histogram as if it were the only one.
+    by test_every_map_is_a_planned_question_and_fits_it
+        test_a_record_moves_one_cell_of_each_table_and_the_sum_by_the_bound_and_no_more
+    full: 'design.Design.histograms'
 more-cells-than-planned: The plan is made for fewer cells a column than it may come to have.
     by test_every_map_is_a_planned_question_and_fits_it
     rewrite design.Design.most_sizes: most_cells(any_cells) => any_cells
@@ -316,4 +302,6 @@ explained-cells-told-unasked: The cells of a record are told with the reasons fo
 cost-so-far-told-too-small: The steps that will be taken until the next look are left out of what is told.
     by test_what_was_spent_so_far_is_that_of_the_steps_so_far
     rewrite runs: min(any_most, total) => min(done, total)
-""")
+""",
+    full=_at_full_weight,
+)

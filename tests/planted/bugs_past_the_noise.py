@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from tests.planted.patches import Plant, bug
+from tests.planted.patches import Plant, bug, table
 
 BLIND = "test_nothing_that_leaves_a_fit_knows_more_than_its_noise"
 SUMS, STEPS, IMAGES = f"{BLIND}[dp-merf]", f"{BLIND}[dp-llm]", f"{BLIND}[dp-mge]"
@@ -59,18 +59,6 @@ def _of_answers(plant: Plant, changed: Callable[[Any, int], Any]) -> None:
         return right(session, {name: changed(value, numbers[-1]) for name, value in values.items()}, stds)
 
 
-@bug(SUMS, f"{BLIND}[aim]", SILO)
-def private_divisor(plant: Plant) -> None:
-    """Noisy sums are divided by the exact number of records, noise and all."""
-    _of_answers(plant, lambda value, records: value / records)
-
-
-@bug(f"{SILO}[False]")
-def shape_of_the_records(plant: Plant) -> None:
-    """There are as many noisy numbers as there are records."""
-    _of_answers(plant, lambda value, records: np.resize(value, (records, 1)))
-
-
 @bug(STEPS, f"{BLIND}[dp-gan]", STOPPED)
 def divisor_of_the_sample(plant: Plant) -> None:
     """A noisy step is divided by how many records are in its sample."""
@@ -87,15 +75,23 @@ def divisor_of_the_sample(plant: Plant) -> None:
     )
 
 
-@bug(IMAGES)
-def skipped_images_told(plant: Plant) -> None:
-    """A run tells how many images it left out."""
-    plant.wrap("observer.Observer.queried")(
-        lambda right, observer, gate: observer.say(f"{gate.skipped} images were left out") or right(observer, gate)
-    )
-
-
-@bug(f"{LINE}[images]")
-def skipped_images_told_wherever_it_is_kept(plant: Plant) -> None:
-    """The command line tells how many images it left out, though what it tells is redirected."""
-    plant.rewrite("cli_fit", "gate.skipped and ERR.is_terminal", "gate.skipped")
+table(
+    """
+private-divisor: Noisy sums are divided by the exact number of records, noise and all.
+    by test_nothing_that_leaves_a_fit_knows_more_than_its_noise[dp-merf]
+        test_nothing_that_leaves_a_fit_knows_more_than_its_noise[aim] test_nothing_is_known_of_a_silo
+    answers: lambda value, records: value / records
+shape-of-the-records: There are as many noisy numbers as there are records.
+    by test_nothing_is_known_of_a_silo[False]
+    answers: lambda value, records: np.resize(value, (records, 1))
+skipped-images-told: A run tells how many images it left out.
+    by test_nothing_that_leaves_a_fit_knows_more_than_its_noise[dp-mge]
+    wrap observer.Observer.queried: lambda right, observer, gate: observer.say(f'{gate.skipped} images were left out')
+        or right(observer, gate)
+skipped-images-told-wherever-it-is-kept: The command line tells how many images it left out, though what it tells is
+        redirected.
+    by test_nothing_is_known_to_the_command_line[images]
+    rewrite cli_fit: gate.skipped and ERR.is_terminal => gate.skipped
+""",
+    answers=_of_answers,
+)

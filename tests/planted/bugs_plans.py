@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from tests.planted.patches import Plant, bug, table, wrong
+from tests.planted.patches import Plant, table, wrong
 
 
 @wrong("plan.Plan.calibrate", "test_shares_are_relative_parts_of_mu_squared")
@@ -20,18 +20,6 @@ def _not_in_the_price(plant: Plant, left_out: Callable[[Any], bool]) -> None:
     plant.wrap("plan.CalibratedPlan.events")(
         lambda _, plan: tuple(release.event for release in plan.releases if not left_out(release.query))
     )
-
-
-@bug("test_the_certificate_states_the_planned_events_and_which_were_adaptive")
-def second_round_not_in_the_price(plant: Plant) -> None:
-    """A question that is asked after other answers is not in the price of the plan."""
-    _not_in_the_price(plant, lambda question: question.adaptive)
-
-
-@bug("test_every_release_of_products_is_in_the_plan_the_ledger_and_the_certificate")
-def forgotten_product_release(plant: Plant) -> None:
-    """One of DP-HP's products is released and not paid for."""
-    _not_in_the_price(plant, lambda question: question.name == "product-3")
 
 
 @wrong("discovery_plan.plan_discovery", "test_a_level_of_one_record_is_seen_with_a_billionth_or_a_tenth_of_delta")
@@ -61,7 +49,14 @@ def units_under_replace_one(check: Any, budget: Any) -> None:
     object.__setattr__(budget, "adjacency", adjacency)
 
 
-table("""
+table(
+    """
+second-round-not-in-the-price: A question that is asked after other answers is not in the price of the plan.
+    by test_the_certificate_states_the_planned_events_and_which_were_adaptive
+    unpaid: lambda question: question.adaptive
+forgotten-product-release: One of DP-HP's products is released and not paid for.
+    by test_every_release_of_products_is_in_the_plan_the_ledger_and_the_certificate
+    unpaid: lambda question: question.name == 'product-3'
 a-plan-is-believed: Neither what a calibrated plan costs nor the sensitivities that it states are checked.
     by test_too_little_noise_is_refused test_a_sensitivity_below_that_of_the_adjacency_is_refused
     wrap plan.CalibratedPlan.__post_init__: lambda right, plan: None
@@ -91,8 +86,10 @@ units-paid-as-records: A unit with several records is paid for like one record.
     wrap grid.GridBound.of_unit: lambda _, bound, contributions: bound
 units-booked-as-records: Plan and ledger speak of records where several of them belong together.
     by test_plan_and_certificate_state_the_unit
-    wrap units.unit_text: lambda _, unit, column, contributions: unit
+    wrap events.unit_text: lambda _, unit, column, contributions: unit
 records-booked-as-units: A run of records may claim the words for a unit column.
     by test_a_release_of_records_cannot_pass_for_one_of_units
-    wrap units.check_unit: lambda check, unit, contributions: check(unit, contributions or 1)
-""")
+    wrap events.check_unit: lambda check, unit, contributions: check(unit, contributions or 1)
+""",
+    unpaid=_not_in_the_price,
+)

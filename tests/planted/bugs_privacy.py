@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Any
 
@@ -23,47 +22,6 @@ def _noise_of(plant: Plant, wrong: Any) -> None:
             return add_noise(sums, noise_std=std, sampler=sampler)
 
         return wrong(draw, sums, noise_std, sampler.name)
-
-
-@bug(
-    SCALE,
-    "test_the_released_noise_has_the_scale_that_the_budget_asks_for",
-    "test_a_step_is_the_clipped_sum_and_noise_of_the_planned_size",
-    "test_every_sum_has_its_noise",
-)
-def noise_halved(plant: Plant) -> None:
-    """Noise of half the standard deviation that is stated is drawn for sums and for steps."""
-    _noise_of(plant, lambda draw, *_: draw(times=1 / 2))
-
-
-@bug(AUDIT)
-def noise_a_third_which_the_audit_sees(plant: Plant) -> None:
-    """A third of the noise is drawn."""
-    _noise_of(plant, lambda draw, *_: draw(times=1 / 3))
-
-
-@bug(SCALE)
-def fast_noise_two_thirds(plant: Plant) -> None:
-    """The rounded Gaussian is narrower than is stated."""
-    _noise_of(plant, lambda draw, _, __, sampler: draw(times=2 / 3 if sampler == "ROUNDED_GAUSSIAN" else 1))
-
-
-@bug("test_the_counts_get_their_noise_in_every_column")
-def counts_without_noise(plant: Plant) -> None:
-    """A question of one number a record is answered exactly."""
-    _noise_of(plant, lambda draw, sums, *_: sums if sums.ndim == 2 and sums.shape[1] == 1 else draw())
-
-
-@bug("test_the_counts_get_their_noise_in_every_column")
-def noise_on_the_first_label_only(plant: Plant) -> None:
-    """The sums of the other labels come out exactly."""
-    _noise_of(plant, lambda draw, sums, *_: np.vstack([draw()[:1], sums[1:]]) if sums.ndim == 2 else draw())
-
-
-@bug("test_noise::test_coordinates_and_calls_are_independent")
-def same_noise_on_every_coordinate(plant: Plant) -> None:
-    """One number is drawn and added to all sums."""
-    _noise_of(plant, lambda draw, sums, *_: sums + draw(np.zeros(1, dtype=np.int64))[0])
 
 
 @bug("test_noise_is_never_the_same_twice")
@@ -89,12 +47,6 @@ def fast_draws_chosen_for_the_price_of_one(choose: Any, coordinates: Any, *, eps
     return tuple(
         cheap if one.name == "CONVOLVED_GAUSSIAN" else one for one in choose(coordinates, epsilon=epsilon, delta=delta)
     )
-
-
-@bug("test_noise::test_noise_outside_what_is_proved_is_never_drawn")
-def noise_beyond_64_bits(plant: Plant) -> None:
-    """Noise so wide that sums overflow is drawn."""
-    _noise_of(plant, lambda draw, sums, noise_std, _: sums if noise_std > 2.0**50 else draw())
 
 
 # The bound on a record's vector: `Grid.quantise`.
@@ -163,20 +115,6 @@ def cut_off_part_not_counted(plant: Plant) -> None:
     _vectors_of(plant, wrong)
 
 
-@bug("test_a_row_with_a_value_that_is_no_number_takes_part_with_nothing")
-def nan_not_zeroed(plant: Plant) -> None:
-    """Only the values that are no numbers become zero, not the row."""
-    _vectors_of(plant, lambda quantise, grid, vectors: quantise(grid, np.where(np.isfinite(vectors), vectors, 0)))
-
-
-@bug(
-    "test_a_nonnegative_question_sets_negative_values_to_zero", "test_a_hostile_map_stays_within_the_bound_and_meets_it"
-)
-def nonnegative_not_enforced(plant: Plant) -> None:
-    """A map that says it is non-negative is believed."""
-    _vectors_of(plant, lambda quantise, grid, vectors: quantise(dataclasses.replace(grid, nonnegative=False), vectors))
-
-
 @bug("test_rounding_is_toward_zero")
 def rounding_to_nearest(plant: Plant) -> None:
     """Coordinates go to the nearest point of the grid, which may be further out."""
@@ -187,18 +125,6 @@ def rounding_to_nearest(plant: Plant) -> None:
         return np.where(inside, np.rint(np.where(inside, scaled, 0)), right).astype(np.int32)
 
     _vectors_of(plant, wrong)
-
-
-@bug("test_a_centred_question_clips_around_its_centre")
-def centre_forgotten(plant: Plant) -> None:
-    """The public centre is not subtracted."""
-    _vectors_of(plant, lambda quantise, grid, vectors: quantise(dataclasses.replace(grid, centre=None), vectors))
-
-
-@bug("test_vectors_of_another_type_are_refused")
-def vectors_of_any_type(plant: Plant) -> None:
-    """Vectors of a type for which the tests of the norm are not proved are summed."""
-    _vectors_of(plant, lambda quantise, grid, vectors: quantise(grid, vectors.astype(np.float64)))
 
 
 @bug("test_rows_inside_the_ball_keep_their_length_and_rows_outside_get_that_of_the_bound")
@@ -213,7 +139,43 @@ def rows_refused_too_early(plant: Plant) -> None:
     _vectors_of(plant, wrong)
 
 
-table("""
+table(
+    """
+noise-halved: Noise of half the standard deviation that is stated is drawn for sums and for steps.
+    by test_noise::test_the_right_scale_is_accepted_and_two_thirds_and_three_halves_rejected
+        test_the_released_noise_has_the_scale_that_the_budget_asks_for
+        test_a_step_is_the_clipped_sum_and_noise_of_the_planned_size test_every_sum_has_its_noise
+    noise: lambda draw, *_: draw(times=1 / 2)
+noise-a-third-which-the-audit-sees: A third of the noise is drawn.
+    by test_right_sums_stay_below_their_claim_and_are_seen
+    noise: lambda draw, *_: draw(times=1 / 3)
+fast-noise-two-thirds: The rounded Gaussian is narrower than is stated.
+    by test_noise::test_the_right_scale_is_accepted_and_two_thirds_and_three_halves_rejected
+    noise: lambda draw, _, __, sampler: draw(times=2 / 3 if sampler == 'ROUNDED_GAUSSIAN' else 1)
+counts-without-noise: A question of one number a record is answered exactly.
+    by test_the_counts_get_their_noise_in_every_column
+    noise: lambda draw, sums, *_: sums if sums.ndim == 2 and sums.shape[1] == 1 else draw()
+noise-on-the-first-label-only: The sums of the other labels come out exactly.
+    by test_the_counts_get_their_noise_in_every_column
+    noise: lambda draw, sums, *_: np.vstack([draw()[:1], sums[1:]]) if sums.ndim == 2 else draw()
+same-noise-on-every-coordinate: One number is drawn and added to all sums.
+    by test_noise::test_coordinates_and_calls_are_independent
+    noise: lambda draw, sums, *_: sums + draw(np.zeros(1, dtype=np.int64))[0]
+noise-beyond-64-bits: Noise so wide that sums overflow is drawn.
+    by test_noise::test_noise_outside_what_is_proved_is_never_drawn
+    noise: lambda draw, sums, noise_std, _: sums if noise_std > 2.0 ** 50 else draw()
+nan-not-zeroed: Only the values that are no numbers become zero, not the row.
+    by test_a_row_with_a_value_that_is_no_number_takes_part_with_nothing
+    vectors: lambda quantise, grid, vectors: quantise(grid, np.where(np.isfinite(vectors), vectors, 0))
+nonnegative-not-enforced: A map that says it is non-negative is believed.
+    by test_a_nonnegative_question_sets_negative_values_to_zero test_a_hostile_map_stays_within_the_bound_and_meets_it
+    vectors: lambda quantise, grid, vectors: quantise(dataclasses.replace(grid, nonnegative=False), vectors)
+centre-forgotten: The public centre is not subtracted.
+    by test_a_centred_question_clips_around_its_centre
+    vectors: lambda quantise, grid, vectors: quantise(dataclasses.replace(grid, centre=None), vectors)
+vectors-of-any-type: Vectors of a type for which the tests of the norm are not proved are summed.
+    by test_vectors_of_another_type_are_refused
+    vectors: lambda quantise, grid, vectors: quantise(grid, vectors.astype(np.float64))
 chacha-with-a-fixed-key: The generator of the fast samplers starts from the same key each time.
     by test_noise_is_never_the_same_twice
     rewrite noise: secrets.randbits(256) => 20240229
@@ -239,4 +201,7 @@ epsilon-rounded-down: ε of a Gaussian is a little below the exact one.
 noise-rounded-down: μ that a budget allows is a little above the exact one.
     by test_both_roots_lie_on_the_safe_side_by_more_than_rounding
     wrap accounting.mu_for: lambda mu_for, epsilon, delta: mu_for(epsilon, delta) * (1 + 8e-9)
-""")
+""",
+    noise=_noise_of,
+    vectors=_vectors_of,
+)

@@ -28,7 +28,7 @@ from types import CodeType, FunctionType, ModuleType, TracebackType
 from typing import Any, Self
 
 import numpy as np
-from tests.planted.seams import SEAMS
+from tests.planted.seams import modules
 
 WILDCARD = "any_"
 _MARK = "what the patched function calls instead"
@@ -82,7 +82,7 @@ def wrong(seam: str, *tests: str) -> Callable[[Callable[..., Any]], Callable[[Pl
     return register
 
 
-def table(text: str) -> None:
+def table(text: str, **own: Callable[..., Any]) -> None:
     """Registers the bugs that need no function of their own; a deeper line goes on with the one before it.
 
         name-of-the-bug: What is wrong.
@@ -90,19 +90,21 @@ def table(text: str) -> None:
             rewrite seam: old => new
             wrap seam other.seam: lambda right, *arguments: ...
             set seam: value
+            name-in-own: value
 
-    Expressions may use np, dataclasses, json, math and `find`.
+    Expressions may use np, dataclasses, json, math, `find` and what is in `own`; a step that begins with a name of
+    `own` calls that with the plant and the value.
     """
     for entry in re.split(r"\n(?=[a-z])", re.sub(r"\n {8,}", " ", text).strip()):
         head, by, *steps = (line.strip() for line in entry.splitlines())
         name, _, why = head.partition(": ")
-        apply = functools.partial(_apply, steps)
+        apply = functools.partial(_apply, steps, own)
         functools.update_wrapper(apply, _apply)
         apply.__name__, apply.__doc__ = name, why  # type: ignore[attr-defined]
         bug(*by.split()[1:])(apply)
 
 
-def _apply(steps: list[str], plant: Plant) -> None:
+def _apply(steps: list[str], own: dict[str, Callable[..., Any]], plant: Plant) -> None:
     """Plants what the lines of a table say."""
     for step in steps:
         target, _, what = step.partition(": ")
@@ -111,9 +113,11 @@ def _apply(steps: list[str], plant: Plant) -> None:
             old, _, new = what.partition("=>")
             plant.rewrite(seams[0], old.strip(), new.strip())
         elif kind == "wrap":
-            plant.wrap(*seams)(eval(what, _KNOWN))
+            plant.wrap(*seams)(eval(what, _KNOWN | own))
         elif kind == "set":
             plant.set(seams[0], eval(what, _KNOWN))
+        elif kind in own:
+            own[kind](plant, eval(what, _KNOWN | own))
         else:
             raise CannotPlantError(f"{step!r} is none of rewrite, wrap and set")
 
@@ -205,7 +209,7 @@ def find(seam: str) -> Any:
     """
     name, *parts = seam.split(".")
     try:
-        found: Any = importlib.import_module(SEAMS[name])
+        found: Any = importlib.import_module(modules()[name])
         for part in parts:
             found = inspect.getattr_static(found, part)
     except (KeyError, ImportError, AttributeError) as error:

@@ -1,105 +1,56 @@
-"""Where bugs are planted: a short name for each seam, and where it is. A module that moves changes one line here.
+"""Where bugs are planted: the name of a module, and of an object in it: `noise.add_noise`, `grid.Grid.quantise`.
 
-What stands behind the short name in a bug is the name of an object in that module: `noise.add_noise`,
-`grid.Grid.quantise`. A short name alone is the whole module.
+A module has the last part of its name where no other has the same, or else what it is called here: when that one
+moves, its line moves. A name alone is the whole module.
 """
+
+from functools import cache
+from pathlib import Path
 
 SEAMS = {
     # The privacy core.
-    "accounting": "noisegate.privacy.accounting",
-    "batch_plan": "noisegate.privacy.shard_plan",
-    "certificate": "noisegate.privacy.certificate",
-    "composition": "noisegate.privacy.composition",
     "discovery_plan": "noisegate.discovery.plan",
-    "events": "noisegate.privacy.events",
-    "gradient_plan": "noisegate.privacy.gradient_plan",
     "grid": "noisegate.privacy.grid",
-    "lattice": "noisegate.privacy.composition",
-    "marginal_plan": "noisegate.privacy.marginal_plan",
-    "masks": "noisegate.silos.masks",
-    "noise": "noisegate.privacy.noise",
-    "schema_certificate": "noisegate.privacy.schema_certificate",
     "plan": "noisegate.privacy.plan",
-    "release": "noisegate.privacy.release",
     "silos": "noisegate.privacy.silos",
-    "stated_noise": "noisegate.privacy.stated_noise",
-    "shard_plan": "noisegate.privacy.shard_plan",
-    "tradeoff": "noisegate_evaluate.reporting.tradeoff",
-    "units": "noisegate.privacy.events",
     # The ledger.
-    "accounts": "noisegate.ledger.accounts",
     "ledger": "noisegate.ledger.ledger",
-    "ledger_seen": "noisegate.ledger.ledger",
     "ledger_tables": "noisegate.ledger.tables",
     # Private records.
-    "atomic": "noisegate.atomic",
-    "csv_file": "noisegate.data.tables.csv_file",
     "families": "noisegate.linked.families",
-    "frames": "noisegate.data.frames",
     "image_decode": "noisegate_images.data.decode",
     "image_folder": "noisegate_images.data.folders",
-    "image_list": "noisegate_images.data.folders",
-    "objects": "noisegate.data.tables.objects",
-    "raw": "noisegate.discovery.raw",
-    "spill": "noisegate.linked.spill",
-    "same_files": "noisegate.data.same_files",
     "tables": "noisegate.data.tables.tables",
     "unit_counter": "noisegate.data.units",
     # The gate.
-    "batches": "noisegate.gate.queries.batches",
-    "binning": "noisegate.features.binning",
-    "clipping": "noisegate.gate.per_example.clipping",
-    "contingency": "noisegate.features.contingency",
     "discovery": "noisegate.discovery.schema_gate",
-    "exact_counts": "noisegate.discovery.exact_counts",
-    "exact_products": "noisegate.gate.execution",
-    "execution": "noisegate.gate.execution",
-    "findings": "noisegate.discovery.findings",
     "gate": "noisegate.gate.gate",
     "gradients": "noisegate.gate.per_example.gradients",
     "gradients_query": "noisegate.gate.queries.gradients",
-    "journal": "noisegate.gate.journal",
-    "losses": "noisegate.gate.per_example.gradients",
     "marginals": "noisegate.gate.queries.marginals",
-    "session": "noisegate.gate.session",
-    "shares": "noisegate.gate.queries.sums",
-    "shards": "noisegate.gate.queries.shards",
-    "ray_round": "noisegate.engines.ray_round",
     "ray_worker": "noisegate.engines.worker",
-    "samples": "noisegate.gate.samples",
-    "steps": "noisegate.gate.samples",
     "sums": "noisegate.gate.sums",
     "sums_query": "noisegate.gate.queries.sums",
     # Features, methods and what a user is told.
     "cli_fit": "noisegate.cli.fit",
-    "checkpoint": "noisegate.models.checkpoint",
     "column_tables": "noisegate_papers.features.hermite",
-    "denoising": "noisegate_papers.training.denoising",
     "design": "noisegate.tables.design",
-    "error_bounds": "noisegate_papers.features.error_bounds",
-    "estimators": "noisegate_papers.estimators",
-    "explain": "noisegate_papers.cli.explain",
-    "layers": "noisegate_images.networks.layers",
-    "feta": "noisegate_papers.methods.feta",
-    "evolution": "noisegate_papers.training.evolution",
-    "orientation": "noisegate_images.features.orientation",
-    "tangent": "noisegate_papers.features.tangent",
-    "tangent_pairs": "noisegate_papers.features.tangent_pairs",
-    "image_evolution": "noisegate_papers.training.image_evolution",
-    "image_votes": "noisegate_papers.features.image_votes",
-    "votes": "noisegate_papers.features.votes",
-    "network_design": "noisegate_papers.training.network_design",
-    "observer": "noisegate.runs.observer",
-    "perceptual": "noisegate_images.features.perceptual",
-    "progress": "noisegate.progress",
     "run_folder": "noisegate.runs.folder",
     "runs": "noisegate.runs.work",
-    "products": "noisegate_papers.features.products",
     # What several silos share.
-    "published": "noisegate.silos.published",
     "silo_rounds": "noisegate.silos.rounds",
     # What is handed out.
     "folder": "noisegate.models.folder",
     # What looks for bugs.
     "audit_bounds": "noisegate_evaluate.auditing.bounds",
 }
+
+
+@cache
+def modules() -> dict[str, str]:
+    """Returns the full name of each module by its name here."""
+    sources = Path(__file__).parents[2].glob("packages/*/src")
+    paths = [path.relative_to(source) for source in sources for path in source.rglob("*.py")]
+    full = [".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in paths]
+    tails = [name.rpartition(".")[2] for name in full]
+    return {tail: name for tail, name in zip(tails, full, strict=True) if tails.count(tail) == 1} | SEAMS

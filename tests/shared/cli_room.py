@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -29,18 +30,12 @@ TINY = ["--method", "dp-merf", "--set", "frequencies=10", "--set", "hidden=[16]"
 TINY_SETTINGS = {"method": "dp-merf", "frequencies": 10, "hidden": [16], "fit_options": {"steps": 10}}
 
 IMAGES = ["--size", "8", "--classes", "cat,dog"]
-FEW_IMAGES = [
-    part
-    for setting in (
-        "pixels=20",
-        "orientations=20",
-        "wavelets=20",
-        "strokes=0",
-        "channels=[4,2]",
-        'fit_options={"steps": 20, "batch": 10}',
-    )
-    for part in ("--set", setting)
-]
+FEW = {
+    **{"pixels": 20, "orientations": 20, "wavelets": 20, "channels": [4, 2]},
+    "fit_options": {"steps": 20, "batch": 10},
+}
+FEW_IMAGES = ["--set", "strokes=0"]
+FEW_IMAGES += [part for name, value in FEW.items() for part in ("--set", f"{name}={json.dumps(value)}")]
 
 SCHEMA = """\
 label = "answer"
@@ -92,17 +87,30 @@ class Ended:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Desk:
+class Place:
+    """Where a steward works: records, their schema, a ledger, and the folder of a model."""
+
     folder: Path
-    schema: Path = field(init=False)
-    data: Path = field(init=False)
-    ledger: Path = field(init=False)
-    out: Path = field(init=False)
+    named: ClassVar[dict[str, str]]
+
+    def __getattr__(self, name):
+        if name not in self.named:
+            raise AttributeError(name)
+        return self.folder / self.named[name]
+
+    def listing(self):
+        return sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*"))
+
+    def account(self):
+        return Ledger(self.ledger).show("clinic")[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Desk(Place):
     registered: bytes = field(init=False, repr=False)
+    named: ClassVar = {"schema": "schema.toml", "data": "data.csv", "ledger": "ledger.db", "out": "model"}
 
     def __post_init__(self):
-        for name, file in {"schema": "schema.toml", "data": "data.csv", "ledger": "ledger.db", "out": "model"}.items():
-            object.__setattr__(self, name, self.folder / file)
         self.schema.write_text(SCHEMA)
         self.write_rows(rows(200))
         Ledger(self.ledger).register("clinic", epsilon=3, delta=1e-5)
@@ -110,9 +118,6 @@ class Desk:
 
     def write_rows(self, lines, header=HEADER):
         self.data.write_text("\n".join([header, *lines]) + "\n")
-
-    def listing(self):
-        return sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*"))
 
     def fit(self, *more, epsilon="1"):
         base = ["fit", str(self.data), "--schema", str(self.schema), "--epsilon", epsilon, "--out", str(self.out)]
@@ -123,9 +128,6 @@ class Desk:
         places = {name: str(getattr(self, name)) for name in ("data", "schema", "out", "ledger")}
         return ["python", json.dumps({**places, "dataset": "clinic", "epsilon": 1.0, **TINY_SETTINGS})]
 
-    def account(self):
-        return Ledger(self.ledger).show("clinic")[0]
-
     def as_before(self):
         """Nothing was written in the ledger, nor is anything beside the files of a fresh desk."""
         assert self.ledger.read_bytes() == self.registered
@@ -133,18 +135,12 @@ class Desk:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gallery:
+class Gallery(Place):
     """A folder of private pictures of cats, which are dark above, and of dogs, which are dark below."""
 
-    folder: Path
-    data: Path = field(init=False)
-    schema: Path = field(init=False)
-    ledger: Path = field(init=False)
-    out: Path = field(init=False)
+    named: ClassVar = {"schema": "images.toml", "data": "scans", "ledger": "ledger.db", "out": "model"}
 
     def __post_init__(self):
-        for name, file in {"schema": "images.toml", "data": "scans", "ledger": "ledger.db", "out": "model"}.items():
-            object.__setattr__(self, name, self.folder / file)
         draw = np.random.default_rng(0)
         for label, top in (("cat", 0), ("dog", 4)):
             (self.data / label).mkdir(parents=True)
@@ -154,15 +150,9 @@ class Gallery:
                 Image.fromarray(pixels).save(self.data / label / f"{number}.png")
         Ledger(self.ledger).register("clinic", epsilon=30, delta=1e-5)
 
-    def listing(self):
-        return sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*"))
-
     def fit(self, *more, described=IMAGES):
         base = ["fit", str(self.data), *described, "--epsilon", "10", "--out", str(self.out), *FEW_IMAGES]
         return [*base, "--dataset", "clinic", "--ledger", str(self.ledger), *more]
-
-    def account(self):
-        return Ledger(self.ledger).show("clinic")[0]
 
 
 def rows(count, seed=0):
@@ -241,14 +231,7 @@ def pictured(tmp_path_factory):
 
     made = Gallery(folder=tmp_path_factory.mktemp("pictured"))
     schema = pixel_schema(8, 8, labels=("cat", "dog"))
-    few = {
-        "pixels": 20,
-        "orientations": 20,
-        "wavelets": 20,
-        "channels": (4, 2),
-        "fit_options": {"steps": 20, "batch": 10},
-    }
-    synthesize(made.data, schema=schema, epsilon=10, **few).save(made.out)
+    synthesize(made.data, schema=schema, epsilon=10, **FEW).save(made.out)
     return made
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from noisegate.gate.gate import Gate
 from noisegate.gate.sums import Engine, LocalEngine, SumTask
+from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget, Plan, Query
 from noisegate.schema import Boolean, Categorical, Continuous, Date, EncodedTable, Integer, Ordinal, Schema
 from noisegate_papers.methods.merf import DPMERF
@@ -113,7 +114,7 @@ def merf_tasks():
 
     def make(schema, adjacency="add-remove", frequencies=60):
         method = DPMERF(frequencies=frequencies)
-        plan = method.plan(schema, Budget(epsilon=1.0, adjacency=_relation(adjacency)))
+        plan = method.plan(schema, Budget(epsilon=1.0, adjacency=Adjacency.parse(adjacency)))
         maps = method.maps(schema)
         return {
             release.query.name: SumTask(
@@ -126,12 +127,6 @@ def merf_tasks():
         }
 
     return make
-
-
-def _relation(adjacency):
-    from noisegate.privacy.events import Adjacency
-
-    return Adjacency.parse(adjacency)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.tutorials.notebooks import notebook
-from tests.tutorials.pages import HOWTO, TUTORIALS, Cell, cells
+from tests.tutorials.pages import HOWTO, TUTORIALS, cells
 
 # Those that fit images take longer than a minute together.
 SLOW = {"images", "clinic"}
@@ -155,13 +155,3 @@ def test_the_python_of_how_to_pages_makes_what_they_say(desk, cli):
     names = {path.stem: play(cells(path.read_text("utf-8")), cli) for path in HOWTO if path.stem in ("dates", "ids")}
     assert pd.read_csv("visits.csv")["admitted"].tolist() == before
     assert names["ids"]["synthetic"].columns[0] == "patient_id" and names["ids"]["synthetic"]["patient_id"].is_unique
-
-
-def test_a_page_that_does_not_say_what_is_printed_is_found(desk, cli):
-    printed = Cell(kind="console", text="$ noisegate --version\nnoisegate 0\n$ noisegate schema check nowhere.toml\n")
-    with pytest.raises(AssertionError, match="the last command"):
-        play([printed], cli)
-    with pytest.raises(AssertionError, match="does not print 'noisegate 7'"):
-        play([Cell(kind="console", text="$ noisegate --version\nnoisegate 7\n")], cli)
-    with pytest.raises(AssertionError, match="a failure that the page does not mention"):
-        play([printed, Cell(kind="console", text="$ noisegate --version\n")], cli)

@@ -33,13 +33,10 @@ _STYLES = {"mean of the models": "bold", "± over its starts": "dim"}
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class EvaluationReport(Shown):
-    """What synthetic records are worth, measured on real ones.
+    """What synthetic records are worth, measured on real ones; ``compared_with`` says which, "train" or "test".
 
-    Attributes:
-        compared_with: the real records that the distances are to, "train" or "test".
-        downstream: scores on the test records after training on the synthetic ones; None when there is no usable label.
-        ceiling: the same after training on the real training records; None without ``train`` or a usable label.
-        notes: what was unusual, in words.
+    ``downstream`` and ``ceiling`` are scores on the test records after training on synthetic and on real ones; None
+    without a usable label, or without ``train``.
     """
 
     compared_with: str
@@ -322,10 +319,7 @@ def _of_distance(entry: OrderDistance, what: str) -> Verdict:
 
 
 def _of_models(score: str, name: str, chance: float, made: Any, ceiling: Any) -> Verdict | None:
-    """Returns the word for the part of a mean score above chance that models of synthetic records keep.
-
-    None where only synthetic records trained some, and no word where there is little to keep.
-    """
+    """Returns the word for the part of a mean score above chance that is kept; None where nothing real was trained."""
     if made is None or ceiling is None:
         return None
     synthetic, real = getattr(made.mean, name), getattr(ceiling.mean, name)

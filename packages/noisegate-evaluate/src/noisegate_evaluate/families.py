@@ -1,9 +1,4 @@
-"""The children of each parent together and in order: what every figure of linked tables is computed on.
-
-`beside` makes one plain table of them, what models learn from linked tables: a parent has the number of its children
-and, of each of their columns, the mean and the last of numbers and the share of each level. Grandchildren count as
-children of their grandparent.
-"""
+"""The children of each parent together and in order, and one plain table of parents beside what these come to."""
 
 from __future__ import annotations
 
@@ -27,14 +22,14 @@ Tables: TypeAlias = Mapping[str, pa.Table]
 
 @dataclass(frozen=True, kw_only=True)
 class LinkedPair:
-    """Two linked tables.
+    """Two linked tables: which children belong to which parents.
 
     Attributes:
         parent: the row of its parent for each child that has one, in the order of `rows`; ascending, int64.
         rows: which rows of the children's table these are, those of a parent in their order, int64.
         counts: children of each parent, (parents,), int64.
         position: where each stands between the bounds of the column that orders them; None where none does.
-        orphans: children whose parent is not there; they are left aside.
+        orphans: children whose parent is not there, which are left aside.
         repeated: parents whose key an earlier one has.
         backwards: children that are written down after one of the same parent that their order puts behind them.
     """
@@ -67,12 +62,7 @@ class LinkedPair:
 
 @dataclass(frozen=True, kw_only=True)
 class LinkedTables:
-    """Tables with what belongs together in them.
-
-    Attributes:
-        tables: by name.
-        families: of each link, by the name of the children's table.
-    """
+    """Tables by name, and the families of each link by the name of the children's table."""
 
     tables: Tables
     families: Mapping[str, LinkedPair]

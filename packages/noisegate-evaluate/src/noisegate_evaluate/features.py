@@ -70,11 +70,7 @@ class EncoderFeatures:
 
 
 class Inception:
-    """Features of Inception-v3, whose Fréchet distance is the "FID".
-
-    Args:
-        weights: the file; None to look in the cache of torch. Nothing is downloaded.
-    """
+    """Features of Inception-v3, whose Fréchet distance is the "FID"; weights of a file, or of the cache of torch."""
 
     name = "inception-v3"
 
@@ -116,10 +112,9 @@ def check_pixels(pixels: np.ndarray) -> None:
 
 
 def in_batches(network: nn.Module, pixels: np.ndarray) -> np.ndarray:
-    """Returns what a network gives over images in batches, on a GPU if there is one, else on one thread.
+    """Returns what a network gives over uint8 images, (rows, height, width, channels): float32, (rows, dim).
 
-    The network goes from (rows, channels, height, width) in [0, 1] to (rows, dim); it stands on the CPU. The pixels are
-    uint8, (rows, height, width, channels), the result float32.
+    It takes (rows, channels, height, width) in [0, 1]; it runs on a GPU if there is one, else on one thread.
     """
     import torch
 

@@ -1,9 +1,4 @@
-"""Images that are compared: drawn, checked, taken from records, arrays or tables of pixels, and how far they are apart.
-
-Files of images are decoded in one place of the library, by the rules of the schema. What they are decoded to is
-public knowledge (:class:`~noisegate.records.Images`), so the evaluation takes that, or plain arrays, and never reaches
-for the reader itself.
-"""
+"""Images that are compared: drawn, checked, taken from records, arrays or tables of pixels, and measured."""
 
 from __future__ import annotations
 
@@ -110,14 +105,7 @@ def drawn(images: Images, count: int, *, seed: int) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True)
 class ImageDistances:
-    """Figures between two sets of images.
-
-    Attributes:
-        features: name of the features.
-        synthetic: how many synthetic images were measured.
-        real: how many real ones.
-        results: of each metric, by its name with its features, ``kid(inception-v3)``; None with too few images for it.
-    """
+    """Figures between two sets of so many images, by name with features, ``kid(inception-v3)``; None of too few."""
 
     features: str
     synthetic: int
@@ -144,15 +132,7 @@ class ImageDistances:
 def image_distances(
     synthetic: Images, real: Images, features: ImageFeatures, *, images: int = IMAGES, seed: int = 0
 ) -> ImageDistances:
-    """Returns the figures of all metrics on at most so many images of either set.
-
-    Args:
-        synthetic: at least two images.
-        real: at least two.
-        features: what the distances are measured in.
-        images: the most of either set that are used; more take time with their square.
-        seed: of the draw of images and of the subsets; public.
-    """
+    """Returns the figures of all metrics on at most so many images of either set, drawn by a public seed."""
     some = [drawn(several, images, seed=seed) for several in (synthetic, real)]
     seen = {"features": list(map(features, some)), "pixels": list(map(Pixels(), some))}
     names = {"features": features.name, "pixels": Pixels.name}
@@ -165,12 +145,7 @@ def image_distances(
 
 @dataclass(frozen=True, kw_only=True)
 class PixelColumns:
-    """The columns of a table that are the intensities of an image.
-
-    Attributes:
-        shape: of the images.
-        columns: row by row from the top left, with the channels of a pixel side by side.
-    """
+    """The columns that are the intensities of an image, row by row from the top left, pixel by pixel."""
 
     shape: ImageShape
     columns: tuple[Continuous | Decimal | Integer, ...]
@@ -189,14 +164,10 @@ class PixelColumns:
 
 
 def find_pixels(schema: Schema, image: ImageShape | None = None) -> PixelColumns:
-    """Returns the pixels among the columns of a schema: all columns but the label.
+    """Returns the pixels among the columns of a schema: all but the label.
 
-    Names as :func:`noisegate.schema.pixel_schema` gives them say where each pixel stands, in whatever order the columns
-    are. With other names, the columns stand row by row from the top left, with the channels of a pixel side by side.
-
-    Args:
-        schema: of the table.
-        image: the shape; None to take it from the names.
+    Names as :func:`noisegate.schema.pixel_schema` gives them tell the shape and where each stands; with others,
+    ``image`` is the shape and columns stand row by row from the top left, with the channels of a pixel in turn.
     """
     label = None if schema.label_column is None else schema.label_column.name
     columns: dict[str, Continuous | Decimal | Integer] = {}

@@ -1,9 +1,8 @@
 """Inception-v3 as published Fréchet distances use it, with weights from a file that is already on this machine.
 
-The network is the one of [Heusel et al., 2017](https://arxiv.org/abs/1706.08500), in the PyTorch form of
-``pytorch-fid``: torchvision's Inception-v3 with 1,008 classes, average pooling that leaves padding out, and maximum
-pooling in the last block. Images are stretched to 299 x 299 (bilinear) and scaled to [-1, 1]; the features are the
-2,048 before the last layer. torch is loaded when this module is.
+It is that of Heusel and others (NeurIPS 2017), https://arxiv.org/abs/1706.08500, in the PyTorch form of
+``pytorch-fid``: torchvision's with 1,008 classes, average pooling that leaves padding out, and maximum pooling in the
+last block. Images are stretched to 299 x 299 and scaled to [-1, 1]. torch is loaded when this module is.
 """
 
 from __future__ import annotations

@@ -38,7 +38,6 @@ class LinkedFound:
             LinkedSubject(
                 release=model.release,
                 schema=model.schema,
-                recomputed=model.release.certificate.check(),
                 verdict=model.summary.verdict,
                 distance=model.summary.discrepancy,
                 links=self._links(),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
 
@@ -43,13 +42,7 @@ _SEED = 0  # of what is drawn for a page, so that it is the same whenever it is 
 
 @dataclass(frozen=True, kw_only=True)
 class Pages:
-    """The pages that were written.
-
-    Attributes:
-        public: What may be handed on.
-        private: What may not; None where no real records were given.
-        evaluation: The figures of the private page, as little covered by the guarantee.
-    """
+    """The pages that were written; the private one and its figures, None where no real records were given."""
 
     public: Path
     private: Path | None = None
@@ -112,9 +105,7 @@ def report(
     if test is not None:
         from noisegate_evaluate.reporting.private import private_page
 
-        how: Any = {"classifiers": classifiers, "progress": progress}
-        measure = partial(_measured, found) if isinstance(found, _Found) else found.measured
-        measured = measure(test, train, show_values=show_values, **how)
+        measured = found.measured(test, train, classifiers=classifiers, progress=progress, show_values=show_values)
         texts[PRIVATE] = private_page(measured)
     try:
         folder.mkdir(exist_ok=True)
@@ -168,13 +159,12 @@ class _Found:
     def page(self) -> str:
         """Returns the public page, HTML."""
         from noisegate.models.synthesizer import Synthesizer
-        from noisegate_evaluate.reporting.public import Subject, public_page
+        from noisegate_evaluate.reporting.public import RecordsSubject, public_page
 
         model, summary = self.model, getattr(self.model, "summary", None)
         return public_page(
-            Subject(
+            RecordsSubject(
                 release=model.release,
-                recomputed=model.release.certificate.check(),
                 verdict=getattr(summary, "verdict", None),
                 distance=getattr(summary, "discrepancy", None),
                 released=self.released,
@@ -198,6 +188,27 @@ class _Found:
         )
         records = round(self.released.records)
         return [bound.text() for bound in self.method.error_bounds(self.model.release.schema, budget, records)]
+
+    def measured(
+        self, test: Any, train: Any, *, classifiers: str | None, progress: Progress | None, show_values: bool
+    ) -> Measured:
+        """Reads real records, and returns what compares them with synthetic ones."""
+        from noisegate.data.sources import open_source
+        from noisegate.models.synthesizer import Synthesizer
+        from noisegate_evaluate.reporting.measuring import measure
+
+        model = self.model
+        if not isinstance(model, Synthesizer):
+            raise OptionError(
+                "test: a classifier draws no records to compare; leave test out, or score its predictions."
+            )
+        held_out, used = (
+            None if data is None else list(open_source(data, model.schema, show_values=show_values).batches())
+            for data in (test, train)
+        )
+        assert held_out is not None
+        records = round(self.released.records)
+        return measure(model, held_out, used, records=records, classifiers=classifiers, progress=progress)
 
 
 def _checked(model: Any) -> Model:
@@ -240,22 +251,3 @@ def _grid(model: Synthesizer, batches: list[EncodedTable]) -> bytes | None:
 def _write(path: Path, page: str) -> None:
     with new_file(path, force=True) as beside:
         beside.write_text(page, encoding="utf-8")
-
-
-def _measured(found: _Found, test: Any, train: Any, *, show_values: bool, **how: Any) -> Measured:
-    """Reads real records, and returns what compares them with synthetic ones."""
-    from noisegate.data.sources import open_source
-    from noisegate.models.synthesizer import Synthesizer
-    from noisegate_evaluate.reporting.measuring import measure_images, measure_table
-
-    model = found.model
-    if not isinstance(model, Synthesizer):
-        raise OptionError("test: a classifier draws no records to compare; leave test out, or score its predictions.")
-    schema = model.schema
-    held_out, used = (
-        None if data is None else list(open_source(data, schema, show_values=show_values).batches())
-        for data in (test, train)
-    )
-    assert held_out is not None
-    measure = measure_table if schema.images is None else measure_images
-    return measure(model, held_out, used, records=round(found.released.records), **how)

@@ -14,12 +14,7 @@ from noisegate.schema.tolerant import encode_tolerantly
 
 
 class Numbers(NamedTuple):
-    """The values of a numeric column on the unit scale of its schema bounds.
-
-    Attributes:
-        unit: float64 in [0, 1], clamped as the schema says; NaN where the value is missing or outside.
-        outside: True where a value is present that is no number (or date) at all.
-    """
+    """A numeric column: float64 in [0, 1] between its bounds, NaN where there is none; and where it is no number."""
 
     unit: np.ndarray
     outside: np.ndarray
@@ -27,12 +22,7 @@ class Numbers(NamedTuple):
 
 @dataclass(frozen=True)
 class ColumnLevels:
-    """The values of a column as codes: of levels, or of bins of numbers.
-
-    Attributes:
-        codes: int64; the position of the level, then ``count`` for missing and ``count + 1`` for outside.
-        count: number of levels, missing and outside not counted.
-    """
+    """The values of a column as codes, int64: of ``count`` levels or bins, then one for missing and one for outside."""
 
     codes: np.ndarray
     count: int

@@ -42,24 +42,20 @@ def evaluate_tables(
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Returns how a synthetic table compares with real data.
+    """Returns how a synthetic table compares with real data; its figures are not covered by the guarantee.
 
     Args:
         synthetic: the synthetic table.
         test: real records that the synthetic table was not made from.
         schema: columns and label. A numeric label is predicted by regressors instead of ``classifiers``.
-        train: the real records that it was made from. Given, marginals are compared with them, and the report also
-            says how the real training table does: the ceiling of the scores and the floor of the distances.
+        train: the real records that it was made from. Given, distances are to them, and the report has the ceiling of
+            the scores and the floor of the distances, which the real training table sets.
         seed: of the models and of the draw of 3-way marginals.
         classifiers: "three", or the "twelve" of the papers, which take minutes on a large table; for tables of pixels
             "networks", or some of them separated by commas, as in "convnet,mlp"; or a suite.
         networks: for networks: the shape of the images, fresh starts, epochs, device; None for the defaults.
         jobs: for "twelve" and networks: processes; default: the cores that may be used.
-        progress: told after each classifier: its name, how many are done, and how many there will be with those of the
-            ceiling.
-
-    Returns:
-        The report. Its figures are computed on real data and are not covered by the guarantee.
+        progress: told after each classifier: its name, how many are done, and how many there will be.
 
     Raises:
         DataError: a table has no rows or lacks a column.
@@ -111,23 +107,18 @@ def evaluate_images(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> ImageReport:
-    """Returns how synthetic images compare with real ones.
+    """Returns how synthetic images compare with real ones; its figures are not covered by the guarantee.
 
     Args:
         synthetic: the synthetic images.
         test: real images that the synthetic ones were not made from.
         schema: of images.
-        train: the real images that they were made from. Given, distances are to them, and the report also says how the
-            real training images do: the ceiling of the scores and the floor of the distances.
-        classifiers: what is trained, of :func:`~noisegate_evaluate.utility.suites.read_classifiers`; None for the
-            CNN.
+        train: the real images that they were made from; see `evaluate_tables`.
+        classifiers: what is trained, of :func:`~noisegate_evaluate.read_classifiers`; None for the CNN.
         features: what distances are measured in; None for the encoder in the package.
         images: the most images of each set that distances are measured on.
         seed: of classifiers and draws; public.
         progress: told after each epoch and each training, with those of the ceiling.
-
-    Returns:
-        The report. Its figures are computed on real data and are not covered by the guarantee.
 
     Raises:
         SchemaError: the schema is not one of images.
@@ -175,7 +166,7 @@ def evaluate_linked(
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> LinkedReport:
-    """Returns how synthetic linked tables compare with real ones.
+    """Returns how synthetic linked tables compare with real ones; its figures are not covered by the guarantee.
 
     Models learn from parents beside what their children come to: the number of these, the mean and the last of their
     numbers, the share of each of their levels. They predict the label of the first table.
@@ -184,16 +175,12 @@ def evaluate_linked(
         synthetic: the synthetic tables, by name.
         test: real tables whose parents the synthetic ones were not made from.
         schema: of both.
-        train: the real tables that they were made from. Given, distances are to them, and the report also says how the
-            real training tables do: the ceiling of the scores and the floor of the distances.
+        train: the real tables that they were made from; see `evaluate_tables`, as for what follows.
         seed: of the models and of the draw of 3-way marginals.
-        classifiers: see `evaluate_tables`.
+        classifiers: of parents.
         bins: equal-width bins of each number or date in the figures of links.
-        jobs: see `evaluate_tables`.
-        progress: see `evaluate_tables`.
-
-    Returns:
-        The report. Its figures are computed on real data and are not covered by the guarantee.
+        jobs: processes.
+        progress: told after each classifier.
 
     Raises:
         DataError: the table of the parents has no rows, a table lacks a column, or there is none.

@@ -1,7 +1,4 @@
-"""Train on one table, test on real records: what the synthetic table is worth to a model.
-
-Tables become matrices: numbers standardised, levels one-hot, everything learnt from the training table only.
-"""
+"""Train on one table, test on real records; everything is learnt from the training table only."""
 
 from __future__ import annotations
 
@@ -46,10 +43,9 @@ def downstream_scores(
         test: the real table to score on.
         schema: columns and label.
         seed: of the models; the same seed gives the same scores.
-        classifiers: "three" (logistic regression, a random forest and gradient boosting), the "twelve" of the papers,
-            "networks" for tables of pixels, names of networks separated by commas, as in "convnet,mlp", or a suite.
-        networks: for networks: the shape of the images, fresh starts, epochs, device; None for the defaults.
-        jobs: for "twelve" and networks: processes; default: the cores that may be used.
+        classifiers: see :func:`~noisegate_evaluate.evaluate_tables`, as are ``networks`` and ``jobs``.
+        networks: for networks; None for the defaults.
+        jobs: processes.
         progress: told after each classifier: its name, how many are done, and how many there will be.
 
     Returns:
@@ -111,15 +107,7 @@ def _labels(table: pa.Table, column: Column, schema: Schema) -> tuple[np.ndarray
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledTables:
-    """The "training" and the "test" table without the rows whose label is not known.
-
-    Attributes:
-        column: the label.
-        schema: of both.
-        tables: by name.
-        labels: of each, codes or positions between the bounds.
-        remarks: how many rows were left out, in words.
-    """
+    """The "training" and the "test" table, by name, without the rows whose label is not known."""
 
     column: Column
     schema: Schema

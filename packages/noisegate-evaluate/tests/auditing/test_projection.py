@@ -4,22 +4,16 @@ Each audit fails by chance with probability at most 1e-4; those that run in ever
 """
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import planted
 from noisegate import Budget, audit
-from noisegate.data.tables.tables import TableSource
 from noisegate.errors import OptionError
-from noisegate.linked.schema import LinkedSchema
 from noisegate.methods.registry import METHODS
 from noisegate.privacy.events import Adjacency
-from noisegate.privacy.shard_plan import BatchPlan
-from noisegate.schema import Comparison, Integer, Schema
 from noisegate_evaluate.auditing.attacks import Auditor, projected
-from noisegate_evaluate.auditing.examples import LINKED, TABLE, made_up_families
+from noisegate_evaluate.auditing.examples import TABLE
 from noisegate_evaluate.auditing.measure import measured
-from noisegate_evaluate.auditing.watched import Watch, WatchedGate
 from noisegate_papers.methods.dp_sinkhorn import DPSinkhorn
 from noisegate_papers.methods.llm import DPLLM
 from noisegate_papers.methods.merf import DPMERF
@@ -64,36 +58,6 @@ def test_noise_on_vectors_of_whole_samples_that_is_too_quiet_is_found():
         found = projected(Auditor(method=SINKHORN, schema=TABLE, budget=Budget(epsilon=1.0)), runs=4, chance=RARE)
     assert found.too_little_noise
     assert found.noise[1] < 0.6
-
-
-def test_a_watched_step_tells_the_vectors_of_samples_and_what_was_handed_out():
-    """At the gate's own step, with everything in the sample and next to no noise."""
-    schema = Schema((Integer(name="age", lower=0, upper=100),))
-    plan = BatchPlan(
-        name="mean", steps=1, sampling_probability=1.0, clip_norm=2.0, parameters={"sum": (1,), "count": (2,)}
-    )
-    calibrated, steps = plan.calibrate(Budget(epsilon=1000.0)), []
-    singles = next(iter(TableSource(pa.table({"age": [25, 100]}), schema).batches()))
-    watch = Watch(parts=[singles], singles=singles, on_step=lambda *step: steps.append(step))
-    gate = WatchedGate(pa.table({"age": [25, 100]}), watch=watch, schema=schema, epsilon=1000.0)
-
-    def of(parameters, numeric, codes):
-        if len(numeric) == 4:
-            raise ValueError
-        return {"sum": numeric.sum(axis=0) * parameters["scale"], "count": np.full(2, len(numeric) / 10)}
-
-    with gate.batch(calibrated, of, method="mean", public={}) as session:
-        handed_out = session.step({"scale": np.array([1.0])})
-        session.release(handed_out)
-    ((_, noisy, vectors),) = steps
-    std = calibrated.noise_std_natural
-    assert vectors(()) * std == pytest.approx([0, 0, 0])
-    assert vectors((0,)) * std == pytest.approx([0.25, 0.1, 0.1])
-    assert vectors((1, 0)) * std == pytest.approx([1.25, 0.2, 0.2])
-    assert vectors((1, 1, 1)) * std == pytest.approx(np.array([3.0, 0.3, 0.3]) * 2 / np.linalg.norm([3.0, 0.3, 0.3]))
-    assert vectors((1, 1, 1, 1)) == pytest.approx([0, 0, 0])  # as at the gate
-    assert noisy * std == pytest.approx([*handed_out["sum"], *handed_out["count"]])
-    assert np.abs(noisy - vectors((0, 1))).max() < 7
 
 
 def test_noise_that_is_too_quiet_or_too_loud_is_found():
@@ -165,15 +129,6 @@ def test_children_that_count_whole_are_found():
 def test_linked_tables_are_audited_by_projection_alone(by):
     with pytest.raises(OptionError, match=f"by='{by}': linked tables are audited by projection alone"):
         audit("linked", by=by)
-
-
-def test_made_up_families_keep_to_the_rules_between_tables():
-    rule = Comparison(left="visits.day", relation=">=", right="patients.age")
-    schema = LinkedSchema(LINKED.tables, constraints=[rule])
-    for family in made_up_families(schema, 5):
-        ages = dict(zip(family["patients"]["id"].to_pylist(), family["patients"]["age"].to_pylist(), strict=True))
-        visits = zip(family["visits"]["id"].to_pylist(), family["visits"]["day"].to_pylist(), strict=True)
-        assert all(day >= ages[key] for key, day in visits)
 
 
 @pytest.mark.slow

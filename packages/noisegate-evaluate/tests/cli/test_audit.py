@@ -1,18 +1,11 @@
 """`noisegate audit`: what it prints, and how it ends when a claim holds, is exceeded, or cannot be looked at."""
 
+import pytest
+
 from noisegate.ledger.ledger import Ledger
 from noisegate.privacy import noise
 
 QUICK = ["--runs", 8, "--set", "frequencies=5"]
-
-
-def break_noise(monkeypatch, factor):
-    right = noise.add_noise
-
-    def other(sums, *, noise_std, sampler):
-        return right(sums, noise_std=noise_std * factor, sampler=sampler)
-
-    monkeypatch.setattr(noise, "add_noise", other)
 
 
 def test_a_claim_that_holds_ends_well_and_costs_nothing(desk, cli):
@@ -26,21 +19,21 @@ def test_a_claim_that_holds_ends_well_and_costs_nothing(desk, cli):
     assert desk.listing() == before
 
 
-def test_a_claim_that_is_exceeded_ends_with_four(cli, monkeypatch):
-    break_noise(monkeypatch, 0.05)
+@pytest.mark.parametrize(
+    ("factor", "verdict"), [(0.05, "the claim is exceeded"), (3, "more noise than stated")], ids=["quiet", "loud"]
+)
+def test_noise_that_is_not_as_stated_ends_with_four(cli, monkeypatch, factor, verdict):
+    right = noise.add_noise
+
+    def other(sums, *, noise_std, sampler):
+        return right(sums, noise_std=noise_std * factor, sampler=sampler)
+
+    monkeypatch.setattr(noise, "add_noise", other)
     ended = cli("audit", "dp-merf", "--json", *QUICK)
-    assert ended.code == 4
     found = ended.json
-    assert found["lower_bound"] > found["claim"] == 1.0
-    assert (found["holds"], found["verdict"]) == (False, "the claim is exceeded")
-    assert found["noise"][1] < 1
-
-
-def test_noise_that_is_too_loud_ends_with_four_too(cli, monkeypatch):
-    break_noise(monkeypatch, 3)
-    ended = cli("audit", "dp-merf", *QUICK)
-    assert ended.code == 4
-    assert "more noise than stated" in ended.out
+    assert (ended.code, found["holds"]) == (4, False)
+    assert verdict in found["verdict"]
+    assert (found["lower_bound"] > found["claim"]) == (factor < 1)
 
 
 def test_a_model_is_audited_with_its_own_settings_and_budget(model, fitted, cli):
@@ -56,9 +49,7 @@ def test_a_model_is_audited_with_its_own_settings_and_budget(model, fitted, cli)
 def test_what_is_neither_a_model_nor_a_method_is_refused(desk, cli):
     for arguments, words in [
         (["nowhere"], "neither the folder of a model nor a method"),
-        (["dp-merf", "--by", "magic"], "is not known; choose one of projection, one-run, samples"),
         (["dp-merf", "--runs", 1], "--runs"),
-        (["dp-merf", "--epsilon", 0], "epsilon=0.0 must be a number from 0.01"),
         (["dp-merf", "--schema", "missing.toml"], "missing.toml"),
     ]:
         ended = cli("audit", *arguments)

@@ -52,7 +52,7 @@ def test_images_are_measured(evaluate, tmp_path):
         (("--images", "--classifiers", "convnet"), "classifiers has 'convnet'"),
         (("--images", "--features", "vgg"), "features is 'vgg'"),
         (("--images", "--nearest", "private-a.png"), "--nearest shows private records: give --train"),
-        (("--images", "--epochs", 0), "epochs=0 must be"),
+        (("--images", "--nearest", "nearest.png", "--train", "train"), "starts with private-"),
     ],
 )
 def test_options_that_do_not_go_together_are_named_before_anything_is_read(evaluate, tmp_path, options, message):
@@ -60,10 +60,3 @@ def test_options_that_do_not_go_together_are_named_before_anything_is_read(evalu
     ended = evaluate(*options)
     assert ended.code == 2
     assert message in " ".join(ended.err.split())
-
-
-def test_a_picture_of_private_records_says_so_in_its_name(evaluate, tmp_path):
-    more = ("--train", tmp_path / "train", "--nearest", tmp_path / "nearest.png")
-    ended = evaluate("--images", "--features", "pixels", *more)
-    assert ended.code == 2
-    assert "starts with private-" in " ".join(ended.err.split())

@@ -34,8 +34,6 @@ def test_what_cannot_be_done_is_said_in_a_line(desk, fitted, cli):
     before = desk.listing()
     for arguments, words in (
         (["none", "-o", "pages"], "none"),
-        ([fitted.out, "-o", "pages", "--train", fitted.data], "train without test"),
-        ([fitted.out, "-o", fitted.out, "--test", fitted.data], "is a model folder"),
         ([fitted.out, "-o", "pages", "--test", "nowhere.csv"], "nowhere.csv"),
         ([fitted.out, "-o", "pages", "--test", fitted.data, "--classifiers", "magic"], "magic"),
         ([fitted.out], "--out"),

@@ -6,16 +6,12 @@ import numpy as np
 import pytest
 
 from noisegate.errors import ModelError, OptionError
-from noisegate_evaluate import EncoderFeatures, Pixels, inception
+from noisegate_evaluate import EncoderFeatures, inception
 from noisegate_evaluate.features import in_batches
 
 
 def images(seed=0, rows=7, channels=1, side=12):
     return np.random.default_rng(seed).integers(0, 256, (rows, side, side, channels), dtype=np.uint8)
-
-
-def test_pixels_are_intensities():
-    assert Pixels()(np.array([[[[0], [255]]]], dtype=np.uint8)).tolist() == [[0.0, 1.0]]
 
 
 def small():

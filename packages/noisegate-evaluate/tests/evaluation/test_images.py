@@ -4,7 +4,7 @@ import pytest
 
 from noisegate.errors import DataError, OptionError
 from noisegate.schema import Categorical, Continuous, ImageShape, Integer, Schema, pixel_schema
-from noisegate_evaluate.images import find_pixels, read_image
+from noisegate_evaluate.images import find_pixels
 
 SCHEMA = pixel_schema(2, 3, 2, labels=("a", "b"))
 
@@ -29,14 +29,6 @@ def test_the_names_tell_the_shape_and_the_values_come_row_by_row():
     np.testing.assert_allclose(images, np.arange(48).reshape(4, 2, 3, 2) / 255, rtol=1e-6)
 
 
-def test_columns_in_another_order_are_put_in_their_places():
-    turned = Schema(tuple(reversed(SCHEMA.columns)), label="label")
-    assert find_pixels(turned) == find_pixels(SCHEMA)
-    np.testing.assert_array_equal(
-        find_pixels(turned).read(table(), turned, "test"), find_pixels(SCHEMA).read(table(), SCHEMA, "test")
-    )
-
-
 def test_other_names_need_a_shape_and_keep_their_order():
     schema = renamed(6)
     pixels = find_pixels(schema, ImageShape(height=2, width=3))
@@ -58,10 +50,3 @@ def test_missing_pixels_are_counted_and_named():
     rows = pa.table({"pixel_0_0": [0.0, 0.5, 1.0], "pixel_0_1": [None, "?", "0.25"], "label": ["a", "b", "a"]})
     with pytest.raises(DataError, match=r"'pixel_0_1' of the test table is missing or no number in 2 row"):
         find_pixels(schema).read(rows, schema, "test")
-
-
-def test_a_shape_is_read_with_or_without_channels():
-    assert read_image("28,28,1") == read_image(" 28, 28") == ImageShape(height=28, width=28, channels=1)
-    for wrong in ("28", "28,0,1", "28x28", "1,2,3,4", "-2,2", "2.0,2"):
-        with pytest.raises(OptionError, match="expected HEIGHT,WIDTH,CHANNELS"):
-            read_image(wrong)

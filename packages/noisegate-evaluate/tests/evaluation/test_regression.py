@@ -54,14 +54,3 @@ def test_records_without_a_label_are_left_out_with_a_word():
     unknown = evaluate_tables(table(50, 0), table(300, 1, missing=1.0), SCHEMA)
     assert unknown.regression is None
     assert any("fewer than 2 values in the test table" in note for note in unknown.notes)
-
-
-def test_records_without_a_class_are_left_out_with_a_word():
-    schema = Schema((SCHEMA.columns[0], Categorical(name="g", levels=("a", "b"), missing=True)), label="g")
-    real = table(300, 1).select(["x", "g"])
-    some = real.set_column(1, "g", pa.array([None, *real["g"].to_pylist()[1:]]))
-    report = evaluate_tables(some, some, schema, some)
-    assert sum("1 rows of the" in note and "'g'" in note for note in report.notes) == 4
-    none = real.set_column(1, "g", pa.nulls(300, pa.string()))
-    assert "0 class(es) in the test table" in evaluate_tables(some, none, schema, some).notes[0]
-    assert any("no class at all" in note for note in evaluate_tables(none, some, schema).notes)

@@ -5,8 +5,8 @@ import numpy as np
 import pyarrow as pa
 from rich.console import Console
 
-from noisegate.schema import Categorical, Continuous, Schema, pixel_schema
-from noisegate_evaluate import CAVEAT, NetworkOptions, Training, evaluate_tables
+from noisegate.schema import Categorical, Continuous, Schema
+from noisegate_evaluate import CAVEAT, evaluate_tables
 
 COLUMNS = (Continuous(name="x [red]", lower=-4.0, upper=4.0), Categorical(name="y", levels=("no", "yes")))
 SCHEMA = Schema(columns=COLUMNS, label="y")
@@ -60,28 +60,3 @@ def test_notes_say_which_table_they_are_about():
         "every row gets the same score for each class",
     )
     assert "only the class 'no'" in flat(page(report, width=200))
-
-
-def test_networks_have_a_row_for_each_and_one_for_its_starts():
-    schema = pixel_schema(2, 2, labels=(0, 1))
-    random = np.random.default_rng(0)
-    images = pa.table({name: random.integers(0, 256, 30) for name in schema.names[:-1]} | {"label": np.arange(30) % 2})
-    options = NetworkOptions(repeats=2, training=Training(epochs=1, device="cpu"))
-    told = []
-    report = evaluate_tables(
-        images,
-        images,
-        schema,
-        images,
-        classifiers="lenet,mlp",
-        networks=options,
-        jobs=1,
-        progress=lambda *said: told.append(said[1:]),
-    )
-    assert told[-1] == (8, 8)
-    text = page(report, width=80)
-    assert text.count("± over its starts") == 4
-    assert f"{report.downstream.spread['MLP'].roc_auc:.3f}" in text
-    assert CAVEAT in flat(text)
-    single = page(evaluate_tables(images, images, schema, classifiers="mlp", networks=options, jobs=1))
-    assert "mean of the models" not in single

@@ -1,12 +1,10 @@
-import json
-
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from noisegate.errors import DataError
 from noisegate.schema import Categorical, Continuous, Integer, Schema, pixel_schema
-from noisegate_evaluate import CAVEAT, NetworkOptions, Training, downstream_scores, twelve
+from noisegate_evaluate import NetworkOptions, Training, downstream_scores, twelve
 from noisegate_evaluate.tables import LabelledTables
 
 FEATURES = (
@@ -91,19 +89,10 @@ def test_many_classes_with_one_that_training_never_saw():
     assert 0.5 < downstream_scores(train, test, schema).mean.f1 <= 0.75
 
 
-def test_the_twelve_of_the_papers_score_the_same_features():
-    told = []
-    report = downstream_scores(
-        people(1), people(0), SCHEMA, classifiers="twelve", jobs=1, progress=lambda *said: told.append(said)
-    )
-    assert list(report.models) == [recipe.name for recipe in twelve("tables").recipes]
-    assert min(scores.roc_auc for scores in report.models.values()) > 0.7
-    assert report.to_json()["classifiers"] == twelve("tables").to_json()
-    assert [done for _, done, _ in told] == list(range(1, 13))
-    # Those of the papers stand beside; one point of a curve has no more area than the curve.
-    assert set(report.printed) == set(report.models)
-    mean = np.mean([one.weighted_f1 for one in report.printed.values()])
-    assert report.to_json()["as_printed"]["mean"]["weighted_f1"] == pytest.approx(mean)
+def test_scores_as_papers_print_them_stand_beside_those_of_the_twelve():
+    report = downstream_scores(people(1), people(0), SCHEMA, classifiers="twelve", jobs=1)
+    assert set(report.printed) == set(report.models) == {recipe.name for recipe in twelve("tables").recipes}
+    # One point of a curve has no more area than the curve.
     assert all(one.roc_auc <= report.models[name].roc_auc + 0.02 for name, one in report.printed.items())
 
 
@@ -120,29 +109,6 @@ def digits(seed, rows=60):
     return pa.table(
         {name: pixels[:, place] for place, name in enumerate(IMAGES.names[:-1])} | {"label": 3 + 2 * labels}
     )
-
-
-def test_networks_score_images():
-    told = []
-    report = downstream_scores(
-        digits(0),
-        digits(1),
-        IMAGES,
-        classifiers="MLP",
-        networks=BRIEF,
-        jobs=1,
-        progress=lambda *said: told.append(said[1:]),
-    )
-    assert list(report.models) == ["MLP"]
-    assert report.models["MLP"].roc_auc > 0.95
-    assert report.averaging == "positive class 5"
-    assert told[-1] == (2, 2)
-    form = json.loads(json.dumps(report.to_json(), allow_nan=False))
-    assert form["caveat"] == CAVEAT
-    assert form["classifiers"]["list"] == "networks"
-    assert form["classifiers"]["image"] == [8, 8, 1]
-    assert form["standard_deviation"] is None  # one network
-    assert set(form["standard_deviation_over_starts"]) == {"MLP"}
 
 
 def test_networks_leave_out_rows_without_a_label_but_need_every_pixel():

@@ -50,14 +50,3 @@ def test_a_script_that_came_in_all_the_same_would_not_run(pages, look, tmp_path)
     seen = look(broken)
     assert "hacked" not in seen.page.title()
     assert any("Content Security Policy" in complaint for complaint in seen.complaints)
-
-
-def test_every_chart_has_a_name_and_says_what_it_shows(pages, look):
-    seen = look(pages.public)
-    named = """[...document.querySelectorAll('svg[role=img]')].map(one => one.getAttribute('aria-labelledby').split(' ')
-        .map(id => document.getElementById(id).textContent))"""
-    charts = seen.page.evaluate(named)
-    assert len(charts) == 7  # the trade-off, five columns, the pairs
-    assert all(title for title, _ in charts)
-    assert all(told for _, told in charts)
-    assert seen.page.evaluate("document.querySelectorAll('figure details table').length") == len(charts)

@@ -31,12 +31,6 @@ def test_the_public_page_follows_from_the_model_alone(model, pages, tmp_path):
     assert made[1].private.read_bytes() != made[2].private.read_bytes()
 
 
-def test_the_private_page_is_the_same_when_it_is_made_again(model, pages, tmp_path):
-    again = report(model, out=tmp_path / "again", test=rows(1), train=rows(0))
-    assert again.private.read_bytes() == pages.private.read_bytes()
-    assert again.evaluation.to_json() == pages.evaluation.to_json()
-
-
 def test_the_public_page_says_what_is_promised_and_what_was_asked(model, pages):
     shown, certificate = text(pages.public), model.certificate
     right = tradeoff(certificate).right
@@ -81,12 +75,6 @@ def test_counts_that_the_fit_did_not_see_score_the_copy_in_public(model, tmp_pat
     # Four cells of age, five of a number that may be missing, four levels, four of dates: each with two classes.
     assert cells == 2 * (4 + 5 + 4 + 4)
     assert cells / 4 < agree <= cells
-
-
-def test_without_training_records_there_is_no_look_for_copies(model, tmp_path):
-    shown = text(report(model, out=tmp_path / "pages", test=rows(1)).private)
-    assert "Were records copied?" not in shown
-    assert "ceiling" not in shown
 
 
 def test_what_cannot_be_done_is_refused_before_anything_is_written(model, tmp_path):

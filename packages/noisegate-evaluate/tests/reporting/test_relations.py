@@ -5,8 +5,6 @@ import pytest
 
 from noisegate_evaluate import evaluate_linked
 from noisegate_evaluate.families import bring_together
-from noisegate_evaluate.reporting.measuring import compared_linked
-from noisegate_evaluate.reporting.private import private_page
 from noisegate_evaluate.reporting.relations import relations
 
 from ..evaluation.metrics.test_links import SCHEMA, made
@@ -31,16 +29,6 @@ def test_numbers_of_children_gaps_and_successions_are_shown():
     [row] = found.successions[1].rows
     assert row[0] == "state → state"
     assert float(row[1]) == pytest.approx(0.8, abs=0.08) and float(row[2]) < 0.15
-
-
-def test_the_page_has_the_section_and_says_what_its_table_is():
-    tables = made(seed=1), made(seed=2), made(seed=3)
-    report = evaluate_linked(tables[0], tables[1], SCHEMA, tables[2])
-    page = private_page(compared_linked(report, *tables[:2], tables[2], SCHEMA))
-    assert "People and their visits" in page
-    assert "How a record goes with the next one of its parent" in page
-    assert "each beside what its children come to" in page
-    assert "visits.state.x" in page
 
 
 def test_without_children_there_are_no_charts():

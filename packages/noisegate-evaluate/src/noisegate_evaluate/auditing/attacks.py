@@ -1,10 +1,4 @@
-"""Attackers: one sees all that is released, one the same of a single run, and two synthetic records alone.
-
-`projected` projects the release onto the difference of two neighbouring sets of records, over many runs. `one_run` puts
-many canaries in or out by fair coins and guesses them from one release; the bound of Steinke, Nasr and Jagielski
-(NeurIPS 2023), https://arxiv.org/abs/2305.08846, assumes nothing of how it was made. `from_samples` and `of_attribute`
-see no more than synthetic records: one tells whether a record was there, the other one column of it.
-"""
+"""Attackers: two see all that is released, of many runs or of one, and two see synthetic records alone."""
 
 from __future__ import annotations
 
@@ -55,13 +49,7 @@ _VALUES = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Auditor:
-    """Runs a method on made-up records, and writes down what an attacker sees.
-
-    Attributes:
-        method: With its settings.
-        schema: Of the records.
-        budget: What is claimed.
-    """
+    """Runs a method on made-up records with the claim of a budget, and writes down what an attacker sees."""
 
     method: Method
     schema: Schema | LinkedSchema
@@ -235,10 +223,9 @@ def _posterior(noisy: Vector, vectors: Vector, prior: float) -> Vector:
 def from_samples(
     auditor: Auditor, *, runs: int | None = None, chance: float = CHANCE, progress: Progress = lambda *_: None
 ) -> AuditReport:
-    """Returns what synthetic records alone tell, of which each run in both worlds draws some.
+    """Returns what synthetic records alone tell of a record: how much more they agree with it than with the others.
 
-    Half of the runs teach the attacker where to draw the line: how much more the synthetic records agree with the
-    record that makes the difference than with the others.
+    Half of the runs teach the attacker where to draw the line.
     """
     schema, total = _of_records(auditor, SAMPLES), runs or _RUNS
     worlds: Any = auditor.worst_worlds()
@@ -262,9 +249,9 @@ def of_attribute(
 ) -> AuditReport:
     """Returns how well one column of a record is guessed from synthetic records, in runs with that record and without.
 
-    The attacker knows all else of it, and takes the value with which it agrees best with the synthetic records. The
-    other records differ from it in that column alone, in which each has a value of its own: none is likelier than
-    another but for the record itself, whose value is drawn anew in each run.
+    The attacker knows all else, and takes the value that agrees best. The other records differ in that column alone,
+    each with a value of its own: none is likelier than another but for the record itself, whose value is drawn anew in
+    each run.
     """
     schema, total, random = _of_records(auditor, ATTRIBUTE), runs or _RUNS, np.random.default_rng()
     values, rights, events = _in_one_column(schema), [], tuple[Event, ...]()

@@ -1,11 +1,4 @@
-"""What an attacker's success says of ε: lower bounds that are wrong with at most a chance that is stated.
-
-Three of them. `spread_limits` takes what is left of a release when everything but its noise is subtracted, and says how
-loud the noise is. `sensitivity_factor` takes how often an attacker told two neighbouring data sets apart, and says how
-much louder than stated the question must have been. `one_run_epsilon` takes how many of many canaries were guessed
-right in a single run, and assumes nothing of how the release is made: Steinke, Nasr and Jagielski (NeurIPS 2023),
-https://arxiv.org/abs/2305.08846, Theorem 5.2.
-"""
+"""What an attacker's success says of ε: lower bounds that are wrong with at most a chance that is stated."""
 
 from __future__ import annotations
 
@@ -34,7 +27,7 @@ _LARGEST = 64.0
 
 
 def spread_limits(values: npt.ArrayLike, chance: float, *, degrees: int | None = None) -> tuple[float, float]:
-    """Returns limits of the standard deviation of normal numbers whose mean is zero: below and above with `chance`/2.
+    """Returns limits of the standard deviation of normal numbers of mean zero: below and above with `chance`/2.
 
     With `degrees`, `values` is the root of the sum of squares of so many numbers.
     """
@@ -64,11 +57,10 @@ def sensitivity_factor(
     alarms: npt.NDArray[np.bool_],
     chance: float,
 ) -> float:
-    """Returns the least factor on the sensitivity of `events` that lets an attacker be right as often.
+    """Returns the least factor on the sensitivity of events that lets an attacker be right as often.
 
-    It is too large by a chance of `chance` only. `hits` tells for each run with the record, and `alarms` for each
-    without, whether the attacker took it for one with it. It is 0 if guessing would do, and at most 64, which is what
-    an attacker that never errs may get.
+    It is too large by a chance of `chance` only. `hits` tells for each run with the record, `alarms` for each without,
+    whether it was taken for one with it. 0 if guessing would do; at most 64, for an attacker that never errs.
     """
     power, _ = rate_limits(int(hits.sum()), hits.size, chance)
     _, false = rate_limits(int(alarms.sum()), alarms.size, chance)
@@ -114,7 +106,8 @@ def scaled(event: Event, factor: float) -> Event:
 def one_run_epsilon(right: int, guesses: int, canaries: int, *, delta: float, chance: float) -> float:
     """Returns the largest ε that `right` of some `guesses` in one run refute, but for `chance`.
 
-    Canaries are put in or left out by fair coins; of those without a guess the attacker said nothing.
+    Canaries are put in by fair coins; those without a guess say nothing. It assumes nothing of the mechanism: Steinke,
+    Nasr and Jagielski (NeurIPS 2023), https://arxiv.org/abs/2305.08846, Theorem 5.2.
     """
     from scipy import stats
 

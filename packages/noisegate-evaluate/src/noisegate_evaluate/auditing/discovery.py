@@ -1,8 +1,7 @@
-"""The audit of a schema's discovery: what it writes of missing values is the noisy count of them, rounded to a whole.
+"""The audit of a schema's discovery, by the noisy counts of missing values that it prints, rounded to a whole.
 
 Half of the made-up records lack every value, the other half has the same one; the record that makes the difference
-lacks every value, and so moves one count of each column that is printed. Cells inside the bounds are not printed: what
-they tell is left out, and the lower bound is of the rest.
+lacks every value, and moves one count of each column that is printed. What cells inside the bounds tell is left out.
 """
 
 from __future__ import annotations

@@ -134,12 +134,7 @@ def _write_decoder(path: Path) -> Path:
 class Worlds:
     """World 0 holds some records and maybe an old one; world 1 holds a new one in its place, or beside them.
 
-    Attributes:
-        schema: Of the records.
-        others: The record of both worlds, one row.
-        old: The record of world 0 alone, one row; None under add-remove.
-        new: The record of world 1 alone, one row.
-        contributions: How often the old and the new one occur: they are whole units.
+    Each part is one row. Old and new occur `contributions` times: they are whole units.
     """
 
     schema: Schema
@@ -204,13 +199,7 @@ def candidates(schema: Schema, count: int, seed: int = 0) -> EncodedTable:
 
 @dataclass(frozen=True, kw_only=True)
 class FamilyWorlds:
-    """World 0 holds one family; world 1 holds another one beside it.
-
-    Attributes:
-        schema: Of the tables.
-        others: The family of both worlds.
-        new: The family of world 1 alone.
-    """
+    """World 0 holds one family, `others`; world 1 holds a `new` one beside it."""
 
     schema: LinkedSchema
     others: Family

@@ -78,12 +78,8 @@ class Seen:
 class SeenSteps:
     """The steps of a run, added to a `Seen`.
 
-    What the records add that are there is known but for whether they were sampled, so what is looked at is orthogonal
-    to the vectors of all samples of them.
-
-    Args:
-        seen: Where to add.
-        adjacency: Under replace-one world 0 has an old record, which stands before the new one.
+    Whether a record that is there was sampled is not known, so what is looked at is orthogonal to the vectors of all
+    samples of those. Under replace-one world 0 has an old record, which stands before the new one.
     """
 
     def __init__(self, seen: Seen, adjacency: Adjacency) -> None:
@@ -122,8 +118,8 @@ class SeenSteps:
 class SeenSums:
     """The sums over shards of a run, added to a `Seen`: what the records add is known, and in which shards they are.
 
-    Where shards may be left out, an attacker who knows which were asked sees the noise as it is, but is not told by how
-    much the worlds differ on the whole: nothing is added to the score.
+    Where shards may be left out, an attacker who knows which were asked is not told by how much the worlds differ on
+    the whole: nothing is added to the score.
     """
 
     def __init__(self, seen: Seen) -> None:
@@ -172,10 +168,9 @@ _ATTACKERS = 3
 def measured(seen: Sequence[Seen], certificate: Certificate, *, kind: str, chance: float) -> AuditReport:
     """Returns what runs in both worlds say of the certificate of one of them; `chance` is that any of it is wrong.
 
-    A quarter of `chance` goes to the noise of each query along the difference, one to the noise in all directions, and
-    one to guesses. How loud the noise is may be told by either of the first two: by itself, which finds noise that is
-    missing along a direction; or as in all directions, of which there are thousands, unless it is surely louder along
-    the difference. The statistic is one in either case, the sum over all queries, each over its noise.
+    A quarter of `chance` each goes to the noise of queries along the difference, to the noise in all directions, and to
+    guesses. How loud the noise is may be told along the difference, which finds noise that is missing there, or in all
+    directions, of which there are thousands, unless it is surely louder along the difference.
     """
     events, delta, adjacency = certificate.events, certificate.delta, certificate.adjacency
     names = sorted({name for one in seen for name in one.residuals})

@@ -12,20 +12,13 @@ class AuditReport:
     """What an audit found.
 
     Attributes:
-        method: Name of the method.
-        kind: How it was attacked.
-        claim: The ε that is claimed.
-        delta: δ, of the claim and of the lower bound.
-        adjacency: The neighbouring relation.
-        lower_bound: The ε that the attack shows to be exceeded, but for a chance of 1 − `confidence`.
-        from_noise: The part of it that rests on how loud the noise was measured to be.
-        from_guesses: The part that rests on how often the two worlds were told apart.
-        noise: Limits of the measured noise over the stated one, over all directions; (0, inf) where it cannot be told.
+        lower_bound: The ε that the attack shows to be exceeded, but for a chance of 1 − `confidence`: the larger part.
+        from_noise: That which rests on how loud the noise was measured to be.
+        from_guesses: That which rests on how often the two worlds were told apart.
+        noise: Limits of the measured noise over the stated one, in all directions; (0, inf) where it cannot be told.
         along: The same along the difference of the worlds, the smallest and largest of all questions.
         runs: How many runs there were, over both worlds.
-        confidence: Of all bounds together.
-        guessed: Where one column of a record is guessed, how often that was right: in runs with the record, and
-            without.
+        guessed: Where one column of a record is guessed, how often right: in runs with the record, and without.
     """
 
     method: str

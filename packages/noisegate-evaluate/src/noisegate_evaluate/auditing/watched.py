@@ -1,7 +1,6 @@
 """A gate whose queries are watched: beside each answer, what the records that an auditor knows add to the exact sum.
 
-The answers themselves are taken from what leaves the gate. What is written down about single records is computed apart
-from the gate where a step is concerned (clipped in float64), and by the gate's own sums else.
+What single records do to a step is computed apart from the gate, clipped in float64; sums are the gate's own.
 """
 
 from __future__ import annotations
@@ -47,8 +46,7 @@ class Watch(Engine):
         parts: Sets of records, or of linked tables, whose exact sums are wanted, of each query.
         singles: Records whose samples are wanted, at each step.
         on_step: Called with the plan, what a step handed out over the noise, and the vectors of samples of `singles`.
-        on_sum: Called with the plan, the noisy sum over shards of a step, and the exact ones of each of `parts`,
-            (parts, numbers), over the noise.
+        on_sum: Called with the plan, and over the noise a step's sum over shards, and those of each of `parts`.
         sums: For each query, the exact sum of each part in the units of its release, (parts, dim, columns).
     """
 

@@ -14,12 +14,11 @@ from noisegate_evaluate.reading import cells, read_numbers
 
 
 def associations(table: pa.Table, columns: Sequence[Column], schema: Schema) -> np.ndarray:
-    """Returns how strongly each pair of columns moves together, a symmetric matrix from 0 to 1, (columns, columns).
+    """Returns how strongly each pair of columns moves together, symmetric, from 0 to 1, (columns, columns).
 
-    1 is one column that decides the other, NaN the diagonal and a column that is constant. Two numeric columns: the
-    absolute Pearson correlation. Two columns with levels: Cramér's V. One of each: the correlation ratio. The last two
-    are corrected for the bias that many levels on few rows would bring. Missing is a level; a missing number leaves the
-    row out.
+    Of numbers the absolute Pearson correlation, of levels Cramér's V, of one of each the correlation ratio; the last
+    two are corrected for the bias of many levels on few rows. NaN on the diagonal and for a constant column. Missing is
+    a level; a missing number leaves the row out.
     """
     ready = [
         read_numbers(table, column, schema).unit

@@ -1,10 +1,7 @@
 """Whether synthetic records are copies: are they nearer to the records that the fit used than to others of the kind?
 
-A generator that has learnt what records have in common is as near to those that it has seen as to held-out ones. Of
-equally many of both, then, half of the synthetic records have their nearest one among the first. A share far above one
-half says that records were memorised. It is no proof of privacy, which the guarantee is, but a look at one failure.
-
-Source: the distance to the closest record against a holdout, Platzer and Reutterer (Frontiers in Big Data 2021),
+Of equally many of both, half of the synthetic records should have their nearest one among the first. It is no proof of
+privacy, but a look at one failure. Source: Platzer and Reutterer (Frontiers in Big Data 2021),
 https://doi.org/10.3389/fdata.2021.679939, section 3.2.
 """
 
@@ -32,12 +29,9 @@ class NearestRecords:
         synthetic: How many synthetic records were looked at.
         real: How many real ones of either set.
         nearer: The share of them whose nearest record is one that the fit used; ties count half. One half is chance.
-        chance: Twice the standard deviation of that share where nothing was copied, were synthetic records
-            independent.
-        same: The share that equals a record that the fit used, in every column.
-        same_held_out: The share that equals a held-out one: what coincidence does.
-        distance: Median distance to the nearest record that the fit used.
-        distance_held_out: The same for held-out ones.
+        chance: Twice the standard deviation of that share where nothing was copied.
+        same: The share that equals a record that the fit used, in every column; held out: what coincidence does.
+        distance: Median distance to the nearest record that the fit used, and to the nearest held-out one.
     """
 
     synthetic: int

@@ -1,8 +1,4 @@
-"""The Fréchet distance between two sets of features, as if each were Gaussian.
-
-With Inception-v3 as the features it is the "FID" ([Heusel et al., 2017](https://arxiv.org/abs/1706.08500)). With any
-other features it is another figure, so a distance is only ever named together with them: ``frechet(inception-v3)``.
-"""
+"""The Fréchet distance between two sets of features, as if each were Gaussian: the "FID" in those of Inception-v3."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The kernel distance between two sets of features: "KID" in features of Inception-v3.
 
-The squared maximum mean discrepancy under the kernel (xᵀy / dim + 1)³, in its unbiased form
-([Bińkowski et al., 2018](https://arxiv.org/abs/1801.01401)). Unlike the Fréchet distance it has no bias, so it serves
-few images; it may be a little below 0.
+The squared maximum mean discrepancy under (xᵀy / dim + 1)³, unbiased: it serves few images, and may be a little below
+0. Bińkowski and others (ICLR 2018), https://arxiv.org/abs/1801.01401.
 """
 
 from __future__ import annotations

@@ -19,12 +19,9 @@ _MOST_DIFFERENT = 10
 
 @dataclass(frozen=True, kw_only=True)
 class GapDistance:
-    """Distances between consecutive children in two tables, in time or in whatever number orders them.
+    """Distances between gaps of consecutive children: the largest difference of cumulative shares, and both medians.
 
-    Attributes:
-        largest: the largest difference between the cumulative shares of gaps (Kolmogorov and Smirnov), in [0, 1].
-        synthetic_median: of the synthetic gaps, as a share of the range between the bounds.
-        real_median: of the real ones.
+    Gaps are shares of the range between the bounds of the column that orders the children.
     """
 
     largest: float
@@ -38,12 +35,12 @@ class GapDistance:
 
 @dataclass(frozen=True, kw_only=True)
 class LinkDistances:
-    """Distances between a synthetic and a real link. What no parent is there for, or no children, is None.
+    """Distances between a synthetic and a real link; None where no parent or no children are there.
 
     Attributes:
         child_counts: of the numbers of children.
         parent_child: of pairs of a column of the parent and one of the child.
-        transitions: of pairs of a column of a child and one of the next child of the same parent, the same or another.
+        transitions: of pairs of a column of a child and one of the next child of the same parent.
         distinct_values: of how many different values of a column a parent's children have.
         gaps: of consecutive children in the column that orders them.
         orphans: synthetic children without a parent.
@@ -158,14 +155,6 @@ def crossed_distances(synthetic: Crossed, real: Crossed) -> OrderDistance | None
     """Returns the total variation distance of each pair of a left and a right column; None where a side has no rows.
 
     What chance alone does is told as if rows were independent; those of one parent are not, so it is a little more.
-
-    Examples:
-        >>> import numpy as np
-        >>> from noisegate_evaluate.reading import ColumnLevels
-        >>> from noisegate_evaluate.metrics.links import Crossed
-        >>> same, other = (ColumnLevels(np.array(codes), 2) for codes in ([0, 0, 1, 1], [0, 1, 0, 1]))
-        >>> crossed_distances(Crossed({"a": same}, {"b": same}), Crossed({"a": same}, {"b": other})).mean
-        0.5
     """
 
     def both(ours: ColumnLevels, theirs: ColumnLevels) -> tuple[np.ndarray, int]:
@@ -200,18 +189,8 @@ def distinct_distance(
 ) -> OrderDistance | None:
     """Returns how far apart numbers of different cells among the children of a parent are, 10 and more as one number.
 
-    Parents with fewer than two children say nothing of it and are left aside. Where children are drawn one by one their
-    sequences change too often, and where one is copied too seldom.
-
-    `parents` are those of the synthetic and of the real children, int64. None where no parent has two children.
-
-    Examples:
-        >>> import numpy as np
-        >>> from noisegate_evaluate.reading import ColumnLevels
-        >>> steady, changing = ColumnLevels(np.array([0, 0, 1, 1]), 2), ColumnLevels(np.array([0, 1, 0, 1]), 2)
-        >>> parent = np.array([0, 0, 1, 1])
-        >>> distinct_distance({"a": steady}, {"a": changing}, parents=(parent, parent)).mean
-        1.0
+    Parents with fewer than two children are left aside. `parents` are those of the synthetic and of the real children,
+    int64. None where no parent has two.
     """
 
     def numbers(column: ColumnLevels, parent: np.ndarray) -> np.ndarray:
@@ -225,13 +204,7 @@ def distinct_distance(
 
 
 def gap_distance(synthetic: np.ndarray, real: np.ndarray) -> GapDistance | None:
-    """Returns how far two samples of gaps on the same scale are apart; None where one of them is empty.
-
-    Examples:
-        >>> import numpy as np
-        >>> gap_distance(np.array([0.1, 0.1, 0.3]), np.array([0.1, 0.3, 0.3])).largest
-        0.3333333333333333
-    """
+    """Returns how far two samples of gaps on the same scale are apart; None where one of them is empty."""
     # Differences of positions that are equal as numbers of days must be equal here.
     ours, theirs = (np.sort(gaps[np.isfinite(gaps)].round(9)) for gaps in (synthetic, real))
     if not len(ours) or not len(theirs):

@@ -1,12 +1,10 @@
 """Precision, recall, density and coverage: do the synthetic images lie among the real ones, and everywhere there?
 
 A set of features is described by a ball around each row that reaches to its k-th nearest neighbour in the same set.
-
-- precision: the share of synthetic images inside any ball of a real one; recall: the other way round
-  ([Kynkäänniemi et al., 2019](https://arxiv.org/abs/1904.06991), improved precision and recall).
-- density: how many balls of real images a synthetic one is in, divided by k, on average; about 1 for a sample of the
-  same distribution, and it may be larger. Coverage: the share of real images whose ball has a synthetic one in it
-  ([Naeem et al., 2020](https://arxiv.org/abs/2002.09797)). One outlier among the real images does less to these two.
+Precision is the share of synthetic images inside any ball of a real one, recall the other way round: Kynkäänniemi and
+others (NeurIPS 2019), https://arxiv.org/abs/1904.06991. Density is how many balls of real images a synthetic one is in,
+divided by k, on average; coverage the share of real images whose ball has a synthetic one in it: Naeem and others (ICML
+2020), https://arxiv.org/abs/2002.09797.
 """
 
 from __future__ import annotations

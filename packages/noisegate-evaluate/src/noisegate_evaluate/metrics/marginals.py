@@ -1,9 +1,4 @@
-"""How far two tables are apart, marginal by marginal.
-
-The distance of one marginal is the total variation between the two tables of relative frequencies, half the sum of the
-absolute differences: 0 when they agree, 1 when they share no cell. Two samples of one table are apart as well, the more
-the fewer records there are for a cell; `expected_distance` says how far.
-"""
+"""How far two tables are apart, marginal by marginal: by the total variation of their relative frequencies."""
 
 from __future__ import annotations
 
@@ -95,14 +90,7 @@ class MarginalReport:
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnShares:
-    """The share of rows in each cell of one column, whose last two are missing and outside, in two tables.
-
-    Attributes:
-        column: The column.
-        real: Shares of the real table.
-        synthetic: Shares of the synthetic one.
-        distance: Total variation distance between the two.
-    """
+    """The share of rows in each cell of a column, the last two missing and outside, in two tables."""
 
     column: Column
     real: np.ndarray

@@ -1,12 +1,9 @@
-"""The number of statistically different bins, NDB ([Richardson and Weiss, 2018](https://arxiv.org/abs/1805.12462)).
+"""The number of statistically different bins, NDB.
 
-It asks whether synthetic images come from where real ones do, and as often. Real images are cut into K bins
-by k-means in the space of their pixels. A synthetic image belongs to the bin of the nearest centre. Bin by bin, a
-two-sided z-test of two proportions at 0.05 says whether the shares differ; NDB is how many do, NDB/K which part.
-
-Two samples of one distribution differ in about a twentieth of the bins, if there are few pixels to as many images. With
-many, bins that were cut to the very images that are counted in them attract those more than others: the figure of two
-real sets is what to compare with.
+Real images are cut into K bins by k-means of their pixels; a synthetic image belongs to the bin of the nearest centre.
+Bin by bin, a two-sided z-test of two proportions at 0.05 says whether the shares differ. Two samples of one
+distribution differ in about a twentieth of the bins, and in more where an image has many pixels: the figure of two real
+sets is what to compare with. Richardson and Weiss (NeurIPS 2018), https://arxiv.org/abs/1805.12462.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
-"""Precision and recall for distributions ([Sajjadi et al., 2018](https://arxiv.org/abs/1806.00035)), by clusters.
+"""Precision and recall for distributions, by clusters.
 
-Both sets of features together are cut into k clusters, and each set becomes a histogram over them: P of the real ones,
-Q of the synthetic ones. For each λ > 0, α(λ) = Σ min(λP, Q) is a precision that goes with the recall α(λ)/λ (their
-theorem 3); these pairs are the curve. Two numbers stand for it: the largest F_{1/8} for precision and the largest F_8
-for recall.
-
-They have nothing to do with the shares of nearest neighbours in :mod:`noisegate_evaluate.metrics.manifold`, which are
-called precision and recall too. So these are only ever named as "prd", with their features.
+Both sets together are cut into k clusters, and each becomes a histogram: P of the real ones, Q of the synthetic ones.
+For each λ > 0, α(λ) = Σ min(λP, Q) is a precision that goes with the recall α(λ)/λ. The largest F_{1/8} and F_8 of this
+curve stand for it. They are always named "prd": those of :mod:`~noisegate_evaluate.metrics.manifold` are others.
+Sajjadi and others (NeurIPS 2018), https://arxiv.org/abs/1806.00035.
 """
 
 from __future__ import annotations
@@ -97,15 +94,7 @@ def distribution_scores(
 
 
 def prd_curve(synthetic: np.ndarray, real: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the curve of two histograms: α(λ) = Σ min(λP, Q) and α(λ)/λ at 1001 angles arctan λ (theorem 3).
-
-    Args:
-        synthetic: Q, masses that add up to 1, (clusters,).
-        real: P, masses that add up to 1, (clusters,).
-
-    Returns:
-        Precisions and recalls, (1001,) each, from recall to precision.
-    """
+    """Returns precisions and recalls of two histograms at angles arctan λ, (1001,) each (theorem 3)."""
     slopes = np.tan(np.linspace(_TINY, np.pi / 2 - _TINY, _ANGLES))
     precision = np.minimum(slopes[:, None] * real, synthetic).sum(axis=1)
     return np.clip(precision, 0, 1), np.clip(precision / slopes, 0, 1)

@@ -1,13 +1,9 @@
-"""Charts as inline SVG with a table of their numbers beside them: no script, no file, nothing that is fetched.
-
-Texts and attributes are escaped. `bars` has error bars, each beside a mark; `heat_map` a shade for each pair of
-columns; `lines` curves over axes from 0 to 1.
-"""
+"""Charts as inline SVG, every text escaped, with a table of their numbers beside them: no script, nothing fetched."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,14 +16,7 @@ LETTER = 7.2
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """A drawing, and the table of what it shows.
-
-    Attributes:
-        drawing: An SVG element.
-        headings: Of the table.
-        rows: Texts, as many in each as there are headings; the first names the row.
-        wide: Whether the drawing keeps its size and scrolls in a box of its own.
-    """
+    """A drawing, and the table of what it shows; a wide one keeps its size and scrolls in a box of its own."""
 
     drawing: Markup
     headings: Sequence[str]
@@ -82,14 +71,7 @@ _BAR_LETTERS = 23  # of a name, such as a span of days
 
 @dataclass(frozen=True, kw_only=True)
 class Bar:
-    """One row, in shares.
-
-    Attributes:
-        name: Of the row.
-        value: The length of the bar.
-        mark: Where the mark stands; None for none.
-        error: Half the length of the error bar; 0 for none.
-    """
+    """One row, in shares: its bar, where a mark stands, and half the length of an error bar (0 for none)."""
 
     name: str
     value: float
@@ -146,7 +128,7 @@ _LETTERS = 18
 def heat_map(
     key: str, title: str, told: str, names: Sequence[str], values: npt.NDArray[np.float64], *, most: float = 1.0
 ) -> Markup:
-    """Returns the drawing of a square of values, (names, names), from no shade at 0 to the darkest at `most`.
+    """Returns a square of values, (names, names), from no shade at 0 to the darkest at `most`.
 
     Where nothing was measured, which is NaN, the paper shows.
     """
@@ -172,6 +154,24 @@ def heat_map(
             ),
         ]
     return drawing(key, title, told, (end + 2, end + 2), *inside)
+
+
+def two_maps(
+    key: str,
+    title: str,
+    told: str,
+    names: Sequence[str],
+    values: Mapping[str, npt.NDArray[np.float64]],
+    *,
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+) -> list[Chart]:
+    """Returns a map of each of two squares, by what it is of; the last one has the table of both."""
+    drawings = [heat_map(f"{key}-{what}", f"{title}: {what}", told, names, square) for what, square in values.items()]
+    return [
+        Chart(drawing=drawings[0], headings=(), rows=[], wide=True),
+        Chart(drawing=drawings[1], headings=headings, rows=rows, wide=True),
+    ]
 
 
 _SIDE, _LEFT, _BOTTOM, _TOP, _RIGHT = 240.0, 52.0, 40.0, 8.0, 22.0

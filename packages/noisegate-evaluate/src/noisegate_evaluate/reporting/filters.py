@@ -1,7 +1,6 @@
 """Pictures of linear maps over images: what classes answer to, and why single images were given their class.
 
-They are drawn from a trained classifier, so they cost no privacy. Images to be explained, which stand beside them, are
-what the caller gives: records to predict or public ones, never those that trained the classifier.
+They cost no privacy; the images that are explained are records to predict or public ones, never those of the training.
 """
 
 from __future__ import annotations

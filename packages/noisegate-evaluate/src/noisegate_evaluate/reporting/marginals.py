@@ -40,19 +40,10 @@ def card(
     error: float = 0.0,
     ordered: bool = False,
 ) -> Card:
-    """Returns the card of a column.
+    """Returns the card of a column: `shares` are what was measured, as bars, and what synthetic records say, as marks.
 
     A chart of many cells shows the largest ones and the rest as one, unless they are ordered; the table has them all.
-
-    Args:
-        key: Of the drawing, its own on the page.
-        column: Its name.
-        cells: Their names.
-        shares: What was measured, as bars, and what the synthetic records say, as marks.
-        told: A line about it.
-        headings: Names of both.
-        error: Half of an error bar; 0 for none.
-        ordered: Whether cells keep their order where not all of them fit.
+    `error` is half of an error bar.
     """
     rows = [
         Bar(name=name, value=float(bar), mark=float(mark), error=error)

@@ -27,7 +27,7 @@ _IMAGES_COMPARED = 2_000
 Batches = Sequence[EncodedTable]
 
 
-def measure_table(
+def measure(
     model: Synthesizer,
     test: Batches,
     train: Batches | None,
@@ -36,17 +36,38 @@ def measure_table(
     classifiers: str | None = None,
     progress: Progress | None = None,
 ) -> Measured:
-    """Returns what as many synthetic records as there are real ones are worth, or 50,000 of these."""
+    """Returns what as many synthetic records as there are real ones are worth, at most 50,000 rows or 5,000 images."""
+    if model.schema.images is not None:
+        return _measure_images(model, test, train, min(records, _MOST_IMAGES), classifiers or "cnn", progress)
     schema, drawn = model.schema, min(records, _MOST_ROWS)
-    made = decode(EncodedTable.concatenate(list(model.records(drawn, seed=SEED))), schema)
-    held_out, used = (
-        None if one is None else decode(EncodedTable.concatenate(list(one)), schema) for one in (test, train)
+    made, held_out, used = (
+        None if one is None else decode(EncodedTable.concatenate(list(one)), schema)
+        for one in (model.records(drawn, seed=SEED), test, train)
     )
-    assert isinstance(held_out, pa.Table)
+    assert made is not None
+    assert held_out is not None
     report = evaluate_tables(
         made, held_out, schema, used, seed=SEED, classifiers=classifiers or "three", progress=progress
     )
     return compared(report, made, held_out, used, schema)
+
+
+def _measure_images(
+    model: Synthesizer, test: Batches, train: Batches | None, count: int, classifiers: str, progress: Progress | None
+) -> Measured:
+    schema = model.schema
+    made, held_out = images_of(model.records(count, seed=SEED), schema), images_of(test, schema)
+    used = None if train is None else images_of(train, schema)
+    suite = read_classifiers(classifiers)
+    report = evaluate_images(
+        made, held_out, schema, used, classifiers=suite, images=_IMAGES_COMPARED, seed=SEED, progress=progress
+    )
+    return Measured(
+        schema=schema,
+        report=report,
+        copies=None if used is None else nearest_images(made.pixels, used.pixels, held_out.pixels, seed=SEED),
+        counted=(len(made), len(held_out if used is None else used)),
+    )
 
 
 def compared(
@@ -79,34 +100,3 @@ def compared_linked(
     (flat, described), (real, _) = beside(made, schema), beside(held_out, schema)
     measured = compared(report, flat, real, None if used is None else beside(used, schema)[0], described, seed=seed)
     return replace(measured, relations=relations(made, used or held_out, schema, report))
-
-
-def measure_images(
-    model: Synthesizer,
-    test: Batches,
-    train: Batches | None,
-    *,
-    records: int,
-    classifiers: str | None = None,
-    progress: Progress | None = None,
-) -> Measured:
-    """Returns the same of images, of at most 5,000."""
-    schema, drawn = model.schema, min(records, _MOST_IMAGES)
-    made, held_out = images_of(model.records(drawn, seed=SEED), schema), images_of(test, schema)
-    used = None if train is None else images_of(train, schema)
-    report = evaluate_images(
-        made,
-        held_out,
-        schema,
-        used,
-        classifiers=read_classifiers(classifiers or "cnn"),
-        images=_IMAGES_COMPARED,
-        seed=SEED,
-        progress=progress,
-    )
-    return Measured(
-        schema=schema,
-        report=report,
-        copies=None if used is None else nearest_images(made.pixels, used.pixels, held_out.pixels, seed=SEED),
-        counted=(len(made), len(held_out if used is None else used)),
-    )

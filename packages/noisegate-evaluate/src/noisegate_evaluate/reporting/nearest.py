@@ -1,7 +1,4 @@
-"""Synthetic images beside the real images that are nearest to them: to see whether any real one was copied.
-
-Such a picture shows private records as they are. It says so in large letters, above and below, and in its file name.
-"""
+"""Synthetic images beside the real ones that are nearest: a PRIVATE picture, which says so in its name."""
 
 from __future__ import annotations
 
@@ -42,10 +39,7 @@ def nearest_picture(
     neighbours: int = 5,
     seed: int = 0,
 ) -> None:
-    """Draws some synthetic images, each beside the nearest real ones, as a PNG that says that it is private.
-
-    Near is meant by the Euclidean distance of `features`, which are the pixels where there are none.
-    """
+    """Draws some synthetic images, each beside the nearest real ones, as a PNG that says that it is private."""
     target = Path(path)
     if not target.name.startswith(PREFIX):
         raise OptionError(
@@ -65,10 +59,7 @@ def nearest_picture(
 
 
 def nearest(shown: np.ndarray, real: np.ndarray, features: ImageFeatures, neighbours: int) -> np.ndarray:
-    """Returns positions of the nearest real images, (rows, neighbours), nearest first; of equals the first.
-
-    Images are uint8, (images, height, width, channels). The real ones pass in parts.
-    """
+    """Returns positions of the nearest real images, (rows, neighbours), nearest first; of equals the first."""
     ours = features(shown).astype(np.float64)
     places = np.empty((len(shown), 0), dtype=np.int64)
     apart = np.empty((len(shown), 0))

@@ -15,7 +15,7 @@ from noisegate_evaluate.comparison import EvaluationReport, ImageReport, Report,
 from noisegate_evaluate.metrics.associations import associations
 from noisegate_evaluate.metrics.copies import NearestRecords
 from noisegate_evaluate.metrics.marginals import ColumnShares, column_shares
-from noisegate_evaluate.reporting.charts import Chart, heat_map
+from noisegate_evaluate.reporting.charts import Chart, two_maps
 from noisegate_evaluate.reporting.drawing import MISSING, level_names, numbered, span_name
 from noisegate_evaluate.reporting.marginals import Card, card, ordered
 from noisegate_evaluate.reporting.page import percent, render_page
@@ -28,16 +28,9 @@ _LARGEST = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What a private page shows.
+    """What a private page shows of so many synthetic and real records; no tables of images.
 
-    Attributes:
-        schema: Of the records.
-        report: The evaluation.
-        copies: How near synthetic records are to those that the fit used; None without these.
-        synthetic: The synthetic table; None of images.
-        real: The real table that it is compared with; None of images.
-        counted: How many synthetic and how many real records there are.
-        relations: Of linked tables, how they hang together; the tables above are then of parents beside their children.
+    Of linked tables, the tables are of parents beside their children, and `relations` say how they hang together.
     """
 
     schema: Schema
@@ -121,15 +114,8 @@ def _pairs(synthetic: pa.Table, real: pa.Table, schema: Schema) -> tuple[list[Ch
     )
     told = [(pair, f"{real:.2f}", f"{made:.2f}", f"{gap:.2f}") for gap, pair, real, made in rows[:_MOST_PAIRS]]
     headings = ("pair", "real", "synthetic", "apart")
-    charts = [
-        Chart(
-            drawing=heat_map(f"pairs-{what}", f"Association of each pair of columns: {what}", "", names, values),
-            headings=headings if what == "synthetic" else (),
-            rows=told if what == "synthetic" else [],
-            wide=True,
-        )
-        for what, values in (("real", theirs), ("synthetic", ours))
-    ]
+    maps = {"real": theirs, "synthetic": ours}
+    charts = two_maps("pairs", "Association of each pair of columns", "", names, maps, headings=headings, rows=told)
     return charts, told
 
 

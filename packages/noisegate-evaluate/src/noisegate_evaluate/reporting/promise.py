@@ -45,15 +45,8 @@ _MEANINGS = {
 class AskedQuestion:
     """One question that was asked of the private records, as texts.
 
-    Attributes:
-        name: Of its event.
-        meaning: In plain words; empty where there are none.
-        numbers: How many were released.
-        moved: By how much one unit moves the sum at most.
-        noise: Standard deviation of the noise on each number.
-        ratio: Noise over what one unit moves.
-        share: Part of the budget; None where costs do not add up in parts.
-        alone: ε of this question by itself.
+    `moved` is by how much one unit moves the sum at most, `ratio` the noise over that. `share` is part of the budget,
+    None where costs do not add up in parts; `alone` is ε of this question by itself.
     """
 
     name: str

@@ -46,23 +46,31 @@ class DrawnRecords:
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """What a public page is made of.
+    """What any public page is made of.
 
     Attributes:
         release: What has left the gate.
-        recomputed: ε of its events.
         verdict: What the fit came to; None where nobody knows.
         distance: From the model to the release, over what the noise explains; None where none was measured.
-        released: Its tables of columns.
-        unfitted: Those that the fit never saw.
-        bounds: What the method says of the error of its questions, in words.
-        drawn: Records of the model; None of a classifier.
     """
 
     release: Release
-    recomputed: float
     verdict: Verdict | None
     distance: float | None
+
+    @property
+    def recomputed(self) -> float:
+        """ε of what has left."""
+        return self.release.certificate.check()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordsSubject(Subject):
+    """The same of one table or of images: its tables of columns, and those that the fit never saw.
+
+    `bounds` is what the method says of the error of its questions, in words; none is `drawn` of a classifier.
+    """
+
     released: Released
     unfitted: Released
     bounds: Sequence[str]
@@ -71,13 +79,7 @@ class Subject:
 
 @dataclass(frozen=True, kw_only=True)
 class ReleasedLink:
-    """What the release says of one link.
-
-    Attributes:
-        link: The two tables.
-        released: The tables of its transitions.
-        drawn: One transition of each synthetic family, encoded.
-    """
+    """What the release says of one link: tables of its transitions, and one of each synthetic family, encoded."""
 
     link: Link
     released: Released
@@ -85,23 +87,10 @@ class ReleasedLink:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinkedSubject:
-    """What a public page of linked tables is made of.
+class LinkedSubject(Subject):
+    """The same of linked tables, parents first."""
 
-    Attributes:
-        release: What has left the gate.
-        schema: Of all tables.
-        recomputed: ε of its events.
-        verdict: What the fit came to; None where nobody knows.
-        distance: From the model to the release, over what the noise explains; None where none was measured.
-        links: What was released of each, parents first.
-    """
-
-    release: Release
     schema: LinkedSchema
-    recomputed: float
-    verdict: Verdict | None
-    distance: float | None
     links: Sequence[ReleasedLink]
     bounds: Sequence[str] = ()
 
@@ -111,7 +100,7 @@ class LinkedSubject:
         return self.links
 
 
-def public_page(subject: Subject) -> str:
+def public_page(subject: RecordsSubject) -> str:
     """Returns the page, HTML."""
     release = subject.release
     schema = release.schema
@@ -162,7 +151,7 @@ def promised(release: Release) -> dict[str, Any]:
     }
 
 
-def _what(schema: Schema, subject: Subject) -> str:
+def _what(schema: Schema, subject: RecordsSubject) -> str:
     if subject.drawn is None:
         return "A classifier that was trained under differential privacy"
     if schema.images is not None:

@@ -16,7 +16,7 @@ from noisegate_evaluate.comparison import LinkedReport
 from noisegate_evaluate.families import LinkedTables
 from noisegate_evaluate.metrics.associations import associations
 from noisegate_evaluate.metrics.marginals import ColumnShares, column_shares
-from noisegate_evaluate.reporting.charts import Chart, heat_map
+from noisegate_evaluate.reporting.charts import Chart, two_maps
 
 _MOST_COLUMNS, _BINS = 40, 20
 
@@ -25,11 +25,8 @@ _MOST_COLUMNS, _BINS = 40, 20
 class Relation:
     """One link on a page.
 
-    Attributes:
-        title: The names of both tables.
-        figures: What each is of, of the synthetic tables, where it is largest, and what sampling alone does.
-        shares: Numbers of children, and gaps between them.
-        successions: How strongly a column of a child goes with one of the next: real, then synthetic.
+    `figures` are what each is of, of the synthetic tables, what sampling alone does, and where it is largest;
+    `successions` how a column of a child goes with one of the next, real and synthetic.
     """
 
     title: str
@@ -95,21 +92,15 @@ def _successions(synthetic: LinkedTables, real: LinkedTables, link: Link) -> lis
         for i, j in zip(*np.unravel_index(order, maps[0].shape), strict=True)
         if np.isfinite(maps[0][i, j]) and np.isfinite(maps[1][i, j])
     ]
-    return [
-        Chart(
-            drawing=heat_map(
-                f"successions-{link.name}-{what}",
-                f"How a record of {link.name} goes with the next one: {what}",
-                "Rows are the columns of a record, columns those of the next one of the same parent.",
-                names,
-                values,
-            ),
-            headings=("a column → one of the next record", "real", "synthetic") if what == "synthetic" else (),
-            rows=rows if what == "synthetic" else [],
-            wide=True,
-        )
-        for what, values in zip(("real", "synthetic"), maps, strict=True)
-    ]
+    return two_maps(
+        f"successions-{link.name}",
+        f"How a record of {link.name} goes with the next one",
+        "Rows are the columns of a record, columns those of the next one of the same parent.",
+        names,
+        dict(zip(("real", "synthetic"), maps, strict=True)),
+        headings=("a column → one of the next record", "real", "synthetic"),
+        rows=rows,
+    )
 
 
 def _succession(linked: LinkedTables, link: Link, columns: Sequence[Column]) -> np.ndarray:

@@ -1,7 +1,4 @@
-"""What a release says of single columns and of pairs: noisy shares beside those of synthetic records, and their errors.
-
-All of it follows from what has left the gate, and from records that were drawn from the model.
-"""
+"""What a release says of columns and pairs: noisy shares beside those of records that were drawn from the model."""
 
 from __future__ import annotations
 
@@ -24,14 +21,7 @@ _ABSOLUTE = math.sqrt(2 / math.pi)  # the mean of |z| in standard deviations
 
 @dataclass(frozen=True, kw_only=True)
 class Released:
-    """The tables of a release.
-
-    Attributes:
-        layout: Columns, numeric ones first.
-        bins: The cells of each numeric column; none where no table has any.
-        tables: Noisy counts.
-        known: The number of records where it is public; None where it is not.
-    """
+    """The tables of a release: noisy counts of columns, numeric ones first; and the number of records if public."""
 
     layout: Layout
     bins: Sequence[NumericBins]
@@ -62,12 +52,8 @@ class Marginal:
     """A table of some columns, cell by cell, in shares of the records.
 
     Attributes:
-        columns: The columns.
-        cells: Names of its cells.
-        noisy: What was released.
-        two_sigma: Twice the standard deviation of the noise on each.
-        synthetic: What synthetic records say.
-        drawn: How many of these there are.
+        two_sigma: Twice the standard deviation of the noise on each cell.
+        synthetic: The shares among synthetic records, of which there are `drawn`.
         error: How many records the noise alone puts into a wrong cell, in the mean, before anything is denoised.
     """
 

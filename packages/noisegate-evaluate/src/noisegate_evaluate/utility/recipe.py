@@ -53,13 +53,7 @@ class UntrainableError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkChoice:
-    """How one network was chosen, before the real test images were read.
-
-    Attributes:
-        held_out_accuracy: on the held-out images of the training source after each epoch, per learning rate.
-        rate: the learning rate that was chosen.
-        epoch: the epoch that was chosen, from 1.
-    """
+    """How a network was chosen: accuracies on held-out images by learning rate and epoch, and what was taken."""
 
     held_out_accuracy: tuple[tuple[float, ...], ...]
     rate: float
@@ -73,13 +67,7 @@ class NetworkChoice:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Answer:
-    """What a trained classifier says of the test rows.
-
-    Attributes:
-        scores: larger where a class is more likely, float64 of shape (rows, classes): never hard predictions.
-        notes: what was unusual, in words.
-        choice: how it was chosen among several; None where it was not.
-    """
+    """What a classifier says of the test rows: float64, (rows, classes), larger where a class is more likely."""
 
     scores: np.ndarray
     notes: tuple[str, ...] = ()

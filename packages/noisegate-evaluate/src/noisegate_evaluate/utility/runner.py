@@ -37,15 +37,7 @@ _SLOW = (
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What one classifier came to.
-
-    Attributes:
-        scores: on the test rows.
-        notes: what was unusual, in words: iterations that did not converge, or why it could not be trained.
-        choice: how a network was chosen; None where nothing was.
-        seconds: wall-clock time of training and scoring; differs from run to run and so is no part of equality.
-        printed: the scores as papers print them; None where the list is not one of theirs.
-    """
+    """What one classifier came to; how long it took is no part of equality."""
 
     scores: Scores
     notes: tuple[str, ...] = ()
@@ -199,12 +191,11 @@ def utility_scores(
 ) -> UtilityReport:
     """Returns the scores of a suite of classifiers, trained on some rows and asked about others.
 
-    They run side by side in processes of their own, each on one thread, as sums on several round differently from
-    machine to machine; the rows are in memory once: the processes map the same file. The scores do not depend on
-    ``jobs``. The three of tables, and what runs on a GPU, run one after the other in this process.
+    They run side by side in processes of their own, each on one thread, so that the scores do not depend on ``jobs``;
+    the three of tables, and what runs on a GPU, one after the other in this process.
 
     Args:
-        suite: of :mod:`~noisegate_evaluate.utility.suites`.
+        suite: the classifiers.
         train: the rows to train on, synthetic as a rule.
         test: real rows of at least two classes; each classifier is asked about them once, when its training is over.
         classes: number of classes; with two, class 1 is the positive one.

@@ -55,15 +55,10 @@ class Scores(Averaged):
 
 
 def score(labels: np.ndarray, probabilities: np.ndarray) -> Scores:
-    """Returns the scores of class probabilities against the true labels.
+    """Returns the scores of class probabilities, (rows, classes), against the true codes of at least two classes.
 
-    Two classes: the scores of the last one, the positive class. More: each class against the rest, averaged over the
-    classes that occur among the true labels. The accuracy is over all rows.
-
-    Args:
-        labels: the true class codes, of at least two classes.
-        probabilities: (rows, classes); or any finite figures that are larger where the class is more likely. Only their
-            order within a column and within a row counts.
+    Two classes: the scores of the last one. More: each against the rest, averaged over those that occur among the true
+    labels. Only the order of the probabilities within a column and a row counts.
 
     Examples:
         >>> import numpy as np
@@ -101,11 +96,7 @@ def log_odds(joint: np.ndarray) -> np.ndarray:
 
 
 def constant_scores(labels: np.ndarray, rows: int, classes: int) -> np.ndarray:
-    """Returns the scores of the constant predictor, (rows, classes): the class shares of the training labels.
-
-    Its ROC-AUC is 1/2, its average precision the share of the class in the test rows, and it predicts the most frequent
-    training class.
-    """
+    """Returns the scores of the constant predictor, (rows, classes): the class shares of the training labels."""
     counts = np.bincount(labels, minlength=classes).astype(np.float64)
     return np.tile(counts / max(counts.sum(), 1.0), (rows, 1))
 

@@ -1,10 +1,9 @@
 """The lists of classifiers: three for tables, the twelve of the papers, networks for images.
 
-The papers score images and tables by twelve scikit-learn and XGBoost classifiers trained on synthetic and tested on
-real rows ([Harder et al., 2021](https://arxiv.org/abs/2002.11603), DP-MERF, supplement;
-[Vinaroz et al., 2022](https://arxiv.org/abs/2106.05042), DP-HP, Table 10, which names scikit-learn 0.24.2 and xgboost
-0.90). What a table of settings does not list has the default of those versions, so a default that changed since is
-written out. What no longer exists is replaced, and :attr:`Estimator.replaced` says so in every report.
+The papers train twelve scikit-learn and XGBoost classifiers: Harder and others (AISTATS 2021),
+https://arxiv.org/abs/2002.11603, supplement; Vinaroz and others (ICML 2022), https://arxiv.org/abs/2106.05042, Table
+10, which names scikit-learn 0.24.2 and xgboost 0.90. Where a default changed since, it is written out; what no longer
+exists is replaced, and :attr:`Estimator.replaced` says so in every report.
 
 A change of any setting is a new version of its list. Figures of two versions are not comparable.
 """
@@ -50,11 +49,8 @@ Variant = Literal["images", "tables"]
 class Estimator(Recipe):
     """A classifier with ``fit`` and scores per class, of scikit-learn or a library with the same verbs.
 
-    Attributes:
-        maker: module and class, for instance ``sklearn.naive_bayes.GaussianNB``.
-        settings: its arguments; the rest are defaults.
-        seeded: whether it takes a ``random_state``.
-        replaced: what the papers have and this list has not, in words; None when it is as published.
+    ``maker`` is its module and class, ``settings`` its arguments, ``replaced`` what the papers have and this list has
+    not.
     """
 
     maker: str
@@ -104,13 +100,10 @@ class Estimator(Recipe):
 
 
 def class_scores(classifier: Any, features: np.ndarray, found: np.ndarray, classes: int) -> np.ndarray:
-    """Returns the scores of a fitted classifier per row and class: its probabilities, else its decision function.
+    """Returns the scores of a fitted classifier, float64, (rows, classes): probabilities, else its decision function.
 
-    Naive Bayes gives log-odds: they order the rows as its probabilities would, but those round to 0 and 1 with hundreds
-    of features, and rows that are tied have no order.
-
-    `found` has the codes that training saw, in increasing order; a class that it never saw has the same score in every
-    row, below all others. float64, (rows, classes); a ValueError if a score is not finite.
+    Naive Bayes gives log-odds, as its probabilities round to 0 and 1 with hundreds of features. `found` has the codes
+    that training saw, ascending; a class that it never saw is below all others. A ValueError if a score is not finite.
     """
     if hasattr(classifier, "predict_joint_log_proba"):
         # In float64: sums over hundreds of features are large, and float32 would tie rows again.
@@ -292,12 +285,7 @@ def selected_networks(
 
 
 def read_suite(classifiers: str, options: NetworkOptions | None = None) -> Suite:
-    """Returns the classifiers that are meant for a table.
-
-    Args:
-        classifiers: "three", "twelve", "networks" for all six, or names of networks separated by commas.
-        options: of networks.
-    """
+    """Returns "three", "twelve", "networks" for all six, or networks by their names, separated by commas."""
     if classifiers in ("three", "twelve"):
         suite = three() if classifiers == "three" else twelve("tables")
         suite.check_installed()

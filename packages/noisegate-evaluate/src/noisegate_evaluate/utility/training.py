@@ -1,17 +1,12 @@
 """How networks that score images are trained: as Private Set Generation's code does, or chosen by held-out images.
 
-`last_answer` is the protocol of [Chen, Kerkouche and Fritz, 2022](https://arxiv.org/abs/2211.04446), Table 2: what is
-scored is the network after the last epoch, and nothing is chosen by its score on the real test images. Augmentation
-gives each image one of three changes: a shift by at most an eighth of the side, height and width each times 0.8 to 1.2,
-or a turn by at most 45 degrees. Otherwise than in the public code, all three are one bilinear resampling, and images
-are standardised with the mean and deviation of the *training* images, not with constants of the private data sets.
+`last_answer` is the protocol of Chen, Kerkouche and Fritz (NeurIPS 2022), https://arxiv.org/abs/2211.04446, Table 2:
+what is scored is the network after the last epoch. Otherwise than in the public code, all three changes of augmentation
+are one bilinear resampling, and images are standardised by the *training* images. `selected_answer` is the "syn"
+protocol of DPImageBench, Gong and others (2025), https://arxiv.org/abs/2503.14681: the epoch with the highest
+accuracy on held-out synthetic images. Its recipe was settled on simulated digits (``benchmarks/simulated_digits.py``).
 
-`selected_answer` is the "syn" protocol of DPImageBench ([Gong et al., 2025](https://arxiv.org/abs/2503.14681)): the
-epoch with the highest accuracy on a share of the synthetic images that is held out. The recipe was settled on simulated
-digits (``benchmarks/simulated_digits.py``), never on a data set that results are reported on.
-
-These networks have batch normalisation, which mixes the images of a batch: nothing private is trained with them. A
-change of any of it is a new version of the list.
+Batch normalisation mixes the images of a batch: nothing private is trained with these networks.
 """
 
 from __future__ import annotations
@@ -174,12 +169,10 @@ def _turns(drawn: Float[torch.Tensor, "rows 2"], aspect: float) -> Float[torch.T
 
 
 class ImageBatches:
-    """Images given out in batches on a device, standardised as those trained on are.
+    """Images, float32 in [0, 1] or uint8, given out in batches on a device.
 
-    Args:
-        rows: images, float32 in [0, 1] or uint8.
-        device: where the batches go. The rows stay where they are: a GPU need not hold them all.
-        standard: places of the rows whose mean and deviation of each channel standardise.
+    They are standardised by the mean and deviation of each channel of the rows at the places ``standard``, and stay
+    where they are: a GPU need not hold them all.
     """
 
     def __init__(self, rows: LabelledRows, device: torch.device, *, standard: np.ndarray) -> None:

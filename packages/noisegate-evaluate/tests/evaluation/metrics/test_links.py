@@ -7,7 +7,6 @@ from noisegate.schema import Categorical, Comparison, Impossible, Integer, Schem
 from noisegate_evaluate.families import bring_together
 from noisegate_evaluate.metrics.links import (
     Crossed,
-    count_distance,
     crossed_distances,
     distinct_distance,
     gap_distance,
@@ -120,10 +119,6 @@ def test_without_children_there_is_nothing_to_compare():
     assert (found.parent_child, found.transitions, found.distinct_values, found.gaps) == (None,) * 4
     assert found.to_json()["transitions"] is None
     assert dict(found.lines())["gaps"] == ("–", "")
-
-
-def test_counts_above_the_most_are_one_cell():
-    assert count_distance(np.array([3, 9]), np.array([3, 4]), most=3).mean == 0.0
 
 
 def test_crossed_columns_are_counted_together():

@@ -44,6 +44,15 @@ def test_missing_and_outside_are_cells_of_their_own():
         assert marginal_distances(left, right, schema).order(1).mean == 1.0
 
 
+def test_the_shares_of_a_column_are_those_of_its_bins_and_of_what_is_missing():
+    column = Integer(name="n", lower=0, upper=20, missing=True)
+    tables = pa.table({"n": [0, None]}), pa.table({"n": [20, 20, 20, 0]})
+    shown = marginals.column_shares(*tables, column, Schema(columns=(column,)), bins=20)
+    assert (shown.real[0], shown.real[19], len(shown.real)) == (0.25, 0.75, 22)
+    assert shown.synthetic.tolist() == [0.5, *[0.0] * 19, 0.5, 0.0]
+    assert shown.distance == pytest.approx(0.75)
+
+
 def test_the_subset_is_as_large_as_asked_and_reported_and_seeded():
     generator = np.random.default_rng(0)
     names = [f"c{i}" for i in range(12)]

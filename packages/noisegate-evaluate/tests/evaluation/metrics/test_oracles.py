@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
+from noisegate.errors import DataError, OptionError
 from noisegate_evaluate import frechet_distance, kernel_distance, manifold_figures
 from noisegate_evaluate.metrics import manifold
 
@@ -20,6 +21,14 @@ def test_precision_recall_density_and_coverage_are_those_of_prdc(shift, neighbou
     found = manifold_figures(ours, theirs, neighbours=neighbours)
     expected = compute_prdc(real_features=theirs, fake_features=ours, nearest_k=neighbours)
     assert {name: getattr(found, name) for name in expected} == pytest.approx(expected)
+
+
+def test_too_few_images_or_neighbours_are_named():
+    rows = np.random.default_rng(0).normal(size=(60, 3))
+    with pytest.raises(DataError, match=r"a set has 5 image\(s\); this figure needs at least 6"):
+        manifold_figures(rows, rows[:5])
+    with pytest.raises(OptionError, match="neighbours is 0"):
+        manifold_figures(rows, rows, neighbours=0)
 
 
 @pytest.mark.slow  # torchmetrics takes a while to load

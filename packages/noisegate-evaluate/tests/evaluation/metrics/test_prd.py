@@ -46,11 +46,3 @@ def test_equal_disjoint_and_half_overlapping_sets():
     # F_8 at precision 1 and recall 1/2 is 65/(128 + 1) = 0.504; the other score is that at the other end of the weight.
     assert scores(one, both) == pytest.approx((0.98, 0.504), abs=0.03)
     assert scores(both, one) == pytest.approx((0.504, 0.98), abs=0.03)
-
-
-def test_equal_numbers_are_drawn_by_the_seed():
-    several, fewer = rows(0, 300), rows(1, 100)
-    found = distribution_scores(several, fewer, runs=2, seed=3)
-    assert found == distribution_scores(several, fewer, runs=2, seed=3)
-    assert found != distribution_scores(several, fewer, runs=2, seed=4)
-    assert (found.size, found.clusters, found.runs) == (100, 20, 2)

@@ -4,13 +4,9 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
-from noisegate import Schema
 from noisegate.errors import OptionError
-from noisegate.schema import Continuous
-from noisegate_evaluate import evaluate_tables
 from noisegate_evaluate.metrics import result
 from noisegate_evaluate.metrics.result import MetricResult, metric, metrics_of
 
@@ -45,10 +41,6 @@ def installed(monkeypatch):
     return install
 
 
-def test_ours_come_in_the_order_of_the_report():
-    assert [each.METRIC for each in metrics_of("features", "pixels")] == ["frechet", "kid", "manifold", "prd", "ndb"]
-
-
 def test_a_metric_of_images_is_in_the_report(installed):
     installed("features")
     sets = images(0), images(1), SCHEMA, images(2)
@@ -58,17 +50,6 @@ def test_a_metric_of_images_is_in_the_report(installed):
     assert told["distances_floor"]["apart(pixels)"] != told["distances"]["apart(pixels)"]
     assert "apart(pixels)!" in page(report)
     assert measured(images(0), images(1, rows=20), SCHEMA).to_json()["distances"]["apart(pixels)"] is None
-
-
-def test_a_metric_of_tables_is_in_the_report(installed):
-    installed("tables")
-    schema = Schema((Continuous(name="x", lower=0.0, upper=1.0),))
-    made, test, train = (pa.table({"x": [0.0, mean, mean]}) for mean in (0.9, 0.6, 0.3))
-    report = evaluate_tables(made, test, schema, train)
-    assert report.to_json()["metrics"]["apart"]["distance"] == pytest.approx(0.4)
-    assert report.to_json()["metrics_floor"]["apart"]["distance"] == pytest.approx(-0.2)
-    assert "apart!" in page(report)
-    assert "metrics" not in evaluate_tables(made, test, schema).to_json() or report.metrics
 
 
 def test_two_metrics_of_one_name_are_refused():

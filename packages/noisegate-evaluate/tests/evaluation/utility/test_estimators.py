@@ -1,5 +1,3 @@
-import warnings
-
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
@@ -64,15 +62,6 @@ def test_a_classifier_that_fails_predicts_the_most_frequent_class():
     assert "InvalidParameterError" in outcome.notes[0]
 
 
-def test_warnings_are_counted_and_not_shown():
-    impatient = Estimator(name="mlp", maker="sklearn.neural_network.MLPClassifier", settings={"max_iter": 2})
-    with warnings.catch_warnings(record=True) as shown:
-        warnings.simplefilter("always")
-        outcome = train_and_score(impatient, rows(0), rows(1), classes=2, seed=0)
-    assert shown == []
-    assert outcome.notes == ("1 ConvergenceWarning",)
-
-
 def test_too_little_memory_is_no_property_of_the_rows(monkeypatch):
     def full(*_):
         raise MemoryError
@@ -80,13 +69,6 @@ def test_too_little_memory_is_no_property_of_the_rows(monkeypatch):
     monkeypatch.setattr("sklearn.tree.DecisionTreeClassifier.fit", full)
     with pytest.raises(MemoryError):
         train_and_score(TREE, rows(0), rows(1), classes=2, seed=0)
-
-
-def test_the_seed_decides():
-    forest = Estimator(name="forest", maker="sklearn.ensemble.RandomForestClassifier", settings={"n_estimators": 5})
-    first, again, other = (train_and_score(forest, rows(0), rows(1), classes=2, seed=seed) for seed in (1, 1, 2))
-    assert first == again
-    assert first.scores != other.scores
 
 
 def blobs(seed, classes, rows=300, columns=4, gap=1.0):
@@ -104,11 +86,6 @@ class Given:
 
     def predict(self, features):
         raise AssertionError("hard predictions have no ranking")
-
-
-def test_a_margin_becomes_two_columns_whose_order_is_the_prediction():
-    scores = class_scores(Given(decision_function=[-2.0, 0.5]), np.zeros((2, 1)), np.array([0, 1]), 2)
-    assert scores.tolist() == [[2.0, -2.0], [-0.5, 0.5]]
 
 
 def test_a_class_that_training_never_saw_is_last_and_has_no_order():

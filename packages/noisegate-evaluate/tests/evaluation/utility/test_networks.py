@@ -27,13 +27,8 @@ def scored(*more, names=("mlp",), repeats=3, training=BRIEF, train=None, **optio
 
 
 @pytest.fixture(scope="module")
-def told():
-    return []
-
-
-@pytest.fixture(scope="module")
-def report(told):
-    return scored(names=["mlp", "LeNet"], repeats=3, seed=5, progress=lambda *said: told.append(said))
+def report():
+    return scored(names=["mlp", "LeNet"], repeats=3, seed=5)
 
 
 def test_each_network_starts_afresh_for_each_seed(report):
@@ -65,15 +60,14 @@ def test_the_scores_do_not_depend_on_the_number_of_processes(report):
     assert scored(names=["mlp", "LeNet"], repeats=3, seed=5, jobs=2) == report
 
 
-def stripes(seed, count=160):
+def stripes(seed, count=160, noise=0.15):
     """Standing stripes are class 0, lying ones class 1, both in noise."""
     random = np.random.default_rng(seed)
     labels = random.integers(0, 2, count)
     wave = np.tile([0.3, 0.7], 4)
-    images = np.where(labels[:, None, None] == 1, wave[:, None], wave[None, :]) + 0.15 * random.normal(
-        size=(count, 8, 8)
-    )
-    return LabelledRows(features=images.reshape(count, 8, 8, 1).astype(np.float32), labels=labels)
+    images = np.where(labels[:, None, None] == 1, wave[:, None], wave[None, :])
+    images += noise * random.normal(size=images.shape)
+    return LabelledRows(features=images.reshape(count, 8, 8, 1).clip(0, 1).astype(np.float32), labels=labels)
 
 
 def noise(seed, count):
@@ -112,27 +106,11 @@ def test_shuffled_labels_teach_nothing(name, count, epochs):
     assert known.scores.accuracy > 0.8
 
 
-def test_a_seed_gives_the_same_scores_and_another_one_others():
-    first, again, other = (trained("ConvNet", stripes(0, 48), epochs=1, seed=seed) for seed in (1, 1, 2))
-    assert first == again
-    assert first.scores != other.scores
-
-
 @pytest.mark.parametrize("count", [2, 257])
 def test_fewer_images_than_a_batch_and_a_last_batch_of_one_work(count):
     train = stripes(1, count)
     train.labels[:2] = 0, 1
     assert trained("ConvNet", train, epochs=1).notes == ()
-
-
-@pytest.mark.parametrize(("labels", "found"), [([1, 1, 1], 1), ([], 0)])
-def test_a_single_class_is_a_constant_predictor_with_a_note(labels, found):
-    train = LabelledRows(features=stripes(0).features[: len(labels)], labels=np.array(labels, dtype=np.int64))
-    outcome = trained("ResNet18", train)
-    assert outcome.scores.roc_auc == 0.5
-    assert outcome.notes == (
-        f"the training images have {found} class(es): every classifier is scored as a constant predictor",
-    )
 
 
 def test_weights_that_overflow_are_a_constant_predictor_with_a_note(monkeypatch):

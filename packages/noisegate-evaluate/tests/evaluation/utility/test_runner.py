@@ -15,16 +15,8 @@ def rows(seed, count=120, classes=3):
 
 
 @pytest.fixture(scope="module")
-def told():
-    return []
-
-
-@pytest.fixture(scope="module")
-def report(told):
-    def progress(*said):
-        told.append(said)
-
-    return utility_scores(twelve("images"), rows(0), rows(1), classes=3, jobs=1, progress=progress)
+def report():
+    return utility_scores(twelve("images"), rows(0), rows(1), classes=3, jobs=1)
 
 
 def test_all_twelve_learn_and_are_in_order(report):
@@ -51,16 +43,6 @@ def test_the_json_form_states_the_list_its_replacements_and_the_caveat(report):
     assert set(form["mean"]) == {"roc_auc", "average_precision", "f1", "accuracy"}
     spread = np.std([model["accuracy"] for model in form["models"].values()], ddof=1)
     assert form["standard_deviation"]["accuracy"] == pytest.approx(spread)
-
-
-def test_one_class_gives_constant_scores_and_one_note():
-    train = rows(0)
-    same = LabelledRows(features=train.features, labels=np.zeros_like(train.labels))
-    report = utility_scores(twelve("tables"), same, rows(1), classes=3, jobs=1)
-    assert report.mean.roc_auc == 0.5
-    assert report.mean.accuracy == pytest.approx(1 / 3)
-    (note,) = report.notes
-    assert note.startswith("the training rows have 1 class(es): every classifier is scored as a constant predictor")
 
 
 def test_a_test_set_of_one_class_is_refused():

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from noisegate.errors import OptionError
-from noisegate_evaluate.utility.scores import Scores, score
+from noisegate_evaluate.utility.scores import Scores, printed_scores, score
 
 
 def two(positive):
@@ -37,18 +36,24 @@ def test_many_classes_are_averaged_over_those_that_occur():
     assert score(labels, half).roc_auc == pytest.approx(0.75)
 
 
-def test_the_accuracy_is_over_all_rows_and_not_per_class():
-    labels = np.array([0, 0, 0, 2])
-    scores = score(labels, np.eye(3)[[0, 0, 1, 2]])
-    assert scores.accuracy == 0.75
-    assert score(np.array([1, 0, 1, 0]), two([0.9, 0.8, 0.4, 0.1])).accuracy == 0.5
+# Scores of hard predictions, as papers print them: against their definitions, written out.
+
+LABELS = np.array([0, 0, 0, 0, 0, 0, 1, 1, 1, 1])
+PREDICTED = np.array([0, 0, 0, 0, 0, 1, 1, 1, 1, 0])
 
 
-def test_the_deviation_is_the_one_of_a_sample():
-    several = [Scores(roc_auc=v, average_precision=0.5, f1=v, accuracy=v / 2) for v in (0.4, 0.8)]
-    deviation = Scores.deviation(several)
-    assert deviation.roc_auc == pytest.approx(np.sqrt(0.08))
-    assert deviation.accuracy == pytest.approx(np.sqrt(0.02))
-    assert deviation.average_precision == 0.0
-    with pytest.raises(OptionError, match="at least 2"):
-        Scores.deviation(several[:1])
+def test_two_classes_have_the_areas_of_one_point_and_f1_by_share():
+    sensitivity, specificity, precision = 3 / 4, 5 / 6, 3 / 4
+    found = printed_scores(LABELS, PREDICTED, classes=2)
+    assert found.roc_auc == pytest.approx((sensitivity + specificity) / 2)
+    # Two steps of recall: to 3/4 at the precision of the predicted, then to 1 at the share of the class.
+    assert found.average_precision == pytest.approx(sensitivity * precision + (1 - sensitivity) * 4 / 10)
+    # F1 of class 0 is 2 * 5 / (6 + 6), of class 1 2 * 3 / (4 + 4); by their shares.
+    assert found.weighted_f1 == pytest.approx(0.6 * 10 / 12 + 0.4 * 6 / 8)
+
+
+def test_more_classes_have_f1_only_and_a_rare_class_hardly_counts():
+    labels = np.array([0] * 98 + [1, 2])
+    found = printed_scores(labels, np.zeros_like(labels), classes=3)
+    assert (found.roc_auc, found.average_precision) == (None, None)
+    assert found.weighted_f1 == pytest.approx(0.98 * 2 * 98 / (98 + 100))  # the other two are never found: 0
