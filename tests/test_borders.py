@@ -19,7 +19,7 @@ ROOMS = {
 MODULES = {
     "noisegate": "__main__ api errors testing data.tables.tables discovery.init gate.execution gate.gate gate.journal "
     "gate.per_example.clipping gate.samples gate.session gate.sums linked.chain linked.chain_fit "
-    "linked.columns linked.command linked.design linked.families linked.fit linked.link_model "
+    "linked.links linked.command linked.design linked.families linked.fit linked.link_model "
     "linked.model linked.rows linked.source linked.spill linked.start methods.embedding models.folder "
     "discovery.command discovery.exact_counts discovery.findings discovery.guided discovery.plan discovery.questions "
     "discovery.raw discovery.schema_gate "

@@ -11,7 +11,7 @@ from noisegate.errors import OptionError, UserError
 from noisegate.linked.model import LinkedModel
 from noisegate.methods.registry import method_of
 from noisegate.models.folder import MODEL_FILE, PUBLIC_PAGE
-from noisegate.models.saved import load
+from noisegate.models.synthesizer import load
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from noisegate.gate.gate import Gate as Gate
     from noisegate.ledger.ledger import Ledger as Ledger
     from noisegate.models.folder import verify as verify
-    from noisegate.models.saved import load as load
     from noisegate.models.synthesizer import Synthesizer as Synthesizer
+    from noisegate.models.synthesizer import load as load
     from noisegate.privacy.certificate import Certificate as Certificate
     from noisegate.privacy.events import Adjacency as Adjacency
     from noisegate.privacy.plan import Budget as Budget
@@ -47,7 +47,7 @@ _HOMES = {
     "UserError": "noisegate.errors",
     "Verdict": "noisegate.verdict",
     "fit": "noisegate.api",
-    "load": "noisegate.models.saved",
+    "load": "noisegate.models.synthesizer",
     "synthesize": "noisegate.api",
     "verify": "noisegate.models.folder",
 }

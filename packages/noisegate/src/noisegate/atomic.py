@@ -1,7 +1,4 @@
-"""Files and folders that appear when they are whole, and leave nothing behind if something stops the writing.
-
-And files of which something else lies beside their name, so that they may have one name only.
-"""
+"""Files and folders that appear when they are whole, and leave nothing behind if something stops the writing."""
 
 from __future__ import annotations
 

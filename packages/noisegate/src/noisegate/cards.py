@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
@@ -25,19 +25,12 @@ class Sheet:
 
 @dataclass(frozen=True, kw_only=True)
 class ResultCard:
-    """What a result says of itself.
+    """What a result says of itself."""
 
-    Attributes:
-        title: One line.
-        facts: By name; a terminal shows the first ones.
-        sheets: Tables that only a notebook shows, folded.
-        notes: Sentences that must not be overlooked; they end the text.
-    """
-
-    title: str
-    facts: Mapping[str, str] = field(default_factory=dict)
-    sheets: Sequence[Sheet] = ()
-    notes: Sequence[str] = ()
+    title: str  # one line
+    facts: Mapping[str, str] = field(default_factory=dict)  # by name; a terminal shows the first ones
+    sheets: Sequence[Sheet] = ()  # tables that only a notebook shows, folded
+    notes: Sequence[str] = ()  # sentences that must not be overlooked; they end the text
 
     def text(self) -> str:
         """The card in at most `MOST_LINES` lines."""
@@ -87,14 +80,3 @@ def _sheet_html(sheet: Sheet) -> str:
 
 def _row(tag: str, cells: Sequence[Any]) -> str:
     return "<tr>" + "".join(f'<{tag} style="{_CELL}">{escape(str(cell))}</{tag}>' for cell in cells) + "</tr>"
-
-
-def sheets_of(pages: Sequence[Any]) -> Iterator[Sheet]:
-    """Yields the tables among pages of Rich."""
-    from rich.table import Table
-
-    for page in pages:
-        if isinstance(page, Table):
-            columns = [[str(cell) for cell in column.cells] for column in page.columns]
-            headings = [str(column.header) for column in page.columns]
-            yield Sheet(title=str(page.title or ""), headings=headings, rows=list(zip(*columns, strict=True)))

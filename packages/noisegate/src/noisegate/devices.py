@@ -50,10 +50,7 @@ def usable_cores() -> int:
 
 
 class _OneThread:
-    """One thread while anybody is inside, from whichever thread; what was there before is put back by the last one.
-
-    `limit` is called by each that enters, and told whether it is the first; `restore` by the last one that leaves.
-    """
+    """One thread while anybody is inside, from whichever thread; `limit` is told who is first, the last restores."""
 
     def __init__(self, limit: Callable[[bool], None], restore: Callable[[], None]) -> None:
         self._limit, self._restore, self._turn, self._inside = limit, restore, threading.Lock(), 0
@@ -74,11 +71,9 @@ class _OneThread:
 
 
 class _Torch:
-    """The threads of torch: their number is one of each thread, and one of the process for those that begin.
+    """The threads of torch: their number is one of each thread, and one of the process for those that begin."""
 
-    Whoever leaves before the last one stays on one thread, as to put back its own number would change the others'; so
-    what it had is kept beside it.
-    """
+    # Whoever leaves before the last one stays on one thread, as to put back its own number would change the others'.
 
     def __init__(self) -> None:
         self._own, self._before = threading.local(), 1
@@ -117,10 +112,8 @@ _torch, _blas = _OneThread(_of_torch.limit, _of_torch.restore), _OneThread(_of_b
 def one_thread(device: torch.device | None = None) -> Iterator[None]:
     """Keeps torch on one thread of the CPU while anybody is inside, from whichever thread; without a device, NumPy.
 
-    A step of a fit is many small operations. Threads that wait for each other after every one of them gain little on
-    idle cores, and on a machine with anything else to do they were seen to take fifty times as long. At the gate, which
-    has threads of its own, bits may depend on their number. Parts of the switch are those of the whole process, so what
-    was there before the first one inside is put back by the last one, and by nobody before.
+    A step of a fit is many small operations: threads that wait for each other after every one of them were seen to take
+    fifty times as long. At the gate, bits may depend on their number.
     """
     if device is not None and device.type != "cpu":
         yield

@@ -1,7 +1,6 @@
 """How far a run is: a bar in a terminal or a notebook, and elsewhere a line of the log every so often.
 
-All of noisegate logs under the logger ``noisegate``, which has no handler: what is shown is the program's choice, as
-``logging.basicConfig(level="INFO")``. Nothing in it is private: of reading it tells the time that it takes, no count.
+All is logged under the logger ``noisegate``, which has no handler, and is public: of reading, the time and no count.
 """
 
 from __future__ import annotations
@@ -70,10 +69,7 @@ def log_lines(title: str, total: int | None) -> Iterator[Tell]:
 
 @contextmanager
 def reading(about: int | None = None, console: Console | None = None) -> Iterator[Callable[[int], None]]:
-    """Shows a bar of how many records were read, rounded, in a terminal alone; elsewhere the log tells the time.
-
-    Their number is private: logs and notebooks are kept and sent on, a bar is gone when it ends.
-    """
+    """Shows how many records were read, which is private, in a terminal alone; elsewhere the log tells the time."""
     if console is None or not console.is_terminal:
         with log_lines(READING, None) as tell, _noting(partial(tell, 0)):
             yield lambda _done: tell(0, "")

@@ -1,8 +1,4 @@
-"""What a batch of records is: rows of numbers and codes, or images as bytes, which can be read as rows.
-
-Every part of the library that looks at records asks for `numeric` and `codes`. Images are kept as uint8 from the reader
-to the writer; `Images.numeric` is the one place where a whole intensity becomes a number in [0, 1].
-"""
+"""What a batch of records is: rows of numbers and codes, or images as bytes, which can be read as rows."""
 
 from __future__ import annotations
 

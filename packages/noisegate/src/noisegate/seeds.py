@@ -61,12 +61,8 @@ class MersenneTwister:
 
 
 def _swapped(partner: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Returns what swapping each place i in turn with place partner[i] >= i makes of 0, 1, ..., (count,).
-
-    A place that no swap has touched holds its own number. Another holds what swap k left there, the last before i whose
-    partner it was, which is what place k itself held at its turn. So chains of such k are followed to their ends, all
-    at once, by doubling.
-    """
+    """Returns what swapping each place i in turn with place partner[i] >= i makes of 0, 1, ..., (count,)."""
+    # What swap k left at a place is what place k itself held at its turn: such chains are followed by doubling.
     import numpy as np
 
     count = len(partner)

@@ -7,19 +7,15 @@ Settings are a frozen, keyword-only dataclass: each field has its bounds, its de
     class DPExample(Method):
         frequencies: Count = 1000
         'Random frequencies; two features each.'
-        kernel: Literal["pairs", "numeric"] = "pairs"
-        'Which columns a frequency is about.'
-        hidden: Widths = derived(lambda given: () if given["kernel"] == "pairs" else (256,))
+        hidden: Widths = derived(lambda given: () if given["frequencies"] < 100 else (256,))
         'Widths of the layers; the default depends on another setting.'
         fit_options: Options = field(default_factory=dict)
         'Changes to `FitSettings`.'
 
 What is given is checked when the object is made, and a wrong value is an `OptionError` in the words of its type:
 "frequencies=0 must be a positive whole number." A whole number is a number, but True is none, and text is never read as
-one; a list is read as a tuple. A check across fields goes into `__post_init__`, which runs after those of single fields
-and raises `OptionError`. Types of fields are imported at run time, not under TYPE_CHECKING. A type of your own says
-what it expects in plain text: ``Annotated[int, Field(ge=2), "a whole number, 2 or more"]``. `to_json` and `from_json`
-go to JSON and back; what is no setting is a ClassVar.
+one; a list is read as a tuple. A check across fields goes into `__post_init__`. Types of fields are imported at run
+time. A type of your own says what it expects: ``Annotated[int, Field(ge=2), "a whole number, 2 or more"]``.
 
 A setting that gets another name is listed in ``renamed``, old to new: certificates and folders keep the old one.
 """

@@ -1,8 +1,4 @@
-"""For tests of feature maps and methods of your own: made-up records, a gate before them, and the contracts to keep.
-
-Everything here works on records that are made up, so that nothing of it can leak. Each check raises an AssertionError
-that says what is broken.
-"""
+"""For tests of feature maps and methods of your own: made-up records, a gate before them, and the contracts to keep."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """A verdict in words: how far synthetic records can be relied on, why, and what would help.
 
-One scale for what a plan promises, a fit reached and an evaluation measured. It rests on two figures: of 100 records,
-how many would have to move to another cell for a pair of columns to be as the real ones are (total variation, beyond
-what sampling alone does), and how much of what models learn from real records is kept. The lower word counts.
+It rests on two figures: of 100 records, how many would have to move to another cell for a pair of columns to be as the
+real ones are (total variation, beyond what sampling alone does), and how much of what models learn is kept.
 """
 
 from __future__ import annotations

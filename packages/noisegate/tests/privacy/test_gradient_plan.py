@@ -68,6 +68,12 @@ def test_questions_are_paid_from_the_same_budget():
     assert both.release("counts").event.noise_multiplier > 3.0
 
 
+def test_questions_beside_steps_are_planned_for_units_of_one_record():
+    budget = Budget(epsilon=1.0, unit="all records of one patient", contributions=1)
+    counts = Query(name="counts", dim=1, columns=2, norm=1.0, share=0.1, nonnegative=True)
+    assert plan_of(queries=(counts,)).calibrate(budget).epsilon <= 1.0
+
+
 def test_rates_are_rounded_up_to_what_a_word_can_realise():
     rate = plan_of(sampling_probability=1 / 3).sampling_probability
     assert rate * RATES == int(rate * RATES) and 1 / 3 <= rate < 1 / 3 + 2 / RATES

@@ -6,8 +6,9 @@ import pyarrow as pa
 import pytest
 
 from noisegate.schema import Boolean, Categorical, Continuous, Decimal, Integer, Ordinal
-from noisegate.schema.columns import TEXT_PADDING, Problem
+from noisegate.schema.columns import Problem
 from noisegate.schema.encode import booleans, days, floats, integers, microseconds, read_cells
+from noisegate.schema.values import TEXT_PADDING
 
 NUMBERS = ["1", "+1.5", "-1", "1.", "1.e5", ".5", "5e", "1e400", "-1e400", "1e-400", "1e+5", "+.5e-3", "1.5", "1e0"]
 NUMBERS += ["nan", "NaN", "nan(x)", "-nan", "+nan", "inf", "+inf", "-Infinity", "INFINITY", "infinit", "0x1A", "0x1p3"]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from noisegate.errors import SchemaError
 from noisegate.schema import Boolean, Categorical, Continuous, Date, Datetime, Integer, Ordinal, Schema
-from noisegate.schema.columns import TEXT_PADDING
+from noisegate.schema.values import TEXT_PADDING
 
 EXAMPLE = """
 label = "income"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from noisegate.linked.columns import LinkColumns
-from noisegate.linked.links import STEPS
+from noisegate.linked.links import STEPS, LinkColumns
 from noisegate.linked.schema import LinkedSchema, LinkedTable
 from noisegate.linked.start import with_start
 from noisegate.schema import Boolean, Integer, Schema

@@ -11,7 +11,7 @@ import pyarrow as pa
 from noisegate.linked.ordering import ticks_at
 from noisegate.linked.schema import Link, LinkedSchema
 from noisegate.schema import Column, Schema
-from noisegate.schema.columns import SteppedColumn
+from noisegate.schema.numeric import SteppedColumn
 from noisegate_evaluate.comparison import LinkedReport
 from noisegate_evaluate.families import LinkedTables
 from noisegate_evaluate.metrics.associations import associations

@@ -27,8 +27,9 @@ import pyarrow.types as pt
 
 from noisegate.errors import DataError
 from noisegate.schema import ImageForm, ImageShape
-from noisegate.schema.columns import TEXT_PADDING, Problem
+from noisegate.schema.columns import Problem
 from noisegate.schema.encode import is_text, type_in_words
+from noisegate.schema.values import TEXT_PADDING
 
 if TYPE_CHECKING:
     from PIL.Image import Image

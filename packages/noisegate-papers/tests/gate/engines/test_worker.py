@@ -11,8 +11,7 @@ from tests.shared.played import Played
 from noisegate.data import TableSource
 from noisegate.engines import worker as workers
 from noisegate.engines.ray import RayEngine
-from noisegate.engines.ray_pool import Pool
-from noisegate.engines.ray_round import LOSSES, Pass
+from noisegate.engines.ray_round import LOSSES, Pass, Pool
 from noisegate.engines.worker import SumJob, Worker, fingerprint
 from noisegate.errors import DataError, MissingExtraError, OptionError
 from noisegate.gate.execution import Encoded

@@ -28,7 +28,6 @@ PAGES = {"public.html", "private.html"}
 MADE = {FIGURES, "schema.toml", MODEL, "synthetic.csv", SURVEY, SURVEY_ASIDE, *PAGES}
 MADE_OF_IMAGES = {FIGURES, "images.toml", MODEL, "drawn.parquet", "drawn.png", "aside.parquet", "aside.png", *PAGES}
 MADE_OF_IMAGES |= {"synthetic.parquet", "synthetic.png"}
-_OF_EARLIER = {"comparison.png"}
 TEST_EVERY = 5
 
 
@@ -143,7 +142,7 @@ def _remove_earlier(out: Path, made: set[str]) -> None:
     if not out.exists():
         return
     found = {entry.name for entry in out.iterdir()} if out.is_dir() else {""}
-    if FIGURES not in found or not found <= made | _OF_EARLIER:
+    if FIGURES not in found or not found <= made:
         raise OptionError(f"--out {out} exists and holds more than an earlier demo; choose another folder.")
     try:
         shutil.rmtree(out)

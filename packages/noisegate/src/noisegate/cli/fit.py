@@ -1,7 +1,4 @@
-"""`noisegate fit`: spend ε once, then fit as long as it takes.
-
-A method that trains on gradients spends it step by step, with the records at hand; see `noisegate.runs.work`.
-"""
+"""`noisegate fit`: spend ε once, then fit as long as it takes."""
 
 from __future__ import annotations
 
@@ -106,11 +103,7 @@ def fit_command(
 
 
 def records_at(schema: Any, data: Sequence[str] | None, tables: Sequence[str] | None) -> Any:
-    """Returns the path of the records; of linked tables a path for each, by name.
-
-    Raises:
-        UserError: if there are several paths for one table, or not exactly one for each of linked ones.
-    """
+    """Returns the path of the records; of linked tables exactly one for each, by name."""
     from noisegate.schema.schema import is_linked
 
     if not is_linked(schema):
@@ -153,10 +146,7 @@ def _named(tables: Sequence[str]) -> dict[str, str]:
 
 
 def console_observer(asked: str, as_json: bool) -> Observer:
-    """Returns what tells a run to the operator; `asked` is what the method was called.
-
-    With JSON, the plan is not shown, nor why the method is this one.
-    """
+    """Returns what tells a run to the operator; `asked` is the method's name, and with JSON no plan is shown."""
     from noisegate.methods.registry import AUTO
     from noisegate.runs.observer import Observer
 

@@ -1,8 +1,6 @@
 """Where the program begins: signals, streams and imports are in order before the first slow import.
 
-What it does not load is pandas, which pyarrow imports wherever it is installed, to know its types in case it meets one.
-The program reads files and meets none, and the import takes longer than the fit of a small table. As a library
-noisegate leaves this alone: whoever gives it a table of pandas has loaded it.
+What it does not load is pandas, which pyarrow imports wherever it is installed: the program reads files and meets none.
 """
 
 from __future__ import annotations
@@ -36,7 +34,8 @@ def start() -> None:
     try:
         from noisegate.cli.main import run
     except NoisegateError as error:  # two installed packages add one name
-        sys.exit(_refuse(error))
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
 
     try:
         run()
@@ -46,11 +45,6 @@ def start() -> None:
             signal.signal(number, signal.SIG_IGN)
 
 
-def _refuse(error: Exception) -> int:
-    print(f"error: {error}", file=sys.stderr)
-    return 2
-
-
 def _stop(_signal: int, _frame: FrameType | None) -> None:
     # Nothing has begun that would have to be undone, and a library that is half imported may not bear an exception.
     os.write(2, b"error: stopped.\n")
@@ -58,11 +52,8 @@ def _stop(_signal: int, _frame: FrameType | None) -> None:
 
 
 def put_in_order() -> None:
-    """Makes the standard streams fit to be written to.
-
-    One that is closed swallows what is written; else the next file that is opened would get its number, and with it
-    what is written there. A character that an encoding lacks becomes words, as ε in cp1252, or an escape.
-    """
+    """Makes the standard streams fit to be written to, closed ones and those whose encoding lacks a character too."""
+    # Else the next file that is opened would get the number of a closed one, and with it what is written there.
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(number)
@@ -91,10 +82,7 @@ def _worded(error: UnicodeError) -> tuple[str, int]:
 
 
 class _WithoutPandas:
-    """Finds no pandas where pyarrow asks for it, which is compiled: the nearest frame is the module of ours that calls.
-
-    Whatever else asks for pandas, as statsmodels does, gets it; and pyarrow then knows it too.
-    """
+    """Finds no pandas where pyarrow asks for it, which is compiled: the nearest frame is the module that calls."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None

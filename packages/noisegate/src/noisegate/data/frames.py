@@ -66,9 +66,8 @@ def _whole(origin: Origin, names: Sequence[str], rows: int) -> pa.Table:
 class NativeForm:
     """The kind of table that a user works with; calling it turns an Arrow table into one.
 
-    Dtypes follow from the schema alone. Those of the user's table may have been chosen by the values in it (pandas
-    makes decimals of whole numbers when one is missing), so copying them would tell of records at no cost. Only whether
-    a column with levels is kept as categories is copied; the categories are the schema's.
+    Dtypes follow from the schema alone: those of the user's table may have been chosen by the values in it. Only
+    whether a column with levels is kept as categories is copied; the categories are the schema's.
     """
 
     kind: str  # "pandas", "polars", "arrow", "datasets", "dict", "array" (two axes) or "records" (a structured array)
@@ -184,13 +183,10 @@ def _to_pandas(table: pa.Table, form: NativeForm) -> Any:
 
 
 def _to_polars(table: pa.Table, form: NativeForm) -> Any:
-    """Returns a Polars frame, with the levels of the schema as an Enum where the user's frame had categories.
-
-    Never as a Categorical: those of one process share a table of all texts that it ever saw, the private ones among
-    them, and it goes wherever the frame goes.
-    """
+    """Returns a Polars frame, with the levels of the schema as an Enum where the user's frame had categories."""
     import polars as pl
 
+    # Never as a Categorical: those of a process share, and carry along, a table of all texts that it ever saw.
     frame = pl.from_arrow(table)
     assert isinstance(frame, pl.DataFrame)  # from_arrow gives a Series for arrays only
     for name in form.categories:
@@ -200,10 +196,7 @@ def _to_polars(table: pa.Table, form: NativeForm) -> Any:
 
 
 def records_table(records: Any, names: Sequence[str], *, where: str = "X") -> pa.Table:
-    """Returns records, as they come apart from labels in scikit-learn, as an Arrow table; messages call them ``where``.
-
-    They are a pandas, Polars or PyArrow table with the columns ``names``, or an array with one column for each.
-    """
+    """Returns a table in memory, or an array with a column for each of ``names``, as Arrow; messages say ``where``."""
     if isinstance(records, np.ndarray | list | tuple):
         array = np.asarray(records)
         if array.ndim != 2 or array.shape[1] != len(names):

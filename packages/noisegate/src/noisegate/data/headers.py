@@ -15,8 +15,7 @@ _MARKS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 def check_header(found: Sequence[str], schema: Schema, name: str, *, show_names: bool) -> None:
     """Requires the columns that the schema describes, each once, and no others than those it ignores.
 
-    Without ``show_names``, unknown names are quoted only if some column is known: the first line of a text file
-    without a header is a private record.
+    Without ``show_names``, unknown names are quoted only if some is known: a first line may be a private record.
     """
     # Sets and counts: a table of pixels has thousands of columns.
     known, seen = set(schema.names) | set(schema.ignore), Counter(found)
@@ -61,10 +60,7 @@ def check_titles(found: Sequence[str], name: str) -> None:
 
 
 def check_alike(headers: Sequence[tuple[str, Sequence[str]]], *, show_names: bool) -> None:
-    """Requires the same columns in all files, given by their names and columns, in any order.
-
-    Without ``show_names`` no column is quoted: the first line of a text without a header is a record.
-    """
+    """Requires the same columns in all files, in any order; quotes none without ``show_names``, as above."""
     first, expected = headers[0]
     for name, found in headers[1:]:
         for here, columns, there, others in ((name, found, first, expected), (first, expected, name, found)):

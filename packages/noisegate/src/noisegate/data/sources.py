@@ -25,10 +25,7 @@ def open_records(
     progress: Callable[[int], None] | None = None,
     **options: Any,
 ) -> Any:
-    """Return private records as a gate holds them: a `Source`, see `open_source`, or `LinkedRecords`.
-
-    Linked tables, which are read before any of them is summed, tell ``progress`` how many records were read so far.
-    """
+    """Returns private records as a gate holds them: a `Source`, see `open_source`, or `LinkedRecords`."""
     if isinstance(schema, Schema):
         return open_source(data, schema, show_values=show_values, **options)
     return reader("linked")(data, schema, show_values=show_values, progress=progress)

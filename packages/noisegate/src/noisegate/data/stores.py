@@ -1,7 +1,7 @@
 """Files on a disk, or in an object store that speaks S3, where a path begins with ``s3://``.
 
-Nothing is asked of a network unless such a path is given. Who may read, and where the store is, stands where AWS keeps
-it: in the environment (``AWS_ACCESS_KEY_ID``, ``AWS_ENDPOINT_URL`` …) or below ``~/.aws``, and never in a path.
+Who may read, and where the store is, stands where AWS keeps it: in the environment (``AWS_ACCESS_KEY_ID``,
+``AWS_ENDPOINT_URL`` …) or below ``~/.aws``, and never in a path.
 """
 
 from __future__ import annotations
@@ -24,10 +24,7 @@ _SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Status:
-    """What a file or folder is, its size in bytes, and when it was last written, in nanoseconds.
-
-    Its identity is the same for all paths that lead to it.
-    """
+    """What a file or folder is, its size in bytes, when it was written in nanoseconds, and its identity."""
 
     folder: bool
     plain: bool

@@ -1,11 +1,7 @@
-"""Which records of a unit are used: the first ones, up to a limit, in the order in which the unit has them.
-
-Guarantee G-14 (units). Whether a record is used depends on the records of the same unit alone, so adding or removing
-a unit changes nothing about the records of others.
+"""Which records of a unit are used: the first ones, up to a limit, in the order in which the unit has them (G-14).
 
 Units are remembered by a keyed hash of 128 bits under a secret key of the run, in about 35 bytes each. Two units with
-one hash would share a limit, and one of them could then push out records of the other: the hash is that long, and the
-key secret, for the probability that this ever happens to a given unit to be below 2⁻⁸⁷.
+one hash would share a limit: the chance that it ever happens to a given unit is below 2⁻⁸⁷.
 """
 
 from __future__ import annotations
@@ -22,8 +18,9 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from noisegate.errors import DataError
-from noisegate.schema.columns import TEXT_PADDING, Problem
+from noisegate.schema.columns import Problem
 from noisegate.schema.encode import Mask, is_text
+from noisegate.schema.values import TEXT_PADDING
 
 Keys = npt.NDArray[np.uint64]
 

@@ -143,11 +143,7 @@ def _noise(gate: SchemaGate) -> str:
 
 
 def _bought(gate: SchemaGate, out: Path, beside: Path, *, force: bool) -> Discovery:
-    """Returns the discovery, which is on disk by then.
-
-    Stopped while records are read, it costs nothing and leaves nothing. From the first noise on a signal waits until
-    both files are written.
-    """
+    """Returns the discovery, which is on disk by then; a signal before the first noise stops it, at no cost."""
     from noisegate.privacy.schema_certificate import certificate_text
 
     found: Discovery | None = None
@@ -162,7 +158,12 @@ def _bought(gate: SchemaGate, out: Path, beside: Path, *, force: bool) -> Discov
             proof.write_bytes(certificate_text(found.certificate).encode())
     except BaseException:
         if found is not None:
-            _print_instead(found, out, beside)
+            warn(
+                "the schema is paid for and could not be written. Keep what is printed here; to run again would cost "
+                "again."
+            )
+            for name, text in ((out, found.toml), (beside, certificate_text(found.certificate))):
+                print(f"# {name}\n{text}")
         raise
     if not found.toml.count("\n[columns."):
         raise OptionError(
@@ -171,15 +172,6 @@ def _bought(gate: SchemaGate, out: Path, beside: Path, *, force: bool) -> Discov
             "more; what is publicly known goes into a --columns file."
         )
     return found
-
-
-def _print_instead(found: Discovery, out: Path, beside: Path) -> None:
-    """Prints a discovery that could not be written: it is paid for, and would cost again."""
-    from noisegate.privacy.schema_certificate import certificate_text
-
-    warn("the schema is paid for and could not be written. Keep what is printed here; to run again would cost again.")
-    for name, text in ((out, found.toml), (beside, certificate_text(found.certificate))):
-        print(f"# {name}\n{text}")
 
 
 def _kinds(options: list[str]) -> dict[str, str]:

@@ -28,17 +28,11 @@ _MOST_ROWS = 200_000
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """A schema drafted from a public file, and why it says what it says.
+    """A schema drafted from a public file, and why it says what it says."""
 
-    Attributes:
-        schema: what was drafted; columns that nobody should use as they are stand under its ``ignore``.
-        entries: the columns with the reasons, in the order of the file.
-        rules: the constraints with their reasons, and what else holds in all records.
-    """
-
-    schema: Schema
-    entries: tuple[DraftedColumn, ...]
-    rules: Rules
+    schema: Schema  # what was drafted; columns that nobody should use as they are stand under its ``ignore``
+    entries: tuple[DraftedColumn, ...]  # the columns with the reasons, in the order of the file
+    rules: Rules  # the constraints with their reasons, and what else holds in all records
 
     @property
     def ignored(self) -> dict[str, str]:
@@ -81,16 +75,9 @@ def draft_schema(public: Any, label: str | None = None) -> Schema:
 def draft(path: Any, label: str | None = None) -> Draft:
     """Returns a draft of a schema from a *public* file: its bounds and levels come straight from the records.
 
-    Whole and decimal numbers get bounds rounded outwards, ISO dates and moments bounds at the turn of a year; ``true``
-    and ``false`` become boolean, other text with few distinct values categorical. Numbers that are only 0 and 1, and a
-    label of few distinct whole numbers, become categorical. Numbers with leading zeros (codes) are text.
-
-    No column stops it. Identifiers, free text, days that are not written as 2020-12-31 and whatever else cannot be used
-    as it is are put under ``ignore``, with the reason and what to do about it.
-
-    Where the sample is large enough, it also proposes the steps of numbers and moments, the atoms of columns
-    (`noisegate.discovery.draft_numbers`), and constraints (`noisegate.discovery.rules`), each without an exception in
-    the sample.
+    Numbers that are only 0 and 1, and a label of few distinct whole numbers, become categorical; numbers with leading
+    zeros (codes) are text. Identifiers, free text and whatever else cannot be used as it is are put under ``ignore``,
+    with the reason and what to do about it. A sample that is large enough also shows steps, atoms and constraints.
 
     Raises:
         DataError: if the file cannot be read or has no records.

@@ -39,40 +39,24 @@ _LEAST_FOUND = 0.9
 
 @dataclass(frozen=True, kw_only=True)
 class DraftedLink:
-    """A table whose records name those of another one.
+    """A table whose records name those of another one."""
 
-    Attributes:
-        parent: name of the table of the parents.
-        key: the column there in which each value stands once.
-        parent_key: the column of the child that has these values.
-        found: share of the child's records whose parent is there.
-        why: what was seen, and whether it leaves doubts.
-    """
-
-    parent: str
-    key: str
-    parent_key: str
-    found: float
-    why: str
+    parent: str  # name of the table of the parents
+    key: str  # the column there in which each value stands once
+    parent_key: str  # the column of the child that has these values
+    found: float  # share of the child's records whose parent is there
+    why: str  # what was seen, and whether it leaves doubts
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinkedDraft:
-    """A schema of linked tables drafted from public files, and why it says what it says.
+    """A schema of linked tables drafted from public files, and why it says what it says."""
 
-    Attributes:
-        schema: what was drafted.
-        drafts: each table's own draft, by name.
-        links: how each table hangs on that of its parents, by the child's name.
-        remarks: of each table by name, what else was seen.
-        rules: the reasons of the schema's constraints, in order.
-    """
-
-    schema: LinkedSchema
-    drafts: Mapping[str, Draft]
-    links: Mapping[str, DraftedLink]
-    remarks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    rules: tuple[str, ...] = ()
+    schema: LinkedSchema  # what was drafted
+    drafts: Mapping[str, Draft]  # each table's own draft, by name
+    links: Mapping[str, DraftedLink]  # how each table hangs on that of its parents, by the child's name
+    remarks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of each table by name, what else was seen
+    rules: tuple[str, ...] = ()  # the reasons of the schema's constraints, in order
 
     @property
     def ignored(self) -> dict[str, str]:
@@ -100,9 +84,8 @@ class LinkedDraft:
 def draft_linked(paths: Mapping[str, Any]) -> LinkedDraft:
     """Returns a draft of the schema of *public* tables, by name: see `draft` for the columns of each.
 
-    The column of a table that names records of another is found by its values and its name, the order of children by
-    a date or a column that is called like one. How many children a parent has at most, and the longest gap between
-    two, come straight from the records, rounded up.
+    What names records of another table is found by values and names, the order of children by a date or a name like
+    one. How many children a parent has at most, and the longest gap between two, come from the records, rounded up.
 
     Raises:
         DataError: if a file cannot be read or has no records.
@@ -130,11 +113,7 @@ def draft_linked(paths: Mapping[str, Any]) -> LinkedDraft:
 
 
 def _links(tables: Mapping[str, pa.Table]) -> dict[str, DraftedLink]:
-    """Returns the link of each table but the root to the table of its parents, parents first.
-
-    Raises:
-        SchemaError: if the tables do not hang together as a tree.
-    """
+    """Returns the link of each table but the root to the table of its parents, parents first; they make a tree."""
     named = {name: _text_columns(table) for name, table in tables.items()}
     keys = {name: [column for column, cells in found.items() if _is_key(cells)] for name, found in named.items()}
     possible: dict[str, dict[str, DraftedLink]] = {name: {} for name in tables}

@@ -1,7 +1,6 @@
 """Columns of numbers, days and moments as a public sample shows them: bounds, steps, sentinels outside them, atoms.
 
-Nothing here may see private records: `draft` reads files that their owner has declared public. A regularity is taken
-for one only where the sample has enough records and no exception.
+A regularity is taken for one only where the sample has enough records and no exception.
 """
 
 from __future__ import annotations
@@ -20,9 +19,8 @@ import pyarrow.compute as pc
 
 from noisegate.discovery.drafted import DraftedColumn
 from noisegate.schema import Categorical, Continuous, Date, Datetime, Decimal, Integer
-from noisegate.schema.columns import MAX_STEPS
 from noisegate.schema.encode import Parser, UnexpectedType, days, floats, integers, is_text, microseconds
-from noisegate.schema.numeric import outwards
+from noisegate.schema.numeric import MAX_STEPS, outwards
 
 _MAX_LABEL_LEVELS = 20
 # A column of more different values than this has cells that hold several of them.
@@ -31,8 +29,7 @@ _EPOCH = datetime(1970, 1, 1)
 _SECONDS = (86_400, 3_600, 60, 1)
 _FOREIGN = re.compile(r"([0-9]{1,4})([./-])([0-9]{1,2})\2([0-9]{2,4})\.?(?:[ T]+[0-9]{1,2}:[0-9]{2}.*)?")
 _LEAST_ROWS, _LEAST_DISTINCT = 50, 10
-"""A grid is seen in as many records, and as many different values, at least: of ten random ones a common divisor of two
-has a chance of 1 in 500."""
+"""A grid needs as many records and different values: of ten random ones, 1 in 500 have a common divisor of two."""
 
 _MOST_DIGITS = 6
 # So few decimals, in so many records at least, are how the column is written.
@@ -205,11 +202,8 @@ def _foreign(name: str, cells: pa.Array, *, missing: bool) -> DraftedColumn | No
 
 
 def _sentinels(values: _Numbers, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Returns which of the values, ascending and distinct, stand for something that is no number of the scale.
-
-    They are few, many records say each, and a gap as wide as the range of all other values lies between; or they are
-    negative codes such as -1 beside numbers that are not negative.
-    """
+    """Returns which of the values, ascending and distinct, stand for something that is no number of the scale."""
+    # Few, said by many records, with a gap as wide as the range of all others between; or negative codes such as -1.
     found = np.zeros(len(values), dtype=np.bool_)
     for place in range(len(values) - 1, max(len(values) - 1 - _MOST_SENTINELS, _LEAST_DISTINCT - 1), -1):
         if values[place] - values[place - 1] >= values[place - 1] - values[0]:

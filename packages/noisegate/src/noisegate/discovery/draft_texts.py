@@ -30,10 +30,7 @@ _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def draft_identifier(name: str, cells: pa.Array) -> DraftedColumn | None:
-    """Returns the entry of a column in which every record has a value of its own, or None if it is not taken for that.
-
-    Text needs no more; whole numbers are called identifiers by their name, or count on from 0 or 1.
-    """
+    """Returns the entry of a column of identifiers, where every record has a value of its own; None if it is none."""
     if len(cells) < _LEAST_IDENTIFIERS or pc.count_distinct(cells).as_py() < len(cells):
         return None
     if not is_text(cells.type) and not pa.types.is_integer(cells.type):

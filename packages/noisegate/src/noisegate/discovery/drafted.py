@@ -20,19 +20,13 @@ _MOST_SHOWN = 10
 
 @dataclass(frozen=True, kw_only=True)
 class DraftedColumn:
-    """What a drafted file says of one column.
+    """What a drafted file says of one column."""
 
-    Attributes:
-        name: as the data has it.
-        form: kind, bounds, levels and so on, as a schema file holds them; `OPEN` where one is to be stated.
-        why: comments above it: what it is, why it is described so, what to do.
-        ignored: it stands under ``ignore``, and what might be said of it is a comment.
-    """
-
-    name: str
+    name: str  # as the data has it
     form: Mapping[str, Any]
-    why: tuple[str, ...] = ()
-    ignored: bool = False
+    """Kind, bounds, levels and so on, as a schema file holds them; `OPEN` where one is to be stated."""
+    why: tuple[str, ...] = ()  # comments above it: what it is, why it is described so, what to do
+    ignored: bool = False  # it stands under ``ignore``, and what might be said of it is a comment
 
     @classmethod
     def of(cls, column: Column, why: Iterable[str] = ()) -> DraftedColumn:
@@ -83,10 +77,7 @@ def drafted_text(
     remarks: Iterable[str] = (),
     prefix: Sequence[str] = (),
 ) -> str:
-    """Returns a schema file: the keys at its ``top``, entries, constraints with their reasons, remarks at the end.
-
-    All of it but the remarks stands below the table whose names are ``prefix``.
-    """
+    """Returns a schema file, below the table ``prefix``: its ``top`` keys, entries, constraints, and remarks."""
     ignored = [entry.name for entry in entries if entry.ignored]
     form: dict[str, Any] = {**top, "ignore": [*ignored, *top.get("ignore", [])]}
     form |= {"columns": {entry.name: entry.form for entry in entries}, "constraints": [one for one, _ in constraints]}

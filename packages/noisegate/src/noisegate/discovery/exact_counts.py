@@ -1,10 +1,8 @@
 """Exact counts over records that have no schema yet: private, and only noise makes them public.
 
-A value of a numeric column falls in one bin, or in none. Levels of text are counted though nobody listed them, in
-bounded memory: their number is private and may be as large as that of the records, so it can neither be refused nor cut
-off, as that would depend on records. They are counted in partitions instead, chosen by a hash. When a partition
-outgrows the limit, half of it is deferred to another pass over the data. Counts are exact whatever the number of
-passes; only time tells, which is out of scope (docs/threat-model.md).
+The number of levels of text is private and may be as large as that of the records. So they are counted in partitions,
+chosen by a hash: when one outgrows the limit, half of it is deferred to another pass over the data. Only time tells,
+which is out of scope (docs/threat-model.md).
 """
 
 from __future__ import annotations
@@ -25,8 +23,8 @@ from noisegate.discovery.partial import PartialSchema
 from noisegate.discovery.raw import RawTable
 from noisegate.gate.sums import Progress
 from noisegate.privacy.grid import check_room
-from noisegate.schema.columns import Continuous, Date, Integer
 from noisegate.schema.files import unseen
+from noisegate.schema.numeric import Continuous, Date, Integer
 
 FINE = 32
 """Bins of the second histogram."""
@@ -35,9 +33,7 @@ LEVELS_HELD = 1_000_000
 """Distinct levels in memory at a time, of one column."""
 
 MAX_LEVEL_LENGTH = 200
-"""Characters; longer text is no level, so a record that has it counts for none. A rule on one record alone.
-
-Nor is text that holds a character which a schema refuses, such as a line break."""
+"""Characters; longer text, or text with a character that a schema refuses, is no level: it counts for none."""
 
 # Whole numbers beyond ±2⁵² are counted with those just inside: bounds of a schema are at most 2⁵³ apart.
 _INTEGER_BITS = 52
@@ -53,18 +49,12 @@ _EPOCH = date(1970, 1, 1).toordinal()
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BinEdges:
-    """Bins [edges[i], edges[i + 1]) of a numeric column, in ascending order.
-
-    Attributes:
-        edges: float64 or int64 (bins + 1,), strictly increasing, in the units of the column: numbers, days or
-            microseconds since 1970.
-        clamped: whether values beyond both ends count in the outermost bins; else they count nowhere.
-        zero: the bin of zero, which no search for bounds crosses without evidence; None for times.
-    """
+    """Bins [edges[i], edges[i + 1]) of a numeric column, in ascending order."""
 
     edges: npt.NDArray[Any]
-    clamped: bool
-    zero: int | None = None
+    """(bins + 1,), float64 or int64, strictly increasing: numbers, days or microseconds since 1970."""
+    clamped: bool  # whether values beyond both ends count in the outermost bins; else they count nowhere
+    zero: int | None = None  # the bin of zero, which no search for bounds crosses without evidence; None for times
 
     @property
     def size(self) -> int:
@@ -181,10 +171,7 @@ def read_counts(
     partitions: Mapping[str, HashPartition],
     progress: Progress | None = None,
 ) -> ExactCounts:
-    """Returns exact counts, in one pass and in memory that does not grow with the records.
-
-    Of the columns that are asked for, `edges` has the bins of numeric ones and `partitions` the levels of others.
-    """
+    """Returns exact counts, of the bins in `edges` and the levels in `partitions` by column, in one pass."""
     wanted = tuple(gap for gap in partial.gaps if gap.name in edges or gap.name in partitions)
     limit = max(LEVELS_HELD // max(len(partitions), 1), 1)
     counted = ExactCounts(

@@ -1,9 +1,8 @@
 """What discovery found, from noisy counts to a schema file with a note on each column: released values alone (G-08).
 
-Bounds of numbers follow from released counts alone (G-08). The first look counts powers of two on both sides of zero,
-or decades; a bin holds records if its count stands out of the noise, alone or with its neighbours. The second counts
-even cells within these, and cuts its ends off where that makes bounds much narrower and moves few records. What is left
-is rounded outwards.
+The first look counts powers of two on both sides of zero, or decades; a bin holds records if its count stands out of
+the noise, alone or with its neighbours. The second counts even cells within these, and cuts its ends off where that
+makes bounds much narrower and moves few records. What is left is rounded outwards.
 """
 
 from __future__ import annotations
@@ -22,10 +21,11 @@ import numpy.typing as npt
 
 from noisegate.discovery.exact_counts import FINE, BinEdges
 from noisegate.discovery.partial import MOMENT_IN_UTC, Gap, PartialSchema
-from noisegate.schema.columns import MAX_STEPS, Categorical, Column, Continuous, Date, Datetime, Integer, column_form
+from noisegate.schema.columns import Column, column_form
 from noisegate.schema.files import write_toml
-from noisegate.schema.numeric import outwards
+from noisegate.schema.numeric import MAX_STEPS, Continuous, Date, Datetime, Integer, outwards
 from noisegate.schema.schema import DEFAULT_MISSING_VALUES
+from noisegate.schema.values import Categorical
 
 Counts: TypeAlias = npt.NDArray[np.float64]
 """Noisy counts in records, (bins,)."""
@@ -55,10 +55,7 @@ def threshold(std: float, bins: int) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Occupied:
-    """The first and the last bin that are taken to hold records, and the widest empty gap between them, if it is wide.
-
-    The gap is given by the bins at its ends.
-    """
+    """The first and the last bin that are taken to hold records, and the ends of a wide empty gap, if any."""
 
     first: int
     last: int
@@ -68,9 +65,8 @@ class Occupied:
 def occupied(noisy: Counts, std: float, zero: int | None) -> Occupied | None:
     """Returns the bins of a first histogram that are taken to hold records, or None where nothing stands out.
 
-    Bins beyond are taken in while they are above two standard deviations: a bin too many makes the second histogram
-    coarser, a bin too few cuts off a tail. Bounds do not cross the bin of `zero` that way. The noise has the standard
-    deviation `std`, in records.
+    Bins beyond, but not across that of `zero`, are taken in while above two standard deviations: one too many makes the
+    second histogram coarser, one too few cuts off a tail. The noise has the standard deviation `std`, in records.
     """
     rows = sorted(_standing_out(noisy, std))
     if not rows:
@@ -103,10 +99,7 @@ def _standing_out(noisy: Counts, std: float) -> list[tuple[int, int]]:
 
 
 def second_look(coarse: BinEdges, found: Occupied, noisy: Counts, std: float) -> BinEdges:
-    """Returns the cells of the second look, given the first one and its counts: the fewer, the more noise there is.
-
-    Where the first look shows zeros alone, they are wide cells on both sides of zero.
-    """
+    """Returns the cells of the second look: the fewer, the more noise there is; wide ones where all seem zeros."""
     if found.first == found.last == coarse.zero:
         return coarse.around_zero()
     height = _records(coarse, found, noisy) / std
@@ -135,8 +128,7 @@ def bounds(
 def kept(noisy: Counts, std: float, records: float) -> tuple[int, int]:
     """Returns the first and last cell of a second histogram, after ends that hold next to nothing were cut off.
 
-    Of all ways to cut, it is the one with the least of log2(width) + (records cut off) / (2 % of all records), where
-    records cut off are counted with half a standard deviation of their noise on top.
+    The cut has the least of log2(width) + (records cut off, and half a standard deviation) / (2 % of all records).
     """
     size, cut = len(noisy), np.arange(len(noisy) + 1)
     left, right = (np.maximum(np.append(0.0, np.cumsum(counts)), 0.0) for counts in (noisy, noisy[::-1]))
@@ -158,10 +150,7 @@ def span(fine: BinEdges, first: int, last: int) -> tuple[Any, Any]:
 
 
 def rounded(kind: str, low: Any, high: Any) -> tuple[Any, Any]:
-    """Returns bounds of a column of this kind, as float64 or whole steps, at round numbers, days or years around them.
-
-    Zero takes the place of a bound that is near to it.
-    """
+    """Returns bounds, as float64 or whole steps, at round numbers, days or years around them; at zero if near."""
     if kind in (Continuous.kind, Integer.kind):
         return _numbers(low, high, whole=kind == Integer.kind)
     if kind == Date.kind:
@@ -202,16 +191,10 @@ class Finding:
     """What is to be looked at before the column is used."""
 
 
-def unseen_bounds(gap: Gap) -> Finding:
-    """Returns the finding on a numeric column of which no value stood out."""
-    return Finding(column=None, note="ignored: no value stood out of the noise; if you know bounds, write them")
-
-
 def from_bounds(gap: Gap, ends: tuple[Any, Any] | None, missing: float, std: float, *, doubt: str = "") -> Finding:
     """Returns the finding on a numeric column of which values stood out of the noise.
 
-    Its bounds, as float64 or whole steps, are None if zeros alone did. `missing` is the noisy number of records without
-    a value, with noise of the standard deviation `std`, in records.
+    Its `ends`, as float64 or whole steps, are None if zeros alone did; `missing` has noise of `std`, in records.
     """
     lack = f"; {max(missing, 0):.0f} ± {2 * std:.0f} records lack a value" if gap.missing else ""
     note = f"values outside are moved to the nearer bound{lack}"
@@ -236,10 +219,7 @@ def between(kind: str, coarse: BinEdges, found: Occupied) -> str:
 
 
 def beyond(coarse: BinEdges, found: Occupied, noisy: Counts, cells: Counts, std: float) -> str:
-    """Returns in words that hardly a record lies where the second look looked: its values lie beyond what is counted.
-
-    `noisy` are the counts of the first look and `cells` those of the second, with noise of `std`, all in records.
-    """
+    """Returns in words that hardly a record lies in the second look's `cells`, beside `noisy` counts of the first."""
     first = float(noisy[found.first : found.last + 1].sum())
     inside, doubt = float(cells.sum()), 2 * std * math.sqrt(len(cells) + found.last - found.first + 1)
     if found.first == found.last == coarse.zero or inside + doubt > first / 2:
@@ -260,9 +240,8 @@ def from_levels(
 ) -> Finding:
     """Returns the finding on a column of text.
 
-    `levels` and `missing` are the noisy numbers of records with each level and without a value that reached the
-    threshold, `least` records. Text that stands for a missing value can be no level. `records` is how many there are
-    about, where that is public.
+    `levels` and `missing` are noisy numbers of records, with each level and without a value, that reached the threshold
+    of `least` records; `records` is how many there are about, where that is public.
     """
     if not levels:
         note = f"ignored: no level had about {least:.0f} records or more; free text or identifiers, or too few records"

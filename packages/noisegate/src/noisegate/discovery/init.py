@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -13,9 +13,6 @@ from noisegate.atomic import new_file
 from noisegate.cli.console import pictured, print_json, say, say_files, steps, warn
 from noisegate.cli.options import ImageOptions, Json, one_by_one
 from noisegate.errors import OptionError
-
-if TYPE_CHECKING:
-    pass
 
 _KEEP = "take out what need not hold for other records, and keep it with the data."
 
@@ -168,6 +165,7 @@ def _warn_about_copies(files: str, what: str = "that file") -> None:
 
 def _of_dictionary(file: Path, table: str | None, label: str | None, out: Path) -> dict[str, Any]:
     from noisegate.discovery.dictionaries import read_dictionary
+    from noisegate.schema.layout import listed
 
     found = read_dictionary(file, table=table, label=label)
     _write(out, found.toml())
@@ -175,7 +173,7 @@ def _of_dictionary(file: Path, table: str | None, label: str | None, out: Path) 
     say(f"Wrote {out} from {file}, a {found.kind}: {described} columns{_left_out(found.ignored)}. Read it through.")
     if found.open:
         say(
-            f"Still to state, from public knowledge, for {len(found.open)} of them: {_listed(found.open)}. Each has "
+            f"Still to state, from public knowledge, for {len(found.open)} of them: {listed(found.open, 12)}. Each has "
             f"empty comments for it in {out}. What you leave open can be bought: noisegate schema discover DATA "
             f"--columns {out} --epsilon 0.5 --records ABOUT_HOW_MANY -o discovered.toml"
         )
@@ -207,8 +205,3 @@ def _left_out(ignored: Mapping[str, str]) -> str:
     for reason in ignored.values():
         say(f"- {reason}.")
     return f", {len(ignored)} more are ignored" if ignored else ""
-
-
-def _listed(names: Iterable[str]) -> str:
-    shown = [*names]
-    return ", ".join(shown[:12]) + (f" and {len(shown) - 12} more" if len(shown) > 12 else "")

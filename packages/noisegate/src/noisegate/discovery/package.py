@@ -12,7 +12,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,7 +23,7 @@ from urllib.parse import quote
 
 from noisegate.atomic import new_folder
 from noisegate.errors import OptionError, said
-from noisegate.models.folder import PAGE_FILE
+from noisegate.models.folder import PAGE_FILE, file_hash
 from noisegate.privacy.certificate import render
 from noisegate.privacy.release import CERTIFICATE_FILE, Release
 from noisegate.registry import extension
@@ -232,16 +231,8 @@ DATA_PACKAGE, CROISSANT = "datapackage.json", "croissant.json"
 def new_package(folder: Path, asked: Path | None, release: Release, *, licence: str | None = None) -> Iterator[Path]:
     """Yields the file to write records to; the folder appears, described, when the block ends well, or not at all.
 
-    Args:
-        folder: New.
-        asked: Name of the file of records within it; None for synthetic.csv, or synthetic.parquet of images.
-        release: What the model was fitted to.
-            Croissant cannot say how CSV spells missing cells, where the schema wants them other than empty: take
-            .parquet then.
-        licence: Under which the records are handed out: an SPDX name such as CC-BY-4.0, or an address.
-
-    Raises:
-        OptionError: if the folder exists or cannot be written, the licence is blank or the name is none.
+    `asked` names the file; None for synthetic.csv, or synthetic.parquet of images. Croissant cannot say how CSV spells
+    missing cells, where the schema wants them other than empty: take .parquet then.
     """
     name = _file_name(release.schema, asked)
     if licence is not None and not licence.strip():
@@ -253,7 +244,7 @@ def new_package(folder: Path, asked: Path | None, release: Release, *, licence: 
         certificate = release.certificate
         _write_json(beside / CERTIFICATE_FILE, certificate.to_json())
         (beside / PAGE_FILE).write_text(render(certificate), encoding="utf-8")
-        files = {name: _sha256(beside / name) for name in (name, CERTIFICATE_FILE, PAGE_FILE)}
+        files = {name: file_hash(beside / name) for name in (name, CERTIFICATE_FILE, PAGE_FILE)}
         size = (beside / name).stat().st_size
         described = data_package(name, release, sha256=files[name], size=size, licence=licence)
         _write_json(beside / DATA_PACKAGE, described)
@@ -274,8 +265,3 @@ def _file_name(schema: Schema, asked: Path | None) -> str:
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

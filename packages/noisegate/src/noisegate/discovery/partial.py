@@ -9,20 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from noisegate.errors import OptionError, SchemaError, said
-from noisegate.schema.columns import (
-    COLUMN_KINDS,
-    Boolean,
-    Categorical,
-    Column,
-    Datetime,
-    Decimal,
-    check_keys,
-    column_from_form,
-    column_name,
-    flag,
-)
+from noisegate.schema.columns import COLUMN_KINDS, Column, check_keys, column_from_form
 from noisegate.schema.files import parse_toml, read_text, show_as_they_read
+from noisegate.schema.numeric import Datetime, Decimal
 from noisegate.schema.schema import DEFAULT_MISSING_VALUES
+from noisegate.schema.values import Boolean, Categorical, column_name, flag
 
 IGNORE, MOMENT_IN_UTC = "ignore", "datetime-utc"
 KINDS = ("continuous", "integer", "date", "datetime", MOMENT_IN_UTC, "categorical", "boolean", IGNORE)
@@ -48,10 +39,7 @@ _READERS: dict[str, tuple[Any, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Gap:
-    """A column of one of ``KINDS``, but boolean and ignore, whose bounds or levels are not known.
-
-    A value may be ``missing``, unless the contrary is public knowledge.
-    """
+    """A column of one of ``KINDS``, but boolean and ignore, whose bounds or levels are not known."""
 
     name: str
     kind: str
@@ -107,9 +95,8 @@ def read_partial(
 ) -> tuple[dict[str, Column | Gap | None], str | None, tuple[str, ...]]:
     """Returns the described columns, the label and the missing values of a file of public facts and a list of kinds.
 
-    The file is a schema file in which a column may lack ``lower`` and ``upper``, or ``levels``. Where ``missing`` is
-    not stated, values may be absent: only a stated fact is public knowledge. To call a column the label states that
-    it is never absent, unless ``missing`` is. ``kinds`` and ``label`` overrule the file.
+    The file is a schema file in which bounds or levels may be lacking. Values may be absent, but in the label, unless
+    ``missing`` is stated: only a stated fact is public knowledge. ``kinds`` and ``label`` overrule the file.
     """
     form: dict[str, Any] = {} if path is None else parse_toml(read_text(path, "file"), f"file {path}")
     try:

@@ -1,8 +1,7 @@
 """What the discovery of a schema asks of private records, calibrated before the first of them is read.
 
-Three questions at most, each a vector of counts in which a record touches at most one cell of each column, so that k
-columns have norm √k: *magnitudes* and then *cells* of the numeric columns, where the second look goes depending on what
-the first one released (G-13); and *levels* of the columns of text, of which those above a threshold leave (G-15).
+A record touches at most one cell of each column, so that k columns have norm √k: *magnitudes* and then *cells* of the
+numeric columns (G-13); and *levels* of the columns of text, of which those above a threshold leave (G-15).
 """
 
 from __future__ import annotations
@@ -19,11 +18,9 @@ from noisegate.privacy.events import Event, GaussianEvent, Sampler, ThresholdedG
 from noisegate.privacy.plan import Budget, PricedPlan
 from noisegate.privacy.schema_certificate import RECORD, sensitivity_of
 
-# Part of δ that the threshold may use. A smaller δ for the noise costs little; what the threshold uses of a ledger's δ
-# is gone for all later runs.
+# Part of δ that the threshold may use; the noise needs little, and what the threshold uses of a ledger's δ is gone.
 _THRESHOLD_PART = 0.1
-# Where every record has a level of its own (names, numbers of patients), each is seen with this probability at most. It
-# does not grow with δ, which is often chosen for much smaller tables; the threshold rises by a quarter for it.
+# Where every record has a level of its own, as names, each is seen with this probability at most, whatever δ is.
 _LARGEST_ODDS = 1e-9
 # More levels than a column can have, one for each record. Certificates hold it, so it stays as it is.
 _MOST_LEVELS = 2**41 - 1
@@ -31,18 +28,11 @@ _MOST_LEVELS = 2**41 - 1
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class DiscoveryPlan(PricedPlan):
-    """Questions with noise that together cost at most `budget`. Made by `plan_discovery`.
+    """Questions with noise that together cost at most `budget`. Made by `plan_discovery`."""
 
-    Attributes:
-        budget: The guarantee that is asked for.
-        magnitudes: First look at the numeric columns, or None.
-        cells: Second look, inside the bounds that the first one found, or None.
-        levels: Counts of levels above a threshold, or None.
-    """
-
-    magnitudes: GaussianEvent | None
-    cells: GaussianEvent | None
-    levels: ThresholdedGaussianEvent | None
+    magnitudes: GaussianEvent | None  # first look at the numeric columns, or None
+    cells: GaussianEvent | None  # second look, inside the bounds that the first one found, or None
+    levels: ThresholdedGaussianEvent | None  # counts of levels above a threshold, or None
 
     @property
     def events(self) -> tuple[Event, ...]:

@@ -110,10 +110,6 @@ def within(low: float, high: float) -> Callable[[str], float]:
     return read
 
 
-def _perhaps(text: str) -> str | None:
-    return None if text.lower() == "none" else file(text)
-
-
 QUESTIONS = (
     Question(key="data", asks="Private records", says="A CSV or Parquet file. The fit alone reads it.", read=file),
     Question(
@@ -141,7 +137,7 @@ QUESTIONS = (
         key="test",
         asks="Real records that were kept aside, or none",
         says="They compare the copy with real records, on a second page that is private.",
-        read=_perhaps,
+        read=lambda text: None if text.lower() == "none" else file(text),
         default="none",
     ),
     Question(key="pages", asks="Folder of the pages", says="One page may be published.", read=str, default="pages"),

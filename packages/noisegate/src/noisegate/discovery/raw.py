@@ -74,18 +74,11 @@ class RawTable:
         return tuple(self._types)
 
     def quotable(self, known: Mapping[str, Any]) -> bool:
-        """Returns whether a message may quote the names of the columns, given those that the caller ``known``-ly named.
-
-        The first line of a text file that has no header is a private record.
-        """
+        """Returns whether a message may quote names: a first line without any ``known`` one may be a record."""
         return self._show_values or self._origins[0].typed or any(name in known for name in self.names)
 
     def suggested_kinds(self) -> dict[str, str]:
-        """Returns the kinds that the types of a Parquet file say; of anything else, nothing.
-
-        The types of a table in memory often follow from its values (pandas makes decimals of whole numbers when one
-        is missing), and those of text could only be guessed from them.
-        """
+        """Returns the kinds that the types of a Parquet file say; others often follow from private values."""
         if not isinstance(self._origins[0], ParquetFile):
             return {}
         found = {name: _kind(kind) for name, kind in self._types.items()}
@@ -150,8 +143,7 @@ class RawTable:
 def columns_file(path: str | Path, *, label: str | None = None) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     """Returns a file of public facts to fill in, all names, and those whose kind is open; only headers are read.
 
-    The types of a Parquet file say kinds, as in a discovery. The first line of a text file must hold names: one that
-    looks like a record is refused, and nothing of it is shown.
+    The first line of a text file must hold names: one that looks like a record is refused, and nothing of it is shown.
     """
     table = RawTable(path)
     names, known = table.names, table.suggested_kinds()

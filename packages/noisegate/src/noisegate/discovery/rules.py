@@ -1,9 +1,7 @@
 """Constraints that a public sample suggests: rules and combinations to which all of its records keep.
 
-Nothing here may see private records: `draft` reads files that their owner has declared public. A constraint is proposed
-only where the sample would show exceptions to it: at least `LEAST` records would break it, were the columns independent
-of each other, and not one does (a chance below 10⁻¹³). Whether it holds for all records is for whoever
-reads the draft to say: that it holds in a sample is no proof.
+A constraint is proposed only where at least `LEAST` records would break it, were the columns independent of each other,
+and not one does (a chance below 10⁻¹³). That it holds in a sample is no proof: the reader of the draft decides.
 
 * Comparisons of numbers, of dates, of moments: part <= whole, start <= end.
 * Combinations of two columns' values that never occur, where at most `_MOST_GAPS` do not: a level, a truth value,
@@ -44,17 +42,11 @@ _DRAWN = 2**14
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What holds in all records of a sample.
+    """What holds in all records of a sample."""
 
-    Attributes:
-        constraints: to be proposed.
-        reasons: why, one for each.
-        remarks: what else a reader may want to know, in sentences.
-    """
-
-    constraints: tuple[Constraint, ...] = ()
-    reasons: tuple[str, ...] = ()
-    remarks: tuple[str, ...] = ()
+    constraints: tuple[Constraint, ...] = ()  # to be proposed
+    reasons: tuple[str, ...] = ()  # why, one for each
+    remarks: tuple[str, ...] = ()  # what else a reader may want to know, in sentences
 
 
 @dataclass(frozen=True)

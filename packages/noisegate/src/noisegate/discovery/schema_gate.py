@@ -1,9 +1,7 @@
 """The door for questions that come before there is a schema: what bounds and levels do the columns have?
 
-Like `Gate`, it reserves the whole cost before the first record is read, counts in integers, adds noise once, and lets
-nothing else out. Public are the names and kinds of the columns, which the user states; kinds guessed from values would
-leak. Numeric columns are looked at twice: along powers of two (or decades), then inside the bounds that were found.
-Levels of text leave only if their noisy count reaches a threshold (docs/guarantees.md, G-15).
+Like `Gate`, it reserves the whole cost before the first record is read, counts in integers and adds noise once. Numeric
+columns are looked at twice; levels of text leave only if their noisy count reaches a threshold (G-15).
 """
 
 from __future__ import annotations
@@ -32,7 +30,6 @@ from noisegate.discovery.findings import (
     schema_text,
     second_look,
     threshold,
-    unseen_bounds,
 )
 from noisegate.discovery.plan import plan_discovery
 from noisegate.discovery.raw import RawTable
@@ -204,7 +201,8 @@ class SchemaGate(Session):
         for name, gap in self._numeric.items():
             first_counts, missing = noisy[name][:-1], float(noisy[name][-1])
             if name not in seen:
-                findings[name] = unseen_bounds(gap)
+                unseen = "ignored: no value stood out of the noise; if you know bounds, write them"
+                findings[name] = Finding(column=None, note=unseen)
                 continue
             coarse, fine = self._edges[name], finer[name]
             inside = cells[name][: fine.size]

@@ -1,12 +1,8 @@
-"""Sums on the machines of a Ray cluster: descriptions of parts go to workers, exact totals come back.
+"""Sums on the machines of a Ray cluster: descriptions of parts go to workers, exact totals come back (G-29, G-33).
 
-For the steps of a session each worker keeps its share of the records in memory, and draws their samples (G-33).
-
-The totals are private, like the records: so is the cluster, its object store and its network. Noise is drawn here.
-
-Which worker computes a record's vector depends on the other records. So all workers must compute alike, and as this
-process does, which found out how (`SumTask.chosen`): a worker on another processor, with other versions, or that sums
-made-up records to other integers, is refused (G-29).
+The totals are private, like the records: so is the cluster, its object store and its network. Noise is drawn here. All
+workers must compute alike, and as this process does: one on another processor, with other versions, or that sums
+made-up records to other integers, is refused.
 """
 
 from __future__ import annotations
@@ -21,8 +17,7 @@ from typing import Any, ClassVar
 
 from noisegate.data.tables.tables import Source
 from noisegate.devices import usable_cores
-from noisegate.engines.ray_pool import Pool
-from noisegate.engines.ray_round import Pass
+from noisegate.engines.ray_round import Pass, Pool
 from noisegate.engines.worker import SumJob
 from noisegate.errors import OptionError, require, said
 from noisegate.gate.samples import Held, HeldGradients, Integers, StepTask

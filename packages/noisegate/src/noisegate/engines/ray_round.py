@@ -1,7 +1,6 @@
 """One job over parts of the records by workers of a Ray cluster, some of which may be lost on the way.
 
-Whoever loses a worker loses its parts, and gives them to others; what a lost worker holds is never asked for. So each
-part is in exactly one of the totals that are merged, however often it was read (G-29, G-33).
+What a lost worker holds is never asked for, and its parts go to others: each is in exactly one total (G-29, G-33).
 """
 
 from __future__ import annotations
@@ -11,13 +10,13 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pickle import PicklingError
 from typing import Any
 
 from noisegate.data.tables.parts import Part
-from noisegate.engines.ray_pool import Pool
-from noisegate.engines.worker import Job, fingerprint
+from noisegate.engines.worker import Job, Worker, fingerprint
 from noisegate.errors import DataError, OptionError
 from noisegate.gate.sums import Progress
 from noisegate.progress import LOG
@@ -27,6 +26,36 @@ LOSSES = 3
 """So many workers may be lost over one part: one that ends every worker would be read for ever."""
 BEAT_SECONDS = 0.5
 """How often whoever waits is told that it goes on, and may stop it."""
+
+
+@dataclass(kw_only=True, eq=False)
+class Pool:
+    """The workers that are hired; one that is dismissed is never asked again."""
+
+    workers: int  # how many there are at most, of one core each
+    wait_seconds: float  # how long a round waits for its first one
+    actors: list[Any] = field(default_factory=list)  # Ray's handles of them
+    turn: Any = None  # whose parts they hold
+
+    def hire(self) -> Any:
+        """Returns one more worker, which begins as soon as the cluster has a core for it."""
+        import ray
+
+        self.actors.append(ray.remote(Worker).options(num_cpus=1).remote())
+        return self.actors[-1]
+
+    def dismiss(self, actor: Any) -> None:
+        """Ends a worker, whether it lives or not."""
+        import ray
+
+        self.actors.remove(actor)
+        with suppress(Exception):  # it is gone, or nobody can reach it: nobody asks it any more
+            ray.kill(actor)
+
+    def close(self) -> None:
+        """Ends all workers."""
+        for actor in list(self.actors):
+            self.dismiss(actor)
 
 
 @dataclass(eq=False)
@@ -126,7 +155,11 @@ class Pass:
             if self._progress:
                 self._progress(self._records)
             if self._waited and not any(shift.begun for shift in self._shifts):
-                raise self._busy()
+                raise OptionError(
+                    f"engine='ray': no worker could begin within {self._pool.wait_seconds:g} seconds: every core of "
+                    "the cluster is at work, or its machines do not answer (`ray status` tells which); wait until "
+                    "others are done, or give a longer wait_seconds"
+                )
         if self._errors:
             raise self._errors[self._end]
 
@@ -184,13 +217,6 @@ class Pass:
         self._left = sorted(one for one in [*self._left, *again] if one < self._end)
         self._begin(self._pool.hire())
         self._staffed = time.monotonic()
-
-    def _busy(self) -> OptionError:
-        return OptionError(
-            f"engine='ray': no worker could begin within {self._pool.wait_seconds:g} seconds: every core of the "
-            "cluster is at work, or its machines do not answer (`ray status` tells which); wait until others are done, "
-            "or give a longer wait_seconds"
-        )
 
     @property
     def _end(self) -> int:

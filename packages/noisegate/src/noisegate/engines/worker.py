@@ -1,7 +1,6 @@
 """What one process of a cluster does: it takes up parts of the records, each once, and says how it computes.
 
-Records never leave it, exact sums over all its parts do. It takes up a part as a whole or not at all, and a second time
-changes nothing (G-29). It is at one job at a time: the sums of one round, or the steps of one session.
+Records never leave it, exact sums over all its parts do. It takes up a part as a whole or not at all (G-29).
 """
 
 from __future__ import annotations
@@ -127,11 +126,7 @@ class Worker:
 
 
 def _told(work: Callable[[], Any]) -> Any:
-    """Returns what comes of some work, or its error as a value.
-
-    One that nobody foresaw comes without its message, which might quote a record: Ray would write what is raised into
-    its logs.
-    """
+    """Returns what comes of some work, or its error: without a message, which might quote a record, if unforeseen."""
     try:
         return work()
     except UserError as error:

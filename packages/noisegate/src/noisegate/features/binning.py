@@ -1,15 +1,13 @@
 """Cells of a numeric column: intervals between public cuts, and one more for missing values.
 
-`fine_bins` are those of the histograms that are bought first, from the schema alone. What such a noisy histogram says
-is post-processing of a release, and costs no privacy. It is denoised on a tree of halves: each node's division of its
-mass between its two halves is kept as far as it stands out of its own noise, and else follows the widths (shrinkage of
-Haar coefficients; Donoho and Johnstone 1994). So empty tails stay empty, smooth stretches are smoothed, and steep ones
-are kept. Spikes are set aside first: they would be smeared by the tree.
+`fine_bins` are those of the histograms that are bought first, from the schema alone. Such a noisy histogram is denoised
+on a tree of halves: each node's division of its mass between its two halves is kept as far as it stands out of its own
+noise, and else follows the widths (shrinkage of Haar coefficients; Donoho and Johnstone 1994). Spikes are set aside
+first: they would be smeared by the tree.
 
-`merged_bins` then cuts a column into cells of roughly equal mass. A fine cell that holds more than an equal share, a
-zero or a cap say, keeps a cell of its own. What is left after these is cut into cells of equal mass, more of them
-than its mass alone would get (the square root of it): the rare values of a heavy tail are what a model of the label
-needs. No cell is cut finer than a few standard deviations of the noise.
+`merged_bins` then cuts a column into cells of roughly equal mass. A fine cell that holds more than an equal share keeps
+a cell of its own. The rest is cut into more cells than its mass alone would get (by the square root of it), as the rare
+values of a heavy tail are what a model of the label needs; none finer than a few standard deviations of the noise.
 """
 
 from __future__ import annotations
@@ -55,17 +53,13 @@ class NumericBins:
     Every value falls into exactly one cell, whatever it is: the first and the last interval have no outer end, and a
     value on a cut belongs to the interval above it.
 
-    Attributes:
-        cuts: Interior cuts, strictly increasing, in (0, 1); m cuts make m + 1 intervals. Public.
-        nullable: Whether there is one more, last, cell for missing values. Without it NaN is counted in the last
-            interval.
-
     Raises:
         OptionError: if the cuts are not strictly increasing in (0, 1).
     """
 
-    cuts: tuple[float, ...]
+    cuts: tuple[float, ...]  # interior and public, strictly increasing, in (0, 1); m cuts make m + 1 intervals
     nullable: bool = False
+    """Whether there is one more, last, cell for missing values. Without it NaN is counted in the last interval."""
 
     def __post_init__(self) -> None:
         ends = (0.0, *self.cuts, 1.0)
@@ -107,8 +101,7 @@ class NumericBins:
 def fine_bins(column: NumericColumn, *, most: int = MOST_FINE_CELLS) -> NumericBins:
     """Returns one cell for each whole step of a column where there are at most `most`, else about `most` equal ones.
 
-    Where a cell holds more than one value, the two bounds are cells of their own, and so are the atoms of the schema: a
-    zero often stands for "none", and clamped values pile up at both. Values between are cut evenly.
+    Where a cell holds more than one value, the two bounds and the atoms of the schema are cells of their own.
     """
     start, stop = body(column)
     alone = sorted({start, stop, *positions_of(column, atoms_of(column)).tolist()})
@@ -177,34 +170,21 @@ def _around_atoms(column: NumericColumn) -> Floats:
 
 @dataclass(frozen=True, kw_only=True)
 class Histogram:
-    """A denoised histogram.
+    """A denoised histogram."""
 
-    Attributes:
-        masses: Non-negative estimated counts, (cells,).
-        spikes: Which cells hold a single value that stands out, (cells,).
-        noise_std: Noise of each cell before.
-        atoms: Which cells hold an atom of the schema, (cells,); None for none.
-    """
-
-    masses: Floats
-    spikes: npt.NDArray[np.bool_]
-    noise_std: float
-    atoms: npt.NDArray[np.bool_] | None = None
+    masses: Floats  # non-negative estimated counts, (cells,)
+    spikes: npt.NDArray[np.bool_]  # which cells hold a single value that stands out, (cells,)
+    noise_std: float  # noise of each cell before
+    atoms: npt.NDArray[np.bool_] | None = None  # which cells hold an atom of the schema, (cells,); None for none
 
 
 @dataclass(frozen=True, kw_only=True)
 class Coarse:
-    """The same histogram on few cells, with noise of its own.
+    """The same histogram on few cells, with noise of its own."""
 
-    Attributes:
-        noisy: Noisy counts, each of `group` neighbouring cells, the last of what is left.
-        group: A power of two.
-        noise_std: Standard deviation of the noise on each.
-    """
-
-    noisy: Floats
-    group: int
-    noise_std: float
+    noisy: Floats  # noisy counts, each of `group` neighbouring cells, the last of what is left
+    group: int  # a power of two
+    noise_std: float  # standard deviation of the noise on each
 
 
 def denoise(
@@ -217,9 +197,8 @@ def denoise(
 ) -> Histogram:
     """Returns what noisy counts of ordered cells say, (cells,), with noise of a positive standard deviation on each.
 
-    The noise of a sum of many fine cells is large; that of a coarse cell, where there are such, is not. `atoms` are the
-    cells that may be expected to stand out. How many `records` there are at most, as it is better known than by this
-    column, says which divisions cannot be told from noise: the excess of a half is shrunk by the most that it can vary.
+    The noise of a sum of many fine cells is large; that of a `coarse` one is not. `atoms` are cells that may be
+    expected to stand out. The excess of a half is shrunk by the most that it can vary among at most so many `records`.
     """
     # Mirrored without the outermost cell itself: repeated, it would hide a spike at a bound, where most of them are.
     padded = np.pad(noisy, _NEIGHBOURS, mode="reflect")
@@ -274,10 +253,7 @@ def _shrunk(levels: list[Floats], records: float | None) -> Floats:
 
 
 def merged_bins(fine: NumericBins, histogram: Histogram, *, cells: int) -> NumericBins:
-    """Returns about `cells` cells, at most `most_cells(cells)`, whose cuts are among the fine ones.
-
-    The histogram has the denoised masses of the fine cells, missing left out.
-    """
+    """Returns about `cells` cells, at most `most_cells(cells)`, with cuts among the fine ones; missing is left out."""
     own, target = _own_cells(histogram, cells)
     masses, starts, gathered = histogram.masses, [0], 0.0
     left = float(masses[~own].sum())

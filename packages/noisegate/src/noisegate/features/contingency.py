@@ -1,16 +1,9 @@
 """Contingency tables: a record's vector is the weighted indicator of the cell it falls in, one cell for each table.
 
-A record touches exactly one cell of each table, so its vector has the norm √(Σ weight²) whatever the record says:
-nothing is ever clipped, and a table with a larger weight gets less noise in proportion. With all pairs of columns as
-tables this is the second moment of the record's one-hot code; a table of no column is the number of records.
-
-A record has, in grid units, ``integer_weights[t]`` at one cell of each table t, and Σ weights² ≤ units² is checked
-exactly: sums are weight times count, and what `Grid.quantise` makes of the vector (G-12). Of a weighted record, table t
-gets ``integer_weights[t]`` times its part of the whole, rounded toward zero (G-31).
-
-Counting each table by itself costs about 2 ns a record and table on one core, however many cells it has. A matrix
-product of one-hot codes (XᵀX in float32, exact below 2²⁴ records) costs 14 ns with 24 cells a column; it wins only
-below 8 cells, where both are fast. So there is one way.
+So a vector has the norm √(Σ weight²) whatever the record says: nothing is ever clipped, and a table with a larger
+weight gets less noise in proportion. A table of no column is the number of records. Sums are weight times count, in
+integers (G-12); of a weighted record, table t gets ``integer_weights[t]`` times its part of the whole, rounded toward
+zero (G-31).
 """
 
 from __future__ import annotations
@@ -218,10 +211,7 @@ Tables = tuple[tuple[int, ...], ...]
 
 
 def check_groups(columns: int, setting: str, instead: str, *, size: int = 2) -> None:
-    """Refuses a table too wide for the `setting` that goes through all its pairs, or larger groups, of columns.
-
-    The message says what may be given `instead`.
-    """
+    """Refuses a table too wide for the `setting` that goes through its groups of columns; `instead` is the cure."""
     number = math.comb(columns, size)
     if number > MOST_GROUPS:
         raise OptionError(

@@ -73,16 +73,13 @@ class ExactSum:
     """How the integer vectors of a map on a grid are added up without being built.
 
     What it adds for a record is what `Grid.quantise` makes of the map's vector, bit for bit.
-
-    Attributes:
-        squared_norm: Squared norm that no record's integer vector exceeds, whatever is looked up; exact.
-        add: Adds the vectors of records to a sum, int64 (dim,), in grid units.
-        weighted: Whether it adds of weighted records the parts that they weigh, each entry rounded toward zero.
     """
 
-    squared_norm: int
+    squared_norm: int  # squared norm that no record's integer vector exceeds, whatever is looked up; exact
     add: Callable[[npt.NDArray[np.int64], EncodedTable], None]
+    """Adds the vectors of records to a sum, int64 (dim,), in grid units."""
     weighted: bool = False
+    """Whether it adds of weighted records the parts that they weigh, each entry rounded toward zero."""
 
 
 @runtime_checkable
@@ -124,10 +121,9 @@ class PointMap(FeatureMap, Protocol):
 
 @runtime_checkable
 class SharingMap(FeatureMap, Protocol):
-    """A map that is its second half after its first one, where other maps may have the same first half.
+    """A map that is its second half after its first one, bit for bit.
 
-    It gives the same vectors as calling it does, bit for bit. The gate computes a first half once for a block of
-    records and all the maps whose `first_half` is the same object.
+    The gate computes a first half once for a block and all the maps whose `first_half` is the same object.
     """
 
     @property

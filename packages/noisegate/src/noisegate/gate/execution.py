@@ -1,22 +1,16 @@
 """How vectors and gradients are computed on a machine: in blocks of how many records, and with which kernels.
 
-A record's vector must be a function of that record alone, bit for bit (G-06, G-20). Kernels of matrix products may
-round a sum by the place of a row in its block; which do, and at which sizes, differs between processors. So before the
-first private record is read, made-up ones are tried in these ways, until one passes:
+A record's vector must be a function of that record alone, bit for bit (G-06, G-20), and kernels of matrix products may
+round a sum by the place of a row in its block. So before the first private record is read, made-up ones are tried in
+these ways, until one passes:
 
 1. the block that was asked for, with torch's own kernels;
-2. the same block, then smaller ones, with matrix products that round no sum (`gate.exact_products`). Not smaller blocks
-   with torch's own: kernels that were seen to round by place once are not trusted on the word of another probe;
+2. the same block, then smaller ones, with `exact_products`. Not smaller blocks with torch's own: kernels that were seen
+   to round by place once are not trusted on the word of another probe;
 3. one record at a time, which has no neighbours.
 
-Where kernels are good the first one passes, and nothing is slower. What is found may differ between machines, and with
-it the last bits of results; that a record's vector depends on that record alone may not. A probe is no proof: what is
-exact by construction carries its proof; for all else, this catches layers that normalise over the batch, which are
-refused, and kernels that round by place on this machine.
-
-A frozen public map may also stand for a record's numeric columns before any loss sees it (`embedded_records`): it is
-called in blocks of one shape, after the same probe, so that what stands for a record is a function of it alone, bit for
-bit (G-06), and so is the gradient of any loss of it, which is clipped after all this (G-20).
+Layers that normalise over the batch are refused. What passes may differ between machines, and with it the last bits of
+results.
 """
 
 from __future__ import annotations
@@ -45,17 +39,16 @@ if TYPE_CHECKING:
 
 
 def exact_products() -> AbstractContextManager[Any]:
-    """Returns a context in which float32 matrix products of this thread are exact sums, also in backward passes.
+    """Returns a context in which float32 matrix products of this thread are exact sums (G-06), also in backward passes.
 
-    Every entry is a function of its row of the left matrix and its column of the right one alone, bit for bit (G-06),
-    off by about 2⁻ᵇ of the largest magnitudes, b = 21 for K ≤ 2048 (float32 has 24 bits), at several times the cost.
+    They are off by about 2⁻ᵇ of the largest magnitudes, b = 21 for K ≤ 2048 (float32 has 24 bits).
     """
     mode: AbstractContextManager[Any] = _mode()()
     return mode
 
 
 def product(left: Float32[Tensor, "*batch n K"], right: Float32[Tensor, "*batch K m"]) -> Float32[Tensor, "*batch n m"]:
-    """Returns left @ right; see the module's guarantee."""
+    """Returns left @ right as `exact_products` promises it."""
     bits = (53 - max(left.shape[-1] - 1, 1).bit_length()) // 2
     rows, of_rows = _whole(left, bits, -1)
     columns, of_columns = _whole(right, bits, -2)
@@ -115,8 +108,7 @@ def _mode() -> Any:
 # Features run in blocks of exactly this many rows (the last one padded): their bits may depend on the shape of a batch.
 BLOCK_ROWS = 256
 assert BLOCK_ROWS <= BLOCK_LIMIT
-# Blocks of long vectors have fewer rows, so that they have no more numbers than this: 28 MB as float32,
-# which is less than what the C library takes from the system anew, page by page, each time.
+# Of a block of long vectors: 28 MB as float32, less than what the C library takes from the system anew each time.
 BLOCK_NUMBERS = 7 * 2**20
 # And a block of large images has no more intensities than this: 400 MB as float64.
 BLOCK_INTENSITIES = BLOCK_ROWS * 256 * 256 * 3
@@ -132,15 +124,10 @@ _TRIED = 32
 
 @dataclass(frozen=True, kw_only=True)
 class Execution:
-    """One way to compute.
+    """One way to compute."""
 
-    Attributes:
-        rows: Records in a block; the last one is padded.
-        exact: Whether torch's matrix products round no sum.
-    """
-
-    rows: int
-    exact: bool = False
+    rows: int  # records in a block; the last one is padded
+    exact: bool = False  # whether torch's matrix products round no sum
 
     def kernels(self) -> AbstractContextManager[Any]:
         """Returns the context in which this thread is to compute."""
@@ -189,10 +176,7 @@ Shared: TypeAlias = dict[int, tuple[Any, npt.NDArray[np.float32]]]
 
 
 def vectors_of(feature_map: FeatureMap, block: EncodedTable, shared: Shared) -> npt.NDArray[np.float32]:
-    """Returns the vectors of a block, (rows, dim): those of `parts_of` together.
-
-    The probe of a map and its sums both come here or to `parts_of`, so that what is summed is what was probed.
-    """
+    """Returns the vectors of a block, (rows, dim): those of `parts_of` together, for the probe and for sums alike."""
     parts = [vectors for _, vectors in parts_of(feature_map, block, shared)]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
@@ -200,10 +184,7 @@ def vectors_of(feature_map: FeatureMap, block: EncodedTable, shared: Shared) -> 
 def parts_of(
     feature_map: FeatureMap, block: EncodedTable, shared: Shared
 ) -> Iterator[tuple[int, npt.NDArray[np.float32]]]:
-    """Yields the vectors of a block in parts of equal size, each with the place of its first row.
-
-    What other maps of the block may use is kept in `shared`, which is empty at first.
-    """
+    """Yields the vectors of a block in parts of equal size, each with the place of its first row; fills `shared`."""
     if not isinstance(feature_map, SharingMap):
         yield 0, feature_map(block)
         return
@@ -323,8 +304,7 @@ def sound_execution(
 ) -> Execution:
     """Returns the fastest way to compute blocks of at most `rows` records in which no record depends on another.
 
-    It raises `refusal` where records are mixed, or a record by itself has not the same bits each time, and warns where
-    records are computed one at a time.
+    It raises `refusal` where there is none, and warns where records are computed one at a time.
     """
     for way in executions(rows):
         random = np.random.Generator(np.random.Philox(20240229))

@@ -1,7 +1,4 @@
-"""A record source, a privacy budget and the kinds of query: what a method holds of private data.
-
-A schema is bought at a gate of its own (`noisegate.discovery.schema_gate`).
-"""
+"""A record source, a privacy budget and the kinds of query: what a method holds of private data."""
 
 from __future__ import annotations
 
@@ -347,11 +344,7 @@ def _stated_budget(
     on_error: str,
     discovery: Certificate | None,
 ) -> Budget:
-    """Returns the budget with the words for its privacy unit; the options are those of `Gate`.
-
-    Raises:
-        OptionError: if there is no schema, or options do not go together.
-    """
+    """Returns the budget with the words for its privacy unit; refuses options of `Gate` that do not go together."""
     if not is_schema(schema):
         raise OptionError(
             "schema=None: a schema is required. Bounds, levels and missing-ness read off private data would leak "

@@ -1,9 +1,8 @@
 """How many steps of a run were begun: a small file that outlives an interruption and holds no secret.
 
 The first line is JSON: what run this is, and its reservation. After it, one dot for each step that was begun, on disk
-before the step's noise is drawn. Appending is atomic, so two processes with one journal share its steps and never take
-one twice. It guards against crashes and mistakes; an operator who edits it or restores an old copy is not held back
-by it, nor from reading the records themselves.
+before the step's noise is drawn. Appending is atomic, so two processes with one journal never take a step twice. It
+guards against crashes and mistakes, not against an operator who restores an old copy.
 """
 
 from __future__ import annotations

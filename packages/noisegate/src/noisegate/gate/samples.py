@@ -1,11 +1,8 @@
 """Encoded records in memory, part by part, and the Poisson samples of them.
 
-Guarantee G-19 (the sample). A record enters when its own 32-bit word is below rate·2³². Rates are multiples of 2⁻³², so
-this is the rate exactly, and no record's word says anything of another's. The word is that of a keyed stream: which
-record of which part it is, and in which step. So whoever holds a part draws for its records alone, and a part that is
-read again has the same sample in the same step.
-
-A step's sum is taken by whoever holds the parts, this process or each worker (G-33): the same whoever holds which.
+A record enters when its own 32-bit word is below rate·2³² (G-19). The word is that of a keyed stream: which record of
+which part it is, and in which step. So whoever holds a part, this process or a worker (G-33), draws for its records
+alone, and a part that is read again has the same sample in the same step.
 """
 
 from __future__ import annotations
@@ -49,15 +46,11 @@ def as_floats(numeric: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
 
 @dataclass(frozen=True, kw_only=True)
 class PoissonSamples:
-    """Who is in the samples of one session.
+    """Who is in the samples of one session."""
 
-    Attributes:
-        rate: A multiple of 2⁻³² in (0, 1].
-        key: 256 secret bits of this session alone, from the operating system; written nowhere.
-    """
-
-    rate: float
+    rate: float  # a multiple of 2⁻³² in (0, 1]
     key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+    """256 secret bits of this session alone, from the operating system; written nowhere."""
 
     def places(self, records: int, step: int, part: int = 0) -> npt.NDArray[np.intp]:
         """Returns the places of the records of a part in the sample of a step, ascending. Their number is private."""
@@ -148,25 +141,16 @@ class Held(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class StepTask:
-    """The sums that all steps of a session ask for; can be pickled if the loss can.
+    """The sums that all steps of a session ask for; can be pickled if the loss can."""
 
-    Attributes:
-        gradients: What computes them, in the way that was found out.
-        samples: Who is in the sample of a step.
-        start: Parameters of the first step.
-        count: How many numbers a sum has.
-        device: Where torch computes.
-        single: Whether torch computes on one thread, as bits may depend on their number.
-        represented: The public map that stands for records, if any, and how it is computed.
-    """
-
-    gradients: GradientSource
-    samples: PoissonSamples
-    start: Parameters
-    count: int
-    device: str = "cpu"
-    single: bool = False
+    gradients: GradientSource  # what computes them, in the way that was found out
+    samples: PoissonSamples  # who is in the sample of a step
+    start: Parameters  # parameters of the first step
+    count: int  # how many numbers a sum has
+    device: str = "cpu"  # where torch computes
+    single: bool = False  # whether torch computes on one thread, as bits may depend on their number
     represented: tuple[FeatureMap, Execution] | None = None
+    """The public map that stands for records, if any, and how it is computed."""
 
     def kernels(self) -> AbstractContextManager[None]:
         """Returns the context in which gradients are computed and were tried."""

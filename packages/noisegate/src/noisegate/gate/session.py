@@ -8,10 +8,8 @@
       VOID ◄──────┘
 
 The whole cost of a plan is reserved in the ledger before the first record is read; until then it can be given back. The
-reservation is confirmed just before the first noise, and can only be committed from there on (G-10). This is the only
-module of the gate that asks for noise.
-
-Guarantee G-13 (rounds). Whatever depends on what was released, the composed cost is that of the plan's events.
+reservation is confirmed just before the first noise, and can only be committed from there on (G-10, G-13). This is the
+only module of the gate that asks for noise.
 """
 
 from __future__ import annotations
@@ -26,7 +24,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -135,9 +132,7 @@ class Session(Single):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._lock:
             self._end()
 
@@ -204,10 +199,7 @@ class Session(Single):
         return noise.noisy_counts_above(counts, noise_std=event.noise_std, threshold=event.threshold)
 
     def _check_records(self, seen: int, link: str | None = None) -> None:
-        """Checks the number of records of a whole pass, before anything of it is used: `DataError` if it is wrong.
-
-        Those of a `link` may be none at all.
-        """
+        """Checks the number of records of a whole pass, before any of it is used; those of a `link` may be none."""
         name, public = self._access.source.name, self._access.records
         if self.plan.budget.adjacency is Adjacency.REPLACE_ONE and seen != public:
             raise DataError(
@@ -275,10 +267,6 @@ class Reservation(Single):
         self._confirmed = False
 
     @property
-    def _where(self) -> str:
-        return "" if self.ledger is None else self.ledger.location
-
-    @property
     def place(self) -> Mapping[str, str] | None:
         """Data set and reservation, for the certificate."""
         return None if self._number is None else {"dataset": self.dataset, "reservation": self._number}
@@ -288,11 +276,12 @@ class Reservation(Single):
         if self.ledger is None:
             LOG.info("%s: epsilon = %g is booked nowhere", method, plan.budget.epsilon)
             return
+        where = self.ledger.location
         if self._resumed is None:
             self._number = self.ledger.reserve(
                 self.dataset, plan.events, adjacency=plan.budget.adjacency, unit=plan.budget.unit, purpose=method
             )
-            LOG.info("%s: epsilon = %g is booked on %r in %s", method, plan.budget.epsilon, self.dataset, self._where)
+            LOG.info("%s: epsilon = %g is booked on %r in %s", method, plan.budget.epsilon, self.dataset, where)
             return
         entries = [entry for entry in self.ledger.history(self.dataset) if entry.reservation == self._resumed]
         if [entry.kind for entry in entries] not in _OPEN or entries[0].events != tuple(plan.events):
@@ -301,7 +290,7 @@ class Reservation(Single):
                 "another journal, which starts a run that costs again."
             )
         self._number = self._resumed
-        LOG.info("%s goes on with its reservation on %r in %s", method, self.dataset, self._where)
+        LOG.info("%s goes on with its reservation on %r in %s", method, self.dataset, where)
 
     def resume(self, number: str | None) -> None:
         """Makes `reserve` go on with the reservation of a run that was interrupted, and spend nothing."""
@@ -310,19 +299,13 @@ class Reservation(Single):
         self._resumed = number
 
     def confirm(self) -> None:
-        """Makes sure, just before noise is drawn, that the reservation stands, and that nobody can void it any more.
-
-        A `LedgerError` means that somebody closed it, or that the ledger cannot be told: no noise may be drawn then.
-        """
+        """Makes sure, just before noise, that the reservation stands for good; a `LedgerError` forbids any noise."""
         if self.ledger and self._number and not self._confirmed:
             self.ledger.confirm(self._number)
             self._confirmed = True
 
     def commit(self, certificate: Certificate) -> None:
-        """Closes the reservation; warns if the ledger cannot be told, whatever the reason but one.
-
-        An `OptionError` means that it was closed before: whoever did has had the answer, and there is no second one.
-        """
+        """Closes the reservation; warns if the ledger cannot be told, but refuses one that was closed before."""
         if self.ledger and self._number:
             try:
                 self.ledger.commit(self._number, certificate=certificate.digest())

@@ -1,10 +1,8 @@
 """The exact sum of quantised vectors over records, block by block, and the threads that take it.
 
-Every vector goes through `Grid.quantise`. Maps that look up or count what they add, say how (`ExactMap.exact_sum`), and
-are believed where they are in `REVIEWED`: their integers are those of the grid, and the gate checks in integers that no
-vector leaves the ball. All other maps are called with blocks of a fixed number of rows, `block_rows`, and questions
-whose records stand in the same order go through a block together, so that what their maps share is computed once
-(`gate.execution`). Every engine gives the same bits, since the sum is exact.
+Every vector goes through `Grid.quantise`, but those of maps in `REVIEWED` that look up or count what they add
+(`ExactMap.exact_sum`): the gate checks in integers that none of these leaves the ball. Other maps are called with
+blocks of `block_rows` rows. Every engine gives the same bits, since the sum is exact (G-07).
 """
 
 from __future__ import annotations
@@ -62,21 +60,14 @@ def is_reviewed(kind: type, names: frozenset[str] = REVIEWED) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class SumTask:
-    """One question, ready to be summed.
+    """One question, ready to be summed."""
 
-    Attributes:
-        feature_map: Record to vector.
-        grid: Where vectors are clipped and rounded.
-        columns: Number of columns of the answer.
-        label: Which coded column chooses a record's column; None when there is one column.
-        chosen: How the map is computed, where that was found out; None for blocks of `block_rows`.
-    """
-
-    feature_map: FeatureMap
-    grid: Grid
-    columns: int
-    label: int | None
+    feature_map: FeatureMap  # record to vector
+    grid: Grid  # where vectors are clipped and rounded
+    columns: int  # number of columns of the answer
+    label: int | None  # which coded column chooses a record's column; None when there is one column
     chosen: Execution | None = None
+    """How the map is computed, where that was found out; None for blocks of `block_rows`."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickled without what is found out of it, which may hold locks."""
@@ -212,10 +203,7 @@ class Engine(Protocol):
         return
 
     def opened(self) -> AbstractContextManager[Engine]:
-        """Returns what the rounds of one run are summed by, in a ``with`` block around them; by default this engine.
-
-        What is started for them is ended behind the block, whatever happens in it.
-        """
+        """Returns what the rounds of one run are summed by, in a ``with`` block around them; by default this engine."""
         return nullcontext(self)
 
     def sum(self, source: Any, tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:

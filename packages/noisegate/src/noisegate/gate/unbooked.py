@@ -1,10 +1,8 @@
 """Runs that no ledger knows: costs on the same records add up, and nobody counts. So this process does, and warns.
 
-Two runs are on the same records where they read the same object or files. Records are compared only where the caller
-holds them in memory and could compare them alike: those of files never are, or a run on one made-up record would tell
-whether it is among private ones. They are the same as a whole, or, as long as most differ, in part, as the folds of a
-cross-validation are; keyed hashes tell them apart, with a key of this process. A warning says how many runs there were,
-and what their plans cost together, which is public.
+Two runs are on the same records where they read the same object or files, or, in memory, records of the same keyed
+hashes: all of them or a part, as the folds of a cross-validation. Records of files are never compared, or a run on one
+made-up record would tell whether it is among private ones.
 """
 
 from __future__ import annotations

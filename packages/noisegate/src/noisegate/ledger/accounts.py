@@ -1,10 +1,4 @@
-"""What the rows of a ledger mean. The state of every account is a fold over the rows; no sum is ever stored.
-
-Guarantee G-10 (ledger). At any time, the composition of all events of a data set that are reserved or committed is
-(ε, δ)-DP for the cap (ε, δ) of the data set. For Gaussian events this holds also when later questions were chosen after
-looking at earlier answers (a Gaussian-DP filter: Smith, Thakurta 2022); for Poisson-sampled events, whose curves have
-no such theorem, the noise and number of steps must not depend on earlier answers.
-"""
+"""What the rows of a ledger mean. The state of every account is a fold over the rows; no sum is ever stored (G-10)."""
 
 from __future__ import annotations
 
@@ -308,11 +302,7 @@ _INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u3164\ufe00-\ufe0f\U000
 
 
 def lookalike(name: str, known: Iterable[str]) -> str | None:
-    """Returns the name among `known` that `name` could be taken for, or None.
-
-    Two names could be if they differ by case, blanks, form (Unicode's NFKC), invisible characters, or by letters of
-    other alphabets that look like Latin ones.
-    """
+    """Returns the name among `known` that differs from `name` only by case, blanks, form or letters that look alike."""
     wanted = _seen(name)
     return next((other for other in known if other != name and wanted & _seen(other)), None)
 
@@ -326,10 +316,7 @@ def _seen(name: str) -> set[str]:
 
 
 def mixed_scripts(name: str) -> tuple[str, ...]:
-    """Returns the alphabets of a word of `name` that has letters of several; empty if there is none.
-
-    Such a word is rarely meant: most of its letters have a twin in the other alphabet that nobody can tell apart.
-    """
+    """Returns the alphabets of a word of `name` that has letters of several, which is rarely meant; else nothing."""
     for word in re.split(r"[\W\d_]+", unicodedata.normalize("NFKC", name)):
         found = {script for letter in word for script in _SCRIPTS if unicodedata.name(letter, "").startswith(script)}
         if len(found) > 1:

@@ -1,12 +1,10 @@
-"""The ledger: what every data set may cost, and what it has cost. Reserve first, then read.
+"""The ledger: what every data set may cost, and what it has cost. Reserve first, then read (G-10).
 
 A run reserves its whole cost in one transaction before a record is read, and confirms it in another just before it
-draws its first noise. A crash after the first leaves the cost spent: nobody can know how far it came. Only a
-reservation that was not confirmed can be voided, by whomever: its run has drawn no noise, and will draw none. The
-figures are computed from the events each time, never from stored or added numbers.
+draws its first noise. A crash after the first leaves the cost spent. Only a reservation that was not confirmed can be
+voided. The figures are computed from the events each time, never from stored or added numbers.
 
-Opening a ledger costs nothing until the first method is called; SQLAlchemy is imported then. Each method reads the
-whole ledger and checks its chain (`chain`) before it believes a row.
+SQLAlchemy is imported when the first method is called. Each reads the whole ledger and checks its chain (`chain`).
 """
 
 from __future__ import annotations
@@ -175,7 +173,15 @@ class Ledger:
             if held is not None and held.state is Stage.CONFIRMED:
                 return
             if held is not None and held.state is not Stage.RESERVED:
-                raise LedgerError(_gone(book.last(reservation), held.state, self.location))
+                closing = book.last(reservation)
+                why = f" ({closing.reason})" if closing.reason else ""
+                spent = " and nothing is spent" if held.state is Stage.VOID else "; it is spent"
+                raise LedgerError(
+                    f"the reservation {reservation} of this run is {held.state.value} already, by row "
+                    f"{closing.sequence} of the ledger {self.location}{why}. The run stopped before it drew any noise. "
+                    f"Nothing was released{spent}. Start it again, and let nobody close the reservation of a run that "
+                    "is under way."
+                )
             dataset = accounts.open_reservation(book, reservation, Kind.CONFIRM).dataset
             _append(transaction, Kind.CONFIRM, dataset, reservation, {})
 
@@ -315,16 +321,6 @@ def _same_guarantee(dataset: str, cap: Cap, adjacency: Adjacency, unit: str) -> 
         )
 
 
-def _gone(closing: Entry, state: Stage, place: str) -> str:
-    """Returns why a run whose reservation somebody else closed may not go on."""
-    spent = "Nothing was released and nothing is spent" if state is Stage.VOID else "Nothing was released; it is spent"
-    return (
-        f"the reservation {closing.reservation} of this run is {state.value} already, by row {closing.sequence} of the "
-        f"ledger {place}{f' ({closing.reason})' if closing.reason else ''}. The run stopped before it drew any noise. "
-        f"{spent}. Start it again, and let nobody close the reservation of a run that is under way."
-    )
-
-
 def _cure(left: float | None) -> str:
     if left is None:
         return "Ask for less; a cap cannot be raised."
@@ -349,8 +345,7 @@ def check_seen(rows: Sequence[Row]) -> None:
 
     So a ledger that was put back is noticed, by a file in the user's state folder that is named by the hash of its
     first row. Lines are added and never changed, so processes at once do no harm; where it cannot be read or written,
-    nothing is compared. What a reservation costs is remembered before noise is drawn: a run reads the ledger once more
-    to confirm it.
+    nothing is compared.
     """
     import platformdirs
 

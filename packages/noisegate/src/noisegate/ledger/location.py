@@ -21,15 +21,17 @@ class LedgerLocation:
     path: Path | None  # an SQLite file
     url: str | None  # a PostgreSQL URL with its driver, password included: never print it
     shown: str  # the same place for messages, with any password masked
-    # The schema of the database that holds the tables. What the server's search path says is not followed: whoever may
-    # make a schema that stands in it could slip in an empty ledger.
+    # Of the database. The server's search path is not followed: whoever may make a schema in it could slip in a ledger.
     schema: str | None = None
 
 
 def locate(location: str | Path | None) -> LedgerLocation:
     """Returns the place that a path, an SQLAlchemy URL, or None for the default means, without opening it."""
     if location is None:
-        location = os.environ.get(VARIABLE) or _default()
+        import platformdirs
+
+        default = Path(platformdirs.user_data_dir("noisegate", appauthor=False)) / "ledger.sqlite"
+        location = os.environ.get(VARIABLE) or default
     text = str(location)
     if not text.strip() or "\0" in text:
         raise OptionError(f"ledger={text!r} is not a place; give the path of a file or a postgresql:// URL.")
@@ -39,17 +41,13 @@ def locate(location: str | Path | None) -> LedgerLocation:
     if scheme in ("sqlite", "sqlite+pysqlite"):
         return _file(rest.removeprefix("/"))
     if scheme in ("postgresql", "postgres", _DRIVER):
-        return _postgresql(f"{_DRIVER}://{rest}", shown=_masked(text))
+        url, shown = f"{_DRIVER}://{rest}", _masked(text)
+        require("psycopg", f"ledger={shown!r}")
+        return LedgerLocation(path=None, url=url, shown=shown, schema=_schema(url, shown))
     raise OptionError(
         f"ledger={_masked(text)!r}: databases of kind {scheme!r} are not supported; "
         "give the path of a file (SQLite) or a postgresql:// URL."
     )
-
-
-def _default() -> Path:
-    import platformdirs
-
-    return Path(platformdirs.user_data_dir("noisegate", appauthor=False)) / "ledger.sqlite"
 
 
 def _file(text: str) -> LedgerLocation:
@@ -57,11 +55,6 @@ def _file(text: str) -> LedgerLocation:
         raise OptionError(f"ledger={text!r}: a ledger must outlive the process; give the path of a file.")
     path = Path(text).expanduser().absolute()
     return LedgerLocation(path=path, url=None, shown=str(path))
-
-
-def _postgresql(url: str, *, shown: str) -> LedgerLocation:
-    require("psycopg", f"ledger={shown!r}")
-    return LedgerLocation(path=None, url=url, shown=shown, schema=_schema(url, shown))
 
 
 def _schema(url: str, shown: str) -> str:

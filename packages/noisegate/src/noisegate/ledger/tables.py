@@ -168,7 +168,7 @@ class Store:
         if self._location.path and inspector.get_table_names():
             raise LedgerError(f"{self._location.shown} is a database of something else; give a ledger its own file.")
         if not create:
-            raise self._absent(self._elsewhere(inspector))
+            raise self._absent(inspector)
         _METADATA.create_all(connection)
         connection.execute(sa.insert(HEAD).values(id=1, rows=GENESIS.rows, hash=GENESIS.hash))
 
@@ -179,15 +179,11 @@ class Store:
         # Before the first read: under READ COMMITTED every later statement sees what the last writer left.
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_ADVISORY_LOCK})")
 
-    def _elsewhere(self, inspector: sa.Inspector) -> tuple[str, ...]:
-        """Returns the other schemas of a PostgreSQL database that hold a ledger."""
-        if self._location.url is None:
-            return ()
-        schemas = (name for name in inspector.get_schema_names() if name != self._location.schema)
-        return tuple(name for name in schemas if inspector.has_table(ENTRIES.name, schema=name))
-
-    def _absent(self, elsewhere: tuple[str, ...] = ()) -> LedgerError:
-        where = self._location.shown
+    def _absent(self, inspector: sa.Inspector | None = None) -> LedgerError:
+        where, elsewhere = self._location.shown, list[str]()
+        if inspector is not None and self._location.url is not None:
+            schemas = (name for name in inspector.get_schema_names() if name != self._location.schema)
+            elsewhere = [name for name in schemas if inspector.has_table(ENTRIES.name, schema=name)]
         if elsewhere:
             return LedgerError(
                 f"there is no ledger in the schema {self._location.schema!r} of {where}, but there is one in "

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.linked.columns import LinkColumns
-from noisegate.linked.links import STEPS
+from noisegate.linked.links import STEPS, LinkColumns
 from noisegate.models.labelled import softmax, systematic
 from noisegate.models.mixture import Mixture
 from noisegate.schema.layout import numbers_at, positions_of
@@ -32,17 +31,12 @@ _FIRST, _NEXT = STEPS.index("first"), STEPS.index("next")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ColumnEffects:
-    """How one column depends on others.
+    """How one column depends on others."""
 
-    Attributes:
-        column: The column that is drawn.
-        given: The columns that it depends on.
-        effects: For each of these, (its cells, cells that the column can have): all, or all but the missing one.
-    """
-
-    column: int
-    given: tuple[int, ...]
+    column: int  # the column that is drawn
+    given: tuple[int, ...]  # the columns that it depends on
     effects: tuple[Floats, ...]
+    """For each of these, (its cells, cells that the column can have): all, or all but the missing one."""
 
     def scores(self, cells: Cells, columns: Sequence[int]) -> Floats:
         """Returns the sum of the effects of some of the given columns, (rows, cells), for rows of cells."""
@@ -55,15 +49,10 @@ class ColumnEffects:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FamilyCells:
-    """Parents with their children, in cells.
+    """Parents with their children, in cells."""
 
-    Attributes:
-        numbers: Number of children of each parent, (parents,).
-        cells: The transitions into each child, children of a parent one after the other, (children, columns).
-    """
-
-    numbers: npt.NDArray[np.int64]
-    cells: Cells
+    numbers: npt.NDArray[np.int64]  # number of children of each parent, (parents,)
+    cells: Cells  # the transitions into each child, children of a parent one after the other, (children, columns)
 
     @cached_property
     def parents(self) -> npt.NDArray[np.int64]:
@@ -73,25 +62,19 @@ class FamilyCells:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Chain:
-    """The children of given parents.
+    """The children of given parents."""
 
-    Attributes:
-        columns: What the columns of the link are.
-        mixture: Of the link's transitions; says the cells of each column, and where in them values lie.
-        drawn: How the number of children, and then each column of a child, depends on what is known by then.
-    """
-
-    columns: LinkColumns
-    mixture: Mixture
+    columns: LinkColumns  # what the columns of the link are
+    mixture: Mixture  # of the link's transitions; says the cells of each column, and where in them values lie
     drawn: tuple[ColumnEffects, ...]
+    """How the number of children, and then each column of a child, depends on what is known by then."""
 
     def families(
         self, parents: Cells, random: torch.Generator, *, most: int | None = None, numbers: Numbers | None = None
     ) -> FamilyCells:
-        """Returns children for parents, whose cells of all columns are given, (parents, columns).
+        """Returns children for parents; of these rows, (parents, columns), only the columns of the parent count.
 
-        Those of the parent count, others are not looked at. Of more than `most` children the first are made. How many
-        there are is drawn too, unless `numbers` says it.
+        Of more than `most` children the first are made. How many there are is drawn too, unless `numbers` says it.
         """
         number, *made = self.drawn
         cells = parents.copy()

@@ -1,10 +1,8 @@
 """Fits how children follow each other: effects whose expected pairs are those that a mixture has of released tables.
 
-A mixture of products says well what every released pair of columns is, but not what one column is given many. So it is
-asked for pairs only, and the effects of `linked.chain` are those with the same pairs: log-linear models, fitted one
-column after the other to records that the columns before have made (a convex problem each; Berger, Della Pietra and
-Della Pietra, 1996). What is wrong with them adds up along a chain of children. Therefore chains are made then, and all
-effects moved until the pairs that they stand for are right in these.
+The effects of `linked.chain` are those of log-linear models with the mixture's pairs, fitted one column after the other
+to records that the columns before have made (Berger, Della Pietra and Della Pietra, 1996). What is wrong with them adds
+up along a chain of children: so chains are made, and all effects moved until their pairs are right in these.
 """
 
 from __future__ import annotations
@@ -16,8 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from noisegate.linked.chain import Cells, Chain, ColumnEffects, Floats, drawn_cells
-from noisegate.linked.columns import LinkColumns
-from noisegate.linked.links import STEPS
+from noisegate.linked.links import STEPS, LinkColumns
 from noisegate.models.mixture import Mixture
 from noisegate.seeds import public_random, uniform
 
@@ -76,10 +73,7 @@ def _targets(columns: LinkColumns, mixture: Mixture, column: int) -> tuple[Float
 
 
 def _before(chain: Chain, parents: Cells, random: torch.Generator) -> Cells:
-    """Returns rows of one child of each parent that has any, with the child before and no more of itself.
-
-    Which one it is, the first or a later one, is drawn evenly; what was before is a draw from the mixture.
-    """
+    """Returns rows of one child, drawn evenly, of each parent that has any, with the child before and no more."""
     columns, mixture, cells = chain.columns, chain.mixture, parents.copy()
     number = chain.drawn[0]
     cells[:, columns.number] = drawn_cells(number.scores(cells, number.given), random)

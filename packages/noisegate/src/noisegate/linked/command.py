@@ -23,9 +23,9 @@ def sample_linked(
     as_json: bool,
     refused: Mapping[str, Any],
 ) -> None:
-    """Writes synthetic records of the first table, with all that belongs to them, into a new folder.
+    """Writes synthetic records of the first table, with all that belongs to them, into a new folder of CSV files.
 
-    Its files are CSV; Parquet where the folder is called so, as in tables.parquet.
+    They are Parquet where the folder is called so, as in tables.parquet.
     """
     from noisegate.linked.model import LinkedModel
     from noisegate.models.output.sample_file import table_writer

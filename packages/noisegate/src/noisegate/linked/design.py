@@ -1,8 +1,7 @@
 """What is asked about a link of two tables: the tables of its transitions that say how children follow each other.
 
 Asked are pairs of the parent's columns, of each of them and of the number of children with what a child says, of the
-columns of a child, and of each of these with itself in the child before, which counts more. The rest, such as one
-column before and another one now, follows from these nearly.
+columns of a child, and of each of these with itself in the child before, which counts more.
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ import numpy.typing as npt
 
 from noisegate.features.binning import Histogram, NumericBins, denoise
 from noisegate.features.contingency import Contingency, equally_weighted
-from noisegate.linked.columns import LinkColumns
-from noisegate.linked.links import Link
+from noisegate.linked.links import Link, LinkColumns
 from noisegate.privacy.plan import Query
 from noisegate.tables import design as rounds
 from noisegate.tables.design import Design
@@ -49,17 +47,11 @@ class LinkAnswers:
 
 @dataclass(frozen=True, kw_only=True)
 class LinkDesign:
-    """The queries about one link.
+    """The queries about one link."""
 
-    Attributes:
-        link: Two tables.
-        founding: Whether the pairs of the parent's columns are asked here: in the first link of the first table.
-        cells: Cells to aim at in each numeric column.
-    """
-
-    link: Link
-    founding: bool
-    cells: int
+    link: Link  # two tables
+    founding: bool  # whether the pairs of the parent's columns are asked here: in the first link of the first table
+    cells: int  # cells to aim at in each numeric column
 
     @cached_property
     def columns(self) -> LinkColumns:

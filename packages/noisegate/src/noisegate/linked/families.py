@@ -1,7 +1,7 @@
 """Parents with their children in order, and the transitions from one child to the next.
 
-What becomes of a parent depends on the records that are its own alone: children are put in order by the column
-that says so, and where that leaves them equal by a hash of what they say and whose they are; never by where they stand.
+Children are put in order by the column that says so, and where that leaves them equal by a hash of what they say and
+whose they are; never by where they stand.
 """
 
 from __future__ import annotations
@@ -23,15 +23,11 @@ _MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0
 
 @dataclass(frozen=True)
 class Transitions:
-    """Rows of a link, and how much each one counts.
+    """Rows of a link, and how much each one counts."""
 
-    Attributes:
-        rows: as `Link.schema` describes them.
-        weights: int64, (rows,), 0 or more. Those of all rows of a unit, in one link, come to at most the grid.
-    """
-
-    rows: Rows
+    rows: Rows  # as `Link.schema` describes them
     weights: npt.NDArray[np.int64]
+    """(rows,), int64, 0 or more. Those of all rows of a unit, in one link, come to at most the grid."""
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -47,17 +43,11 @@ class Unmatched(Exception):  # noqa: N818 - not an error for users; the caller n
 
 @dataclass(frozen=True)
 class Families:
-    """Parents and their children.
+    """Parents and their children."""
 
-    Attributes:
-        parents: in any order.
-        children: those of the first parent in their order, then those of the second one, and so on.
-        of: for each child, the place of its parent.
-    """
-
-    parents: Records
-    children: Records
-    of: npt.NDArray[np.intp]
+    parents: Records  # in any order
+    children: Records  # those of the first parent in their order, then those of the second one, and so on
+    of: npt.NDArray[np.intp]  # for each child, the place of its parent
 
     def share(self, number: int, of: int) -> Families:
         """Returns the families of those parents whose keys, random bits, fall into one of some equal shares."""

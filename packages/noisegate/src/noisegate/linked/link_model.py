@@ -11,14 +11,13 @@ import numpy.typing as npt
 
 from noisegate.errors import OptionError
 from noisegate.linked.chain import Cells, Chain, ColumnEffects, FamilyCells, Numbers
-from noisegate.linked.columns import LinkColumns
-from noisegate.linked.links import Link
+from noisegate.linked.links import Link, LinkColumns
 from noisegate.linked.ordering import origin_ticks, positions_at
 from noisegate.models.mixture import Mixture
 from noisegate.models.record_model import Array
 from noisegate.records import Rows
-from noisegate.schema.columns import Continuous
 from noisegate.schema.layout import numbers_at
+from noisegate.schema.numeric import Continuous
 from noisegate.schema.regions import Region
 from noisegate.seeds import uniform
 
@@ -34,25 +33,21 @@ _TRIES, _FAMILY_TRIES = 200, 30
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LinkModel:
-    """Parents and children of one link.
+    """Parents and children of one link."""
 
-    Attributes:
-        link: The two tables.
-        chain: How children follow from a parent.
-        above: The model of the link that makes the parents; None where this one does.
-    """
-
-    link: Link
-    chain: Chain
-    above: LinkModel | None = None
+    link: Link  # the two tables
+    chain: Chain  # how children follow from a parent
+    above: LinkModel | None = None  # the model of the link that makes the parents; None where this one does
 
     def founders(self, n: int, random: torch.Generator, region: Region | None = None) -> Rows:
         """Returns `n` records of the first table, encoded, that keep to its constraints and lie in a region of it."""
         schema, parts, left, mixture = self.link.parent.schema, [], n, self.chain.mixture
+        layout = schema.layout
         if region is not None:
             mixture = mixture.given(self.among_rows(region))
         for _ in range(_TRIES):
-            found = self.parent_rows(mixture.draw(left, random))
+            drawn = mixture.draw(left, random)  # of transitions, whose first columns of both kinds are the parents'
+            found = Rows(drawn.numeric[:, : len(layout.numeric)], drawn.codes[:, : len(layout.coded)])
             found = found.rows(~schema.broken(found))
             found = found if region is None else found.rows(region.contains(found))
             parts.append(found)
@@ -67,8 +62,8 @@ class LinkModel:
     def children(self, parents: Rows, random: torch.Generator) -> tuple[npt.NDArray[np.int64], Rows]:
         """Returns how many children each parent has, and these, one parent after the other, in their order.
 
-        Families with a child that breaks a constraint, or comes after the last date that there may be, are drawn again
-        with as many children. Those that always have one leave it out, or have it on that date.
+        Families with a child that breaks a constraint, or comes too late, are drawn again with as many children. Those
+        that always have one leave it out, or have it on the last date.
         """
         cells = self.parent_cells(self.link, self.chain.mixture, parents)
         numbers, rows, wrong = self._drawn(cells, parents, random)
@@ -102,11 +97,6 @@ class LinkModel:
     def among_rows(self, region: Region) -> Region:
         """Returns a region of the parents as one of the transitions, of which their columns are the first ones."""
         return replace(region, layout=self.link.schema.layout)
-
-    def parent_rows(self, drawn: Rows) -> Rows:
-        """Returns the parents of encoded transitions. Their columns are the first ones of both kinds."""
-        layout = self.link.parent.schema.layout
-        return Rows(drawn.numeric[:, : len(layout.numeric)], drawn.codes[:, : len(layout.coded)])
 
     def tensors(self) -> dict[str, Array]:
         """Returns those of the mixture, and all effects."""
@@ -146,10 +136,8 @@ class LinkModel:
     def _rows(self, families: FamilyCells, parents: Rows, random: torch.Generator) -> tuple[Rows, Flags]:
         """Returns the children as the schema of their table encodes them, and which of them come too late."""
         child, columns, within = self.link.child, self.chain.columns, self.chain.mixture.within
-        made, layout = (
-            dict(zip((column.name for column in self._described), columns.children, strict=True)),
-            (child.schema.layout),
-        )
+        layout = child.schema.layout
+        made = dict(zip((column.name for column in self.link.described), columns.children, strict=True))
         numeric, late = np.empty((len(families.cells), len(layout.numeric))), np.zeros(len(families.cells), np.bool_)
         for place, column in enumerate(layout.numeric):
             if column.name == child.order:
@@ -163,10 +151,7 @@ class LinkModel:
     def _ordered(
         self, families: FamilyCells, parents: Rows, random: torch.Generator
     ) -> tuple[npt.NDArray[np.float64], Flags]:
-        """Returns the positions of the column that orders the children, and which lie beyond its upper bound.
-
-        They are distances from the origin, added up.
-        """
+        """Returns the positions of the ordering column, distances added up, and which lie beyond its upper bound."""
         order, since, columns = self.link.order, self.link.since, self.chain.columns
         assert order is not None
         apart = np.zeros(len(families.cells))
@@ -187,10 +172,6 @@ class LinkModel:
         if isinstance(order, Continuous):
             return positions_at(order, ticks), ticks > order.upper - order.lower
         return positions_at(order, np.rint(ticks).astype(np.int64)), np.rint(ticks) > order.last
-
-    @property
-    def _described(self) -> Any:
-        return (column for column in self.link.child.schema.columns if column.name != self.link.child.order)
 
     def _broken(self, parents: Rows, numbers: npt.NDArray[np.int64], rows: Rows) -> npt.NDArray[np.bool_]:
         schema = self.link.records

@@ -1,8 +1,7 @@
 """A link of two tables as one table of transitions, which an ordinary schema describes.
 
 A parent with K children v1 ... vK, in their order, has K rows: v1, which none stands before, v2 after v1, and so on to
-vK; one without children has one row, without a child. A row says the columns of the parent, K, which step it is, the
-columns of the child before, those of the child itself, and how much later it came.
+vK; one without children has one row, without a child.
 """
 
 from __future__ import annotations
@@ -10,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 from noisegate.linked.ordering import first_column, gap_column
 from noisegate.linked.table_schema import LinkedTable
-from noisegate.schema.columns import Categorical, Column, Integer, NumericColumn
+from noisegate.schema.columns import Column
 from noisegate.schema.constraints import Comparison, Constraint, Impossible
+from noisegate.schema.numeric import Integer, NumericColumn
 from noisegate.schema.schema import Schema
+from noisegate.schema.values import Categorical
 
 Step: TypeAlias = Literal["first", "next", "none"]
 STEPS: tuple[Step, ...] = ("first", "next", "none")
@@ -72,14 +73,14 @@ class Link:
     def child_columns(self) -> tuple[Column, ...]:
         """The columns of the child as in `schema`, which may all be missing; without the one that orders them."""
         return tuple(
-            replace(column, name=f"{self.child.name}.{column.name}", missing=True) for column in self._described
+            replace(column, name=f"{self.child.name}.{column.name}", missing=True) for column in self.described
         )
 
     @cached_property
     def previous_columns(self) -> tuple[Column, ...]:
         """The columns of the child before as in `schema`, in the order of `child_columns`."""
         return tuple(
-            replace(column, name=self._free(f"previous.{column.name}"), missing=True) for column in self._described
+            replace(column, name=self._free(f"previous.{column.name}"), missing=True) for column in self.described
         )
 
     @property
@@ -106,8 +107,7 @@ class Link:
     def schema(self) -> Schema:
         """The schema of the rows: parent, number, step, first, gap, child before, child.
 
-        What a row does not have is missing: the child before in the steps "first" and "none", the child in "none", the
-        first distance but in "first", and the gap but in "next".
+        What a row lacks is missing: the child before but in "next", the child in "none", first distance and gap.
         """
         columns: list[Column] = [
             *self.parent_columns,
@@ -121,10 +121,7 @@ class Link:
 
     @cached_property
     def records(self) -> Schema:
-        """The schema of a child beside its parent, with all rules that bind the two or the child alone.
-
-        Its columns are those of the parent's schema and then the child's, with names such as ``visits.day``.
-        """
+        """The schema of a child beside its parent, with names such as ``visits.day`` and the rules on both."""
         columns = qualified(self.parent), qualified(self.child)
         own = (_renamed(rule, self.child.name) for rule in self.child.schema.constraints)
         tokens = {*self.parent.schema.missing_values, *self.child.schema.missing_values}
@@ -136,7 +133,7 @@ class Link:
         )
 
     @property
-    def _described(self) -> Iterable[Column]:
+    def described(self) -> Iterable[Column]:
         """The columns of the child that are modelled as they stand."""
         return (column for column in self.child.schema.columns if column.name != self.child.order)
 
@@ -157,3 +154,67 @@ def _renamed(rule: Constraint, table: str) -> Constraint:
     if isinstance(rule, Comparison):
         return replace(rule, left=f"{table}.{rule.left}", right=f"{table}.{rule.right}")
     return Impossible(values={f"{table}.{name}": value for name, value in rule.values.items()})
+
+
+Columns = tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkColumns:
+    """The columns of a link by their parts in it."""
+
+    parents: Columns  # of the parent
+    number: int  # how many children it has
+    step: int  # whether a row is a parent's first child, a next one, or none
+    first: int | None  # the first child's distance from its origin; None for children without an order
+    gap: int | None  # the distance to the child before; None likewise
+    previous: Columns  # of the child before
+    children: Columns  # of the child, in the order of `previous`
+    nullable: frozenset[int]  # those of `children` that may be missing in the data too
+
+    @classmethod
+    def of(cls, link: Link) -> Self:
+        """Returns the columns of a link."""
+        layout = link.schema.layout
+        names = [column.name for column in (*layout.numeric, *layout.coded)]
+        place = {name: at for at, name in enumerate(names)}
+
+        def placed(columns: Iterable[Column]) -> Columns:
+            return tuple(place[column.name] for column in columns)
+
+        children = placed(link.child_columns)
+        return cls(
+            parents=placed(link.parent_columns),
+            number=place[link.number],
+            step=place[link.step],
+            first=None if link.first is None else place[link.first],
+            gap=None if link.gap is None else place[link.gap],
+            previous=placed(link.previous_columns),
+            children=children,
+            nullable=frozenset(at for at, column in zip(children, link.described, strict=True) if column.missing),
+        )
+
+    @property
+    def times(self) -> Columns:
+        """The columns of distances, if there are any."""
+        return tuple(column for column in (self.first, self.gap) if column is not None)
+
+    @property
+    def made(self) -> Columns:
+        """What is drawn of each child, in this order: distances, then its columns."""
+        return (*self.times, *self.children)
+
+    @property
+    def before(self) -> dict[int, int]:
+        """For each column of the child that of the child before."""
+        return dict(zip(self.children, self.previous, strict=True))
+
+    def given(self, column: int) -> Columns:
+        """Returns what a column of a child is drawn by: parent, number, its last value, and what is drawn so far."""
+        if column == self.number:
+            return self.parents
+        own = (self.before[column],) if column in self.before else ()
+        before = self.made[: self.made.index(column)]
+        if column == self.gap:
+            before = ()
+        return (*self.parents, self.number, *own, *before)

@@ -1,8 +1,7 @@
 """Linked tables, such as patients and their visits: noisy counts of how children follow each other, once for each link.
 
-A link is one table of transitions (`noisegate.linked.links`), of which cells of pairs of columns are counted as in the
-pairwise method. What a unit adds is the mean over its rows: the bound of one record, however many children there are.
-A mixture of products is fitted to the counts, and a chain, which makes children one after the other, to the mixture.
+A link is one table of transitions (`noisegate.linked.links`). What a unit adds is the mean over its rows: the bound of
+one record, however many children there are (G-31). A mixture is fitted to the counts, and a chain to the mixture.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from noisegate.cards import ResultCard, Shown
 from noisegate.errors import ModelError, OptionError
 from noisegate.linked.link_model import LinkModel
 from noisegate.linked.schema import LinkedSchema, LinkedTable
-from noisegate.models.checkpoint import FitSummary
+from noisegate.models.checkpoint import FitSummary, under
 from noisegate.models.folder import LINKED, read_model, write_model
 from noisegate.models.record_model import Array
 from noisegate.models.synthesizer import model_path, region_of
@@ -164,7 +164,7 @@ class LinkedModel(Shown):
         try:
             links: dict[str, LinkModel] = {}
             for link in _linked(release).links:
-                own = _under(tensors, f"{link.name}.")
+                own = under(tensors, f"{link.name}.")
                 above = links.get(link.parent.name)
                 links[link.name] = LinkModel.from_saved(link, own, description["links"][link.name], above)
             summary = FitSummary.from_json(description["fit"])
@@ -178,10 +178,6 @@ def _linked(release: Release) -> LinkedSchema:
     if not isinstance(found, LinkedSchema):
         raise ModelError("the certificate states the schema of one table, and not of linked ones.")
     return found
-
-
-def _under(tensors: Mapping[str, Array], prefix: str) -> dict[str, Array]:
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
 def with_keys(table: LinkedTable, records: pa.Table, keys: Array, above: Array | None) -> pa.Table:

@@ -1,9 +1,8 @@
 """Time between children: the gap to the one before, in steps of the column that puts them in order.
 
-A date such as that of a visit is not modelled as it stands. The first child has its distance from an origin, a column
-of the parent or the lower bound, and each further one its gap to the child before, so that dates which are put together
-again never decrease. A distance is counted in *ticks*: ranks of a column of steps (days, whole numbers, steps of a
-decimal or of a moment), or the difference itself in a column of real numbers. Ticks begin with 0 at the lower bound.
+The first child has its distance from an origin, a column of the parent or the lower bound, and each further one its gap
+to the child before, so that dates never decrease. A distance is counted in *ticks*, from 0 at the lower bound: ranks of
+a column of steps, or the difference itself in a column of real numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import SchemaError
-from noisegate.schema.columns import Continuous, Datetime, Decimal, Integer, NumericColumn
 from noisegate.schema.layout import (
     Floats,
     bounds_of,
@@ -25,6 +23,7 @@ from noisegate.schema.layout import (
     ranks_at,
     ranks_of,
 )
+from noisegate.schema.numeric import Continuous, Datetime, Decimal, Integer, NumericColumn
 
 Ticks = npt.NDArray[Any]
 """int64, or float64 for a column of real numbers."""
@@ -45,10 +44,7 @@ def positions_at(order: NumericColumn, ticks: Ticks) -> Floats:
 
 
 def origin_ticks(order: NumericColumn, since: NumericColumn, positions: Floats) -> Ticks:
-    """Returns the ticks of ``order`` that encoded values of another column, ``since``, stand at; at least 0.
-
-    A value between two steps of ``order`` goes to the nearer one, and those outside its bounds to the nearer bound.
-    """
+    """Returns the ticks of ``order`` that encoded values of ``since`` stand at; at least 0, and the nearest ones."""
     numbers = numbers_at(since, positions)
     if isinstance(order, Continuous):
         return np.asarray(np.clip(numbers, order.lower, order.upper) - order.lower)
@@ -63,10 +59,7 @@ def first_column(order: NumericColumn, name: str) -> NumericColumn:
 
 
 def gap_column(order: NumericColumn, name: str, longest: float | None) -> NumericColumn:
-    """Returns the column of the gap to the child before, up to ``longest``; the first child has none.
-
-    ``longest`` is in numbers, days or, for moments, seconds; None for the distance of the bounds.
-    """
+    """Returns the column of the gap to the child before, up to ``longest`` (numbers, days or seconds; None for all)."""
     if isinstance(order, Continuous):
         wide = order.upper - order.lower
         return Continuous(name=name, lower=0.0, upper=wide if longest is None else min(longest, wide), missing=True)

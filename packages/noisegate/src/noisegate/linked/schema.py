@@ -249,11 +249,7 @@ class LinkedSchema(Shown):
 
 
 def linked_paths(folder: str | Path, schema: LinkedSchema) -> dict[str, Path]:
-    """Finds the file or the folder of each table: visits.csv, visits.parquet, or a folder visits.
-
-    Raises:
-        DataError: if it is no folder, or there is not exactly one for a table.
-    """
+    """Returns the one file or folder of each table: visits.csv, visits.parquet, or a folder visits."""
     place = Path(folder)
     if not place.is_dir():
         raise DataError(f"{place}: expected a folder with a file for each of the tables {', '.join(schema.names)}")

@@ -1,7 +1,6 @@
 """Records brought together by their keys, in bounded memory: what does not fit is kept in a file that has no name.
 
-A temporary file is unlinked as soon as it is made (on Windows, deleted when it is closed), and nobody else may open it:
-whatever ends the process, SIGKILL too, no private record stays behind under a name.
+Whatever ends the process, SIGKILL too, no private record stays behind under a name.
 """
 
 from __future__ import annotations

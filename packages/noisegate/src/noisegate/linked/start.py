@@ -1,10 +1,8 @@
 """Where the fit of a link sets out: first children, next ones and none told apart, columns independent in each.
 
-That a first child has none before it, and that where there is none nothing is said of it, is known without any data,
-and how often each is the case follows from the numbers of children. So the fit need not find it in noisy pairs. Where
-there are few children, what pairs say beyond it is kept as far as it stands out of its noise (James and Stein, 1961;
-Gavish and Donoho, 2017): a pair that drowns says that its columns are independent in each step. Along many children,
-what that takes away adds up.
+How often each is the case follows from the numbers of children, so the fit need not find it in noisy pairs. Where there
+are few children, what pairs say beyond it is kept as far as it stands out of its noise (James and Stein, 1961; Gavish
+and Donoho, 2017). Along many children, what that takes away adds up.
 """
 
 from __future__ import annotations
@@ -16,8 +14,7 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.linked.columns import LinkColumns
-from noisegate.linked.links import STEPS, Step
+from noisegate.linked.links import STEPS, LinkColumns, Step
 from noisegate.tables.tables import ClassTables, Start, likely_shares
 
 Floats = npt.NDArray[np.float64]
@@ -78,10 +75,7 @@ def _positive(shares: Floats) -> Floats:
 
 
 def _shrunk(tables: ClassTables, start: Start, *, kept: slice) -> npt.NDArray[np.float32]:
-    """Returns the counts of pairs, each table drawn towards those that the start expects, as far as it may be noise.
-
-    Those of the number of children are kept: what they say counts as often as there are children.
-    """
+    """Returns the counts of pairs, all but those of the number drawn to what the start expects where it is noise."""
     expected = tables.counts[0] * (start.cells.T * start.weights) @ start.cells
     found = tables.pairs.copy()
     for one, other in combinations(tables.spans, 2):
@@ -96,7 +90,7 @@ def denoised(apart: Floats) -> Floats:
     """Returns what stands out of a table with noise of 1 in each cell, (rows, columns).
 
     The mean of two estimates: all cells alike, kept by how much larger they are together than noise is, and the few
-    patterns of rows and columns that noise does not make, each by its own size. Neither is better for all tables.
+    patterns of rows and columns that noise does not make, each by its own size.
     """
     rows, columns = sorted(apart.shape)
     energy = max(float(np.square(apart).sum()), _NEVER)

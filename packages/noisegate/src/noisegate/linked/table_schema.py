@@ -9,9 +9,9 @@ from typing import Any, Literal, get_args
 
 from noisegate.errors import SchemaError
 from noisegate.linked.ordering import check_order
-from noisegate.schema.columns import Integer, column_name
+from noisegate.schema.numeric import Integer
 from noisegate.schema.schema import Schema
-from noisegate.schema.values import real, store, whole
+from noisegate.schema.values import column_name, real, store, whole
 
 Orphans = Literal["refuse", "drop"]
 MOST_CHILDREN = 100_000

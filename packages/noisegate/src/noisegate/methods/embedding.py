@@ -1,8 +1,4 @@
-"""Methods that release class-wise mean embeddings in one pass: a method is its feature maps and their budget shares.
-
-`MeanEmbeddingMethod` makes plan and query of them. How a generator is fitted to them is
-`noisegate_images.methods.matched`.
-"""
+"""Methods that release class-wise mean embeddings in one pass: a method is its feature maps and their budget shares."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 A method says what the loss of a record is (private, behind the gate) and what is done with the noisy sums of its
 clipped gradients (a `Trainer`: public, it sees nothing else). Every step uses the records, so training is asking.
-The run may be interrupted: a journal counts the steps that were begun, a checkpoint beside it holds the training.
 """
 
 from __future__ import annotations

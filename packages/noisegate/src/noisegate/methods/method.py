@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import astuple, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 from noisegate.errors import FitWarning, OptionError
 from noisegate.models.checkpoint import FinishedFit, Fit, FitState
@@ -32,18 +32,6 @@ if TYPE_CHECKING:
 
 AUDITED_STEPS: Mapping[str, Any] = MappingProxyType({"steps": 20, "sampling_probability": 0.2})
 """Of `Method.audit_settings`, for what is trained step by step."""
-
-
-class StatedError(Protocol):
-    """A bound on the error of a query that a method states before any data is read."""
-
-    def text(self) -> str:
-        """Returns the bound in a sentence."""
-        ...
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns it as a JSON object."""
-        ...
 
 
 class Method(Settings, ABC):
@@ -223,11 +211,11 @@ class Method(Settings, ABC):
         """Returns in one sentence what the method does with such records, and why; "auto" says it."""
         return None
 
-    def error_bounds(self, schema: Schema, budget: Budget, records: int) -> tuple[StatedError, ...]:
+    def error_bounds(self, schema: Schema, budget: Budget, records: int) -> tuple[Any, ...]:
         """Returns, before any data is read, how far queries are from the kernels that they stand for.
 
-        One bound for each query whose dimension is a trade-off, or what the noise on all of them costs; `records` is
-        their number as far as the public knows.
+        One bound for each query whose dimension is a trade-off, or what the noise on all of them costs, with its `text`
+        and `to_json`; `records` is their number as far as the public knows.
         """
         return ()
 

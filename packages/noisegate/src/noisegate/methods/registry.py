@@ -13,12 +13,7 @@ from noisegate.schema import Schema
 from noisegate.schema.schema import is_linked
 
 AUTO = "auto"
-"""The choice that a data steward need not make: a method and its settings, from public facts alone.
-
-For a table it is the pairwise method; what is left to choose is how many cells and which pairs, and that follows from ε
-and the number and kinds of the columns. On the tables it was developed on, neither fewer queries (one-way tables only)
-nor another method did better at any ε from 0.01 to 10; see docs/choosing.md. For images it is one that makes images.
-"""
+"""The choice that a data steward need not make: a method and its settings, from public facts (docs/choosing.md)."""
 _TABLES, _IMAGES, _LINKED = "pairwise", "joint", "linked"
 
 METHODS: Registry[Method] = Registry("noisegate.methods", "method")

@@ -1,8 +1,6 @@
 """Where a fit or a training stands, and its state as named tensors, from which it goes on with the same bits.
 
-One protocol for all of them, that of `torch.nn.Module`: `state_dict` and `load_state_dict`, of tensors, or where a fit
-needs no torch, of NumPy arrays alone. The names in a state are stored in the checkpoints of interrupted runs, so they
-are only ever added to.
+The names in a state are stored in the checkpoints of interrupted runs, so they are only ever added to.
 """
 
 from __future__ import annotations
@@ -215,21 +213,15 @@ _OF_CHANCE, _RECOGNISED = 2.5, 0.55
 
 @dataclass(frozen=True, kw_only=True)
 class FitSummary:
-    """How a fit ended.
+    """How a fit ended."""
 
-    Attributes:
-        step: Steps done.
-        steps: Most steps that there would have been.
-        discrepancy: The distance over what the noise alone would leave: 1 is as good as it gets.
-        notes: What else the method says of it, by name, as JSON values; a "warning" is shown to whoever fits.
-        verdict: What it came to, in words; None where nothing is known, or the model was saved before there were any.
-    """
-
-    step: int
-    steps: int
-    discrepancy: float
+    step: int  # steps done
+    steps: int  # most steps that there would have been
+    discrepancy: float  # the distance over what the noise alone would leave: 1 is as good as it gets
     notes: Mapping[str, Any] = field(default_factory=dict)
+    """What else the method says of it, by name, as JSON values; a "warning" is shown to whoever fits."""
     verdict: Verdict | None = None
+    """What it came to, in words; None where nothing is known, or the model was saved before there were any."""
 
     def with_agreement(self, agreement: float, classes: int, *, kept: bool) -> Self:
         """Returns the summary, with the share of images that fit the released means of their own class best.

@@ -9,8 +9,7 @@
       generator.safetensors  the fitted model of records, or the classifier
       model.json             how to rebuild it, its verdict, each file's hash, digests of the certificate and of itself
 
-Hashes tell what was changed by accident, or by someone who redid none; whoever redoes them all can still claim no ε
-that the events do not give.
+Whoever redoes all hashes can still claim no ε that the events do not give.
 """
 
 from __future__ import annotations
@@ -65,10 +64,9 @@ Tensors = Mapping[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Verification:
-    """What `verify_model` found: the certificate, ε from its events, and the files whose hashes were checked.
+    """What `verify_model` found: the certificate, ε from its events, the files whose hashes were checked, and others.
 
-    The recomputed ε is at most the one that is stated. Of `others`, what else lies in the folder, nothing is claimed;
-    `model.json` is one of them where it has no digest of itself, as those of earlier versions.
+    Of `others` nothing is claimed; `model.json` is one of them where it has no digest of itself, as of old.
     """
 
     certificate: Certificate
@@ -116,7 +114,7 @@ def write_model(folder: Path, *, release: Release, tensors: Tensors, model: Mapp
             "format": FORMAT,
             "model": dict(model),
             "certificate": release.certificate.digest(),
-            "files": {name: _hash(path / name) for name in HASHED},
+            "files": {name: file_hash(path / name) for name in HASHED},
         }
         content[_DIGEST] = description_digest(content)
         (path / MODEL_FILE).write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
@@ -128,11 +126,6 @@ def description_digest(description: Mapping[str, Any]) -> str:
     """Returns the SHA-256 of the canonical form of what `model.json` says, but for this digest."""
     said = json.loads(json.dumps({key: value for key, value in description.items() if key != _DIGEST}))
     return hashlib.sha256(canonical_json(said)).hexdigest()
-
-
-def holds_classifier(folder: Path) -> bool:
-    """Whether the model in a folder predicts labels and draws no records; a `ModelError` where none can be read."""
-    return kind_in(folder) in (CLASSIFIER, NETWORK_CLASSIFIER)
 
 
 def kind_in(folder: Path) -> Any:
@@ -216,11 +209,7 @@ def verify(path: str | Path) -> Verification | SchemaVerification:
 
 
 def _check_events(release: Release, folder: Path) -> None:
-    """Checks that the certificate's events are those that give what the folder holds.
-
-    Raises:
-        ModelError: if one is missing, or states another size or a sensitivity that no release on the grid has.
-    """
+    """Checks that the certificate's events, their sizes and sensitivities are those that give what the folder holds."""
     certificate = release.certificate
     # The values of an adaptive mechanism are named after its event; what they are was chosen in the course of the run.
     concentrated = [event for event in certificate.events if isinstance(event, ZeroConcentratedEvent)]
@@ -306,7 +295,7 @@ def _checked_description(folder: Path) -> dict[str, Any]:
         for name, expected in files.items():
             if (folder / name).is_symlink() or not (folder / name).is_file():
                 raise ModelError(f"{folder / name} does not exist, or is a link; {folder} is not a whole model folder.")
-            if _hash(folder / name) != expected:
+            if file_hash(folder / name) != expected:
                 raise ModelError(f"{folder / name} was changed after the model was written: its hash differs.")
     except FileNotFoundError as error:
         raise ModelError(f"{error.filename} does not exist; {folder} is not a whole model folder.") from None
@@ -315,6 +304,7 @@ def _checked_description(folder: Path) -> dict[str, Any]:
     return description
 
 
-def _hash(path: Path) -> str:
+def file_hash(path: Path) -> str:
+    """Returns the SHA-256 of a file, in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -2,9 +2,8 @@
 
 p(k | x) ∝ exp(b_k + Σ_i θ_ki(x_i) + κ log p(x, k))
 
-with an effect θ for each cell of the other columns, and κ from 0 to 1 for what the mixture itself says of the label.
-Classes whose mixtures are fitted apart make a poor posterior: each errs in its own way where records are few. Effects
-are estimated from released counts of label and column (`noisegate.tables.label_fit`).
+with an effect θ for each cell of the other columns, and κ from 0 to 1 for what the mixture itself says of the label;
+`noisegate.tables.label_fit` estimates them.
 """
 
 from __future__ import annotations
@@ -36,19 +35,12 @@ _STRATUM = 16
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LabelModel:
-    """The distribution of a label given the other columns.
+    """The distribution of a label given the other columns."""
 
-    Attributes:
-        column: Number of the label's column, numeric ones first; the classes of a numeric one are its cells.
-        bias: (classes,).
-        effects: For each other column, in their order, (classes, cells).
-        mixture_weight: κ.
-    """
-
-    column: int
-    bias: Floats
-    effects: tuple[Floats, ...]
-    mixture_weight: float
+    column: int  # number of the label's column, numeric ones first; the classes of a numeric one are its cells
+    bias: Floats  # (classes,)
+    effects: tuple[Floats, ...]  # for each other column, in their order, (classes, cells)
+    mixture_weight: float  # κ
 
     def __post_init__(self) -> None:
         if not all(part.shape[0] == len(self.bias) and np.isfinite(part).all() for part in (self.bias, *self.effects)):
@@ -103,8 +95,7 @@ def systematic(probabilities: Floats, order: npt.NDArray[np.intp], random: torch
     """Returns a class for each row, with its probabilities, (rows, classes): in nearly their expected numbers in a row.
 
     Along `order` the running sum of a class's probabilities, less a uniform offset, steps over a whole number with
-    exactly that probability (Madow and Madow, 1944). Classes are told apart one after the other: those of a row that is
-    not yet taken, given that no earlier class took it.
+    exactly that probability (Madow and Madow, 1944); of each class given that no earlier one took the row.
     """
     codes = np.full(len(order), probabilities.shape[1] - 1, dtype=np.int32)
     left = order
@@ -120,15 +111,10 @@ def systematic(probabilities: Floats, order: npt.NDArray[np.intp], random: torch
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LabelledMixture:
-    """A mixture whose label is drawn from a model of its own.
+    """A mixture whose label is drawn from a model of its own."""
 
-    Attributes:
-        mixture: Of all columns; what it says of the label counts only in `label`.
-        label: The label given the other columns.
-    """
-
-    mixture: Mixture
-    label: LabelModel
+    mixture: Mixture  # of all columns; what it says of the label counts only in `label`
+    label: LabelModel  # the label given the other columns
 
     kind: ClassVar[str] = "labelled-mixture"
 
@@ -141,10 +127,7 @@ class LabelledMixture:
             raise ValueError(f"effects on {classes} classes do not fit columns of {sizes} cells")
 
     def draw(self, rows: int, random: torch.Generator) -> EncodedTable:
-        """Returns `rows` records, spread out over the mixture and over the label's classes.
-
-        Each record alone is a draw from the model; see `Mixture.draw` and `systematic` for what they are together.
-        """
+        """Returns `rows` records, spread out over mixture and classes: see `Mixture.draw` and `systematic`."""
         records = self.mixture.draw(rows, random)
         cells = self.cells(records)
         probabilities = self.label.probabilities(cells, self.mixture)
@@ -171,10 +154,7 @@ class LabelledMixture:
             return np.asarray(shift[:, 0] + np.log(np.exp(joint - shift).sum(axis=1)) + np.log(given))
 
     def marginal(self, columns: Sequence[int]) -> Floats:
-        """Returns the joint distribution of one to four columns; with the label among them, over 32,768 fixed records.
-
-        See `Mixture.marginal`.
-        """
+        """Returns what `Mixture.marginal` does; with the label among the columns, over 32,768 fixed records."""
         if self.label.column not in columns:
             return self.mixture.marginal(columns)
         shape = list(self.mixture.marginal(columns).shape)

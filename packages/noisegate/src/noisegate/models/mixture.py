@@ -1,9 +1,7 @@
 """A mixture of product distributions: given its component, the cells of a record are independent.
 
-So the probability of a region and conditional distributions are sums over components, in closed form. Inside its cell,
-a number follows a public histogram of fine cells: intervals whose values are equally likely, or single values (a zero,
-a cap, a round number). In a column of whole steps the values are the steps, so that what is drawn decodes to exactly
-the step that was meant.
+So the probability of a region and conditional distributions are sums over components, in closed form. Where in its cell
+a number lies says `noisegate.models.within_cell`.
 """
 
 from __future__ import annotations
@@ -33,19 +31,12 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Mixture:
-    """K components, each with one distribution over the cells of every column.
+    """K components, each with one distribution over the cells of every column."""
 
-    Attributes:
-        layout: The columns; numeric ones come first, then coded ones, the label among them.
-        within: For each numeric column, its bins and where in them values lie.
-        weights: Share of each component, (K,).
-        probabilities: For each column, (K, cells); a row sums to 1.
-    """
-
-    layout: Layout
-    within: tuple[WithinCell, ...]
-    weights: npt.NDArray[np.floating[Any]]
-    probabilities: tuple[npt.NDArray[np.floating[Any]], ...]
+    layout: Layout  # the columns; numeric ones come first, then coded ones, the label among them
+    within: tuple[WithinCell, ...]  # for each numeric column, its bins and where in them values lie
+    weights: npt.NDArray[np.floating[Any]]  # share of each component, (K,)
+    probabilities: tuple[npt.NDArray[np.floating[Any]], ...]  # for each column, (K, cells); a row sums to 1
 
     kind: ClassVar[str] = "mixture"
 
@@ -66,11 +57,10 @@ class Mixture:
     def draw(self, rows: int, random: torch.Generator) -> EncodedTable:
         """Returns `rows` records, spread out over the mixture; `random` is public randomness, on the CPU.
 
-        Each record alone is a draw from the mixture, so the expected share of records in any set is its probability.
-        Together they are not independent but negatively dependent, as in a stratified survey: components come in their
-        expected numbers up to one, and so do the cells of each column in the records of a component up to two. What is
-        counted over several columns varies at most n / (n - 1) times as much as in independent records of a component,
-        n their number, and mostly less (Stein, 1987; Owen, 1997). Records come in random order.
+        Each record alone is a draw from the mixture. Together they are negatively dependent, as in a stratified survey:
+        components come in their expected numbers up to one, and so do the cells of each column in the records of a
+        component up to two. What is counted over several columns varies at most n / (n - 1) times as much as in n
+        independent records of a component, and mostly less (Stein, 1987; Owen, 1997). They come in random order.
         """
         whole = np.zeros(rows, dtype=np.int64)
         component = self._components.pick(whole, stratified_uniforms(whole, random, systematic=True))
@@ -122,10 +112,7 @@ class Mixture:
         return float(self._shares(self.factors(region)).sum())
 
     def given(self, region: Region) -> Mixture:
-        """Returns the mixture of the records in `region`, or a ValueError where its probability is zero.
-
-        Components are reweighed, and the columns that it names are cut down to it.
-        """
+        """Returns the mixture of the records in `region`, or a ValueError where its probability is zero."""
         factors = self.factors(region)
         shares = self._shares(factors)
         live = shares > 0

@@ -1,7 +1,6 @@
 """What every model of records can do, whatever method fitted it, and which class stands behind each saved kind.
 
-A model is fitted to a release, so it is public, and drawing from it costs no privacy. It draws encoded records;
-`Synthesizer` decodes them, and holds them to the schema's constraints and to what the caller asked for.
+It draws encoded records; `Synthesizer` decodes them, and holds them to constraints and to what the caller asked for.
 """
 
 from __future__ import annotations

@@ -12,17 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from noisegate.atomic import check_on_disk
 from noisegate.cards import ResultCard, Shown
 from noisegate.errors import ModelError, OptionError, SchemaError
 from noisegate.models.checkpoint import FitSummary
-from noisegate.models.folder import CLASSIFIER, NETWORK_CLASSIFIER, read_model, write_model
+from noisegate.models.folder import CLASSIFIER, LINKED, NETWORK_CLASSIFIER, kind_in, read_model, write_model
 from noisegate.models.output.sample_file import ImageBatch, image_batch
 from noisegate.models.record_model import (
     BATCH_ROWS,
-    Accept,
     ConditionalModel,
+    FittedModel,
     RecordModel,
     accepted_batches,
     mixed,
@@ -240,7 +241,9 @@ class Synthesizer(Shown):
         if seed is not None:
             check_seed(seed)
         conditions, random = [where] if even is None else self._for_each(even, where), public_random(seed)
-        rows = max(_batch_rows(self.schema) // len(conditions), 1)
+        form = self.schema.images
+        most = BATCH_ROWS if form is None else min(max(_BATCH_NUMBERS // form.shape.size, 1), BATCH_ROWS)
+        rows = max(most // len(conditions), 1)
         parts = [
             self._accepted(n // len(conditions) + (place < n % len(conditions)), random, condition, rows)
             for place, condition in enumerate(conditions)
@@ -259,7 +262,13 @@ class Synthesizer(Shown):
                 if not model.probability(region) > 0:
                     raise OptionError(f"{asked}: the model gives no such record; ask for less at once.")
                 model = model.given(region)
-        return accepted_batches(model, n, random, accept=self._accept(region), asked=asked, batch_rows=batch_rows)
+
+        def accept(records: EncodedTable) -> npt.NDArray[np.bool_]:
+            kept = ~self.schema.broken(records)
+            return kept if region is None else kept & region.contains(records)
+
+        tried = region is not None or self.schema.constraints
+        return accepted_batches(model, n, random, accept=accept if tried else None, asked=asked, batch_rows=batch_rows)
 
     def _for_each(self, even: str, where: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
         """Returns the condition, and for each value of a column the same with that value."""
@@ -302,12 +311,30 @@ class Synthesizer(Shown):
             raise ModelError(f"{folder}: the model cannot be rebuilt: {error}") from None
         return Synthesizer(release=release, model=model, summary=summary)
 
-    def _accept(self, region: Region | None) -> Accept | None:
-        """Returns which records may be kept: those in the region that break no constraint. None for all."""
-        schema = self.schema
-        if region is None:
-            return (lambda records: ~schema.broken(records)) if schema.constraints else None
-        return lambda records: region.contains(records) & ~schema.broken(records)
+
+def load(folder: str | Path) -> FittedModel:
+    """Returns the model in a folder, after checking every hash: of a table, of linked tables, or a classifier.
+
+    Args:
+        folder: What `save`, ``fit(out=...)`` or `noisegate fit --out` wrote.
+
+    Raises:
+        ModelError: if the folder is missing, broken or was changed.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> from noisegate import Schema, load, synthesize
+        >>> from noisegate.schema import Boolean
+        >>> made = synthesize(pa.table({"ill": [True, False] * 100}), schema=Schema([Boolean(name="ill")]), epsilon=1.0)
+        >>> load(made.save("loaded")).sample(2).column_names
+        ['ill']
+    """
+    found = model_path(folder)
+    kind = kind_in(found)
+    if kind in (LINKED, CLASSIFIER, NETWORK_CLASSIFIER):
+        loaded: FittedModel = model_class(kind).load(found)
+        return loaded
+    return Synthesizer.load(found)
 
 
 def region_of(schema: Schema, where: Mapping[str, Any]) -> Region:
@@ -345,11 +372,6 @@ def _drawn(batches: Iterator[EncodedTable]) -> Iterator[EncodedTable]:
         yield from batches
     except _UNFIT as error:
         raise ModelError(f"the model draws no records, its parts do not fit together: {error}.") from error
-
-
-def _batch_rows(schema: Schema) -> int:
-    """Returns how many records make a batch."""
-    return BATCH_ROWS if schema.images is None else min(max(_BATCH_NUMBERS // schema.images.shape.size, 1), BATCH_ROWS)
 
 
 def _no_record(schema: Schema) -> EncodedTable:

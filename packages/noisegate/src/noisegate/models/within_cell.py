@@ -20,7 +20,7 @@ from noisegate.seeds import permutation, uniform
 if TYPE_CHECKING:
     import torch
 
-    from noisegate.schema.columns import SteppedColumn
+    from noisegate.schema.numeric import SteppedColumn
 
 
 _GRAIN = 2.0**32
@@ -62,12 +62,9 @@ def stratified_uniforms(
     """Returns uniform numbers in [0, 1), evenly spread over the rows of each group in random order, (rows,).
 
     The n rows of a group get (rank + offset) / n, where the ranks are a random permutation of 0, ..., n - 1 and offsets
-    are uniform. So each number alone is uniform, whatever the groups, and an interval of length p holds pn of the n
-    numbers up to less than two. Numbers of the same group depend on each other; those of different calls do not.
-
-    Where it is `systematic`, all rows of a group share one offset (Madow and Madow, 1944). Counts in intervals are then
-    less than one from what is expected, but the numbers lie on a lattice: n of them spread over 2n equal cells in a row
-    would hit only even ones, or only odd ones.
+    are uniform. So each number alone is uniform, and an interval of length p holds pn of the n numbers up to less than
+    two; where it is `systematic`, all rows of a group share one offset (Madow and Madow, 1944), up to less than one,
+    but on a lattice.
     """
     count = np.bincount(groups)
     order = permutation(random, len(groups))
@@ -87,21 +84,13 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WithinCell:
-    """Fine cells of one numeric column, in ascending order.
+    """Fine cells of one numeric column, in ascending order."""
 
-    Attributes:
-        column: Says the bounds and whether values are whole steps.
-        bins: The cells that a model knows.
-        low: Lower ends in encoded units, (fine,). In a column of steps, both ends are steps.
-        high: Upper ends, (fine,); a fine cell with equal ends is a single value.
-        shares: Of the bin that a fine cell lies in, (fine,); 1 in all over each bin that holds any.
-    """
-
-    column: NumericColumn
-    bins: NumericBins
-    low: Floats
-    high: Floats
-    shares: Floats
+    column: NumericColumn  # says the bounds and whether values are whole steps
+    bins: NumericBins  # the cells that a model knows
+    low: Floats  # lower ends in encoded units, (fine,). In a column of steps, both ends are steps
+    high: Floats  # upper ends, (fine,); a fine cell with equal ends is a single value
+    shares: Floats  # of the bin that a fine cell lies in, (fine,); 1 in all over each bin that holds any
 
     @classmethod
     def from_edges(

@@ -1,22 +1,11 @@
-"""Events to (ε, δ). The only file that turns what was run into a guarantee.
+"""Events to (ε, δ). The only file that turns what was run into a guarantee (G-03).
 
-Guarantee G-03 (accounting). `epsilon(events, delta)` is an upper bound: the composition of `events` is (ε, δ)-DP. The
-proofs stand in docs/guarantees.md.
-
-* Gaussian events compose exactly, in closed form and without SciPy, so that the command line starts at once; so do
-  events on samples that hold every record (rate 1).
-* Other Poisson-sampled events, together with any Gaussian ones, go through `privacy.composition`, whose numerical error
-  is proved and charged. Nothing falls back to a looser accountant: what cannot be accounted is refused.
-* ρ-zCDP events add up, Gaussian events being ρ-zCDP too, and go through `zcdp_epsilon` (G-16). Together with
-  Poisson-sampled events they are refused.
-* Vectors of whole Poisson samples are accounted as sums over them are, with their diameter for the norm of a record;
-  those of disjoint shards compose in parallel, a record being in one shard (G-24).
-* Sums over shards that are asked by themselves are accounted as replace-one steps, under both relations: a record that
-  comes, goes or is replaced replaces the vector of its shard by another one (G-26).
-* Each sampler's distance from the ideal Gaussian is charged: of a discrete one (G-04), a rounded one (G-05), a
-  convolved one (G-18), and one that several silos drew shares of (G-32).
-* A threshold on counts of unlisted keys composes like the Gaussian noise on them; the chance q that it lets through a
-  key of one record alone adds q to δ and −ln(1 − q) to ε (G-15).
+* Gaussian events, and samples that hold every record, compose in closed form and without SciPy, so that the command
+  line starts at once.
+* Other Poisson-sampled events, beside Gaussian ones, go through `privacy.composition`; of whole samples: G-24, G-26.
+* ρ-zCDP events, Gaussian ones too, add up (G-16). Together with Poisson-sampled events they are refused.
+* Each sampler's distance from the ideal Gaussian is charged (G-04, G-05, G-18, G-32), and so is what a threshold may
+  let through (G-15).
 
 `dp_accounting`, the oracle of the tests, computes the same curves, and takes over two seconds to import.
 """
@@ -40,8 +29,7 @@ from noisegate.privacy.events import (
     ZeroConcentratedEvent,
 )
 
-# Variance, in squared grid units, given up in the proof that the discrete Gaussian is post-processing of a continuous
-# one.
+# Variance, in squared grid units, given up in the proof of the discrete Gaussian (G-04).
 SMOOTHING_VARIANCE = 4.0
 _ETA = 2 * math.exp(-2 * math.pi**2 * SMOOTHING_VARIANCE) / (1 - math.exp(-2 * math.pi**2 * SMOOTHING_VARIANCE))
 _KAPPA = 2 * _ETA / (1 - _ETA)  # at least ln((1+η)/(1−η))
@@ -101,10 +89,9 @@ def sampler_slack(events: Sequence[Event], epsilon: float) -> tuple[float, float
 
 
 def threshold_odds(events: Sequence[Event]) -> float:
-    """Returns an upper bound on the probability that a key of one record alone passes any threshold in `events`.
+    """Returns an upper bound on the probability that a key of one record alone passes any threshold in `events` (G-15).
 
-    Its count is `weight`, so the noise must reach m = threshold − weight; a discrete Gaussian does so at most as often
-    as a continuous one reaches m − 1, for m ≥ 1 (G-15).
+    Its count is `weight`; a discrete Gaussian reaches m at most as often as a continuous one reaches m − 1, for m ≥ 1.
     """
     odds = 0.0
     for event in events:

@@ -102,11 +102,9 @@ def _loss(z: Floats, steps: Steps, pair: Pair) -> Floats:
 
 
 def _loss_error(z: Floats, steps: Steps) -> Floats:
-    """Returns a bound on the error of `_loss`: of t, then of ln(1 − q + q·e^t), whose slope in t is at most 1.
-
-    With q ≤ ½, y = q·expm1(t) is off by 4 roundings, which moves ln(1 + y) by 4u|y|/(1 + y) ≤ 8u·|ln(1 + y)| ≤ 8u|t|;
-    likewise with q > ½. Far out both logarithms of `far` are off by a few roundings of their own size.
-    """
+    """Returns a bound on the error of `_loss`: of t, then of ln(1 − q + q·e^t), whose slope in t is at most 1."""
+    # With q ≤ ½, y = q·expm1(t) is off by 4 roundings, which moves ln(1 + y) by 4u|y|/(1 + y) ≤ 8u·|ln(1 + y)| ≤ 8u|t|;
+    # likewise with q > ½. Far out both logarithms of `far` are off by a few roundings of their own size.
     m, size = steps.shift, np.where(np.isfinite(z), np.abs(z), 0.0)
     logs = 0.0 if steps.rate == 1 else -math.log(steps.rate) - math.log1p(-steps.rate)
     far = ~np.isfinite(z) | (m * size + m * m / 2 > _FAR)
@@ -145,10 +143,7 @@ def _mismatch(places: Floats, losses: Floats, steps: Steps, pair: Pair) -> float
 
 
 def _masses(places: Floats, steps: Steps, centre: float | None) -> tuple[Floats, Floats]:
-    """Returns the probability below, between and above the places, and bounds on the errors of these.
-
-    Of N(0, 1), or with a centre c of (1 − q)·N(0, 1) + q·N(c, 1).
-    """
+    """Returns the masses below, between and above places, of N(0, 1) or (1 − q)·N(0, 1) + q·N(c, 1), and errors."""
     if centre is None:
         return _normal_masses(places)
     (still, still_error), (moved, moved_error) = _normal_masses(places), _normal_masses(places - centre)
@@ -211,10 +206,8 @@ def _least_epsilon(lattices: Sequence[LatticeLosses], delta: float) -> float | N
 
 
 def _interval(steps: Sequence[Steps]) -> float:
-    """Returns how finely losses are discretised: a tenth of their root mean square in one step, as a rule of thumb.
-
-    Beyond a million steps, a ten-thousandth of that of all of them together, or time would grow with the steps.
-    """
+    """Returns how finely losses are discretised: a tenth of their root mean square in one step, as a rule of thumb."""
+    # Beyond a million steps, a ten-thousandth of that of all of them together, or time would grow with the steps.
     # The Rényi divergence of order 2 of a step.
     squares = [math.log1p(step.rate**2 * math.expm1(min(step.shift**2, 700.0))) for step in steps]
     together = math.fsum(step.count * square for step, square in zip(steps, squares, strict=True))
@@ -271,8 +264,7 @@ class _Composed:
             high *= 2
             if high > _MOST_EPSILON:
                 return math.inf
-        # Where the search stops is no matter of validity: what is returned is checked. It stops relative to the root,
-        # which may be a thousandth of `high` and less.
+        # Where the search stops does not matter: what is returned is checked. The root may be far below `high`.
         root = brentq(lambda epsilon: self.log_delta(epsilon) - target, 0.0, high, xtol=1e-15 * high, rtol=1e-9)
         tries = (min(float(root) * (1 + off), high) for off in (1e-8, 1e-6, 1e-4, 1e-2))
         return next((found for found in tries if self.log_delta(found) <= target), high) + self.raised
@@ -341,10 +333,7 @@ def _best_tilt(lattices: Sequence[LatticeLosses], delta: float) -> float:
 
 
 def _window(lattices: Sequence[LatticeLosses], theta: float) -> tuple[int, int] | None:
-    """Returns the first lattice point and the number of points, a power of two, beyond which hardly any tilted loss is.
-
-    None if there are too many.
-    """
+    """Returns the first lattice point, and how many, a power of two, hold nearly all tilted loss; None if too many."""
     interval, here = lattices[0].interval, _log_moment(lattices, theta)
     first = sum(part.count * part.first for part in lattices)
     last = sum(part.count * (part.first + len(part.masses) - 1) for part in lattices)
@@ -370,10 +359,8 @@ def _variance(lattices: Sequence[LatticeLosses], theta: float) -> float:
 
 
 def _convolved(masses: Sequence[Floats], counts: Sequence[int], size: int) -> tuple[Floats, float]:
-    """Returns the convolution of masses[j] with itself counts[j] times for all j, modulo `size`, and its largest error.
-
-    Each of the masses adds up to 1, and `size` is a power of two.
-    """
+    """Returns the convolution of masses[j], counts[j] times each, for all j, modulo `size`, and its largest error."""
+    # Each of the masses adds up to 1, and `size` is a power of two.
     gamma = 16 * UNIT * (size.bit_length() - 1)
     product = np.ones(size // 2 + 1, dtype=np.complex128)
     moduli, sums = np.ones(len(product)), np.zeros(len(product))

@@ -1,8 +1,4 @@
-"""Queries in steps before data: how many, on how large samples, with how much noise; calibrated before any is taken.
-
-A `StepPlan` is what a method wants; `StepPlan.calibrate(budget)` gives a `CalibratedStepPlan`, the only thing that the
-gate takes.
-"""
+"""Queries in steps before data: how many, on how large samples, with how much noise; calibrated before any is taken."""
 
 from __future__ import annotations
 
@@ -57,8 +53,7 @@ class StepPlan(Settings):
     parameters: _Shapes
     """Shape of each array that a step returns."""
     trained: _Shapes | None = None
-    """Shape of what is trained on them and released, in the order in which it is packed; None where that is the
-    parameters."""
+    """Shape of what is trained on them and released, in the order of packing; None where that is the parameters."""
     queries: tuple[Query, ...] = ()
     """Ordinary queries at the same gate; the budget covers both together."""
     share: Annotated[float, Field(gt=0, le=1e30), "a number above 0 and at most 1e+30"] = 1.0
@@ -136,7 +131,11 @@ class StepPlan(Settings):
                 "is proved. Use contributions=1, or a method that sums over all records, such as merf."
             )
         part = self.share / math.fsum([self.share, *(query.share for query in self.queries)])
-        releases = _queries(self.queries, budget, 1 - part) if self.queries else ()
+        releases: tuple[PlannedRelease, ...] = ()
+        if self.queries:  # with the rest of the budget, measured in Gaussian-DP μ²
+            mu = accounting.mu_for(budget.epsilon, budget.delta) * math.sqrt(1 - part)
+            smaller = replace(budget, epsilon=max(accounting.gaussian_epsilon(mu, budget.delta), 0.01))
+            releases = Plan(queries=self.queries).calibrate(smaller).releases
         exact = budget.epsilon > CONVOLVED_UP_TO
         asked = Sampler.DISCRETE_GAUSSIAN if exact else Sampler.CONVOLVED_GAUSSIAN
         others = tuple(release.event for release in releases)
@@ -184,8 +183,7 @@ class CalibratedStepPlan(PricedPlan):
         plan, batch = self.plan, None if records is None else self.plan.sampling_probability * records
         event = self.event
         of: dict[str, Any] = {}
-        # The norm of the whole noise beside the norm that no mean gradient, no vector of a whole sample, or no mean
-        # vector of the shards that are asked, exceeds.
+        # What exceeds the norm of no mean gradient, vector of a whole sample, or mean vector of the shards asked.
         parts = batch
         if isinstance(event, BatchGaussianEvent):
             of, parts = {"shards": event.shards, "vectors_of": "samples"}, 0.5
@@ -222,19 +220,8 @@ def unpacked(
     return {name: part.reshape(shapes[name]) for name, part in zip(shapes, parts, strict=True)}
 
 
-def _queries(queries: tuple[Query, ...], budget: Budget, part: float) -> tuple[PlannedRelease, ...]:
-    """Returns queries with the noise that they need for `part` of the budget, measured in Gaussian-DP μ²."""
-    mu = accounting.mu_for(budget.epsilon, budget.delta) * math.sqrt(part)
-    epsilon = max(accounting.gaussian_epsilon(mu, budget.delta), 0.01)
-    smaller = Budget(epsilon=epsilon, delta=budget.delta, adjacency=budget.adjacency, unit=budget.unit)
-    return Plan(queries=queries).calibrate(smaller).releases
-
-
 def _least_noise(plan: StepPlan, budget: Budget, others: tuple[Event, ...], sampler: Sampler) -> SampledGaussianEvent:
-    """Returns the event with about the least noise that costs, with `others`, at most ε.
-
-    What is returned was priced, and is priced again when the plan is made: the search may be as rough as it likes.
-    """
+    """Returns the event with about the least noise that costs, with `others`, at most ε; the plan prices it again."""
     convolved, widest = sampler is Sampler.CONVOLVED_GAUSSIAN, accounting.MAXIMUM_STD / 2
     narrowest = float(NARROWEST) if convolved else accounting.MINIMUM_STD
 
@@ -259,10 +246,8 @@ def _least_noise(plan: StepPlan, budget: Budget, others: tuple[Event, ...], samp
 
 
 def _root(excess: Callable[[float], float], low: float, high: float) -> float:
-    """Returns where a function that falls from above zero at `low` to at most zero at `high` is barely below zero.
-
-    Regula falsi on logarithms, on which ε is nearly a straight line in the noise.
-    """
+    """Returns where a function that falls from above zero at `low` to at most zero at `high` is barely below zero."""
+    # Regula falsi on logarithms, on which ε is nearly a straight line in the noise.
     above, below = excess(low), excess(high)
     for _ in range(100):
         if below > -_GIVEN_AWAY or high <= low * (1 + 1e-3):
@@ -322,8 +307,7 @@ class GradientPlan(StepPlan):
     """
 
     factored: bool = False
-    """Whether gradients come as products of two factors (`FactoredLoss`): one parameter, of shape (groups, outputs,
-    inputs)."""
+    """Whether gradients are products of two factors (`FactoredLoss`), of one parameter (groups, outputs, inputs)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

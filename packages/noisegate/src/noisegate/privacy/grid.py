@@ -1,7 +1,4 @@
-"""The integer grid: a record's vector is clipped and rounded toward zero to integers, so that sums are exact.
-
-Guarantee G-02 (the grid). For every record, `Grid.quantise` returns an integer vector q with ‖q‖₂ ≤ `units`, exactly,
-and q is a function of that record's vector alone, bit for bit. The proof stands in docs/guarantees.md.
+"""The integer grid: a record's vector is clipped and rounded toward zero to integers, so that sums are exact (G-02).
 
 ====================================  ==========================================================
 vector                                result
@@ -50,16 +47,7 @@ def check_room(records: int) -> None:
 class GridBound:
     """Every record's vector is integer and has L2 norm at most `units`.
 
-    Guarantee G-01 (sensitivity). Let S be the sum of such vectors over the records of a data set, each placed in one
-    column of a matrix chosen by the record (its label). For neighbouring data sets, ‖S − S'‖² is at most
-
-    * add/remove-one: ``units²``, since S and S' differ by one vector;
-    * replace-one, vectors that are non-negative in every coordinate: ``2·units²``, since
-      ‖v − w‖² = ‖v‖² + ‖w‖² − 2⟨v, w⟩ and ⟨v, w⟩ ≥ 0; with different columns the inner product is zero;
-    * replace-one, signed vectors: ``4·units²`` by the triangle inequality.
-
-    All three are exact integers, and the vectors are integers, so no rounding enters the statement.
-    Tested by ``packages/noisegate/tests/gate/test_neighbours.py``.
+    Sums of them, each placed in the column of a matrix that its record chooses, have the sensitivity of G-01.
 
     Attributes:
         units: The norm bound, a positive integer in grid units.
@@ -139,7 +127,7 @@ class Grid:
         return UNITS * _HEADROOM / self.norm
 
     def quantise(self, vectors: FloatRows) -> npt.NDArray[np.int32]:
-        """Returns the rows of `vectors` clipped and rounded toward zero to the grid; see the module's guarantee."""
+        """Returns the rows of `vectors` clipped and rounded toward zero to the grid (G-02)."""
         if vectors.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
             raise OptionError(f"vectors of type {vectors.dtype} cannot be summed; a feature map returns float32.")
         if self.centre is not None:

@@ -23,24 +23,14 @@ _PENALTIES = 1e-3
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class MarginalPlan(PricedPlan):
-    """Noisy marginals that an adaptive mechanism chooses. Made by `calibrate` only.
+    """Noisy marginals that an adaptive mechanism chooses. Made by `calibrate` only."""
 
-    Attributes:
-        budget: The guarantee that is asked for.
-        name: What the event is called.
-        algorithm: Class in `opendp.extras.mbi`.
-        options: Its settings; public, JSON.
-        sizes: Number of cells of each column, numeric columns first.
-        candidates: The tables, as column numbers, that it may choose, they or parts of them.
-        rho: What the mechanism may spend, in zCDP.
-    """
-
-    name: str
-    algorithm: Literal["AIM", "MST"]
-    options: Mapping[str, Any]
-    sizes: tuple[int, ...]
-    candidates: tuple[tuple[int, ...], ...]
-    rho: float
+    name: str  # what the event is called
+    algorithm: Literal["AIM", "MST"]  # class in `opendp.extras.mbi`
+    options: Mapping[str, Any]  # its settings; public, JSON
+    sizes: tuple[int, ...]  # number of cells of each column, numeric columns first
+    candidates: tuple[tuple[int, ...], ...]  # the tables, as column numbers, that it may choose, they or parts of them
+    rho: float  # what the mechanism may spend, in zCDP
 
     def __post_init__(self) -> None:
         if sum(size > 1 for size in self.sizes) < 2:

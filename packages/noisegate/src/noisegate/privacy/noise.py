@@ -5,14 +5,10 @@ Three samplers, each with its proof in docs/guarantees.md (G-04, G-05, G-18):
 * the discrete Gaussian of Canonne, Kamath and Steinke (NeurIPS 2020), https://arxiv.org/abs/2004.00010, drawn exactly
   by OpenDP, about 10⁵ coordinates a second;
 * a float64 Gaussian from a ChaCha20 generator keyed by the operating system, added to the integer sum and rounded to a
-  grid that is coarse against float64 resolution (2⁻⁴⁵ and finer) and fine against the noise (at most 1/16 of it), as
-  low bits of float64 noise tell of the sum: Mironov (CCS 2012), https://doi.org/10.1145/2382196.2382264;
-* the discrete Gaussian convolved from a table, for the steps of a gradient run and for large releases whose ε does not
-  allow the one before, about 5·10⁶ coordinates a second: x₀ + c₁x₁ + c₂x₂ + … with public multipliers c, each x from
-  the discrete Gaussian of parameter t = 4096 (Micciancio and Walter, CRYPTO 2017, https://eprint.iacr.org/2017/259).
-
-Boundaries of the table are rounded down to 64 bits. A random word that equals none of them decides alone. One that
-does, as happens once in 10¹⁴ draws, is continued by 320 more bits, which are compared with the boundaries in full.
+  grid, as low bits of float64 noise tell of the sum: Mironov (CCS 2012), https://doi.org/10.1145/2382196.2382264;
+* the discrete Gaussian convolved from a table, about 5·10⁶ coordinates a second: x₀ + c₁x₁ + c₂x₂ + … with public
+  multipliers c, each x from the discrete Gaussian of parameter t = 4096 (Micciancio and Walter, CRYPTO 2017,
+  https://eprint.iacr.org/2017/259). A random word decides by its 64 bits, but once in 10¹⁴ draws.
 """
 
 from __future__ import annotations
@@ -76,11 +72,8 @@ class GaussianTable:
         return (places - _REACH).astype(np.int64)
 
     def _places(self, words: Words) -> npt.NDArray[np.int64]:
-        """Returns how many boundaries are below each word: what a binary search gives, in a third of the time.
-
-        The leading bits of a word tell how many boundaries are below all words with these bits. Where at most two more
-        boundaries share them, two comparisons decide; elsewhere, in the tails, the search does.
-        """
+        """Returns how many boundaries are below each word: what a binary search gives, in a third of the time."""
+        # Where at most two boundaries share the leading bits of a word, two comparisons decide; else the search.
         starts, crowded, padded = self._guide
         leading = (words >> np.uint64(_WORD - _LEADING)).astype(np.int64)
         places = starts[leading]
@@ -146,9 +139,7 @@ def choose_samplers(coordinates: Sequence[int], *, epsilon: float, delta: float)
     """Returns the sampler of each question of a plan: a public rule, recorded in the certificate.
 
     Exact for the smallest questions, up to a million coordinates of the plan together. For the others, the rounded
-    Gaussian when its distance from the ideal costs at most a tenth of δ for all of them together, which grows with e^ε:
-    about a million coordinates at ε = 1 and δ = 1e-5, and none to speak of at ε = 10. Else the convolved one; above
-    ε = 100 still the exact one, which takes longer.
+    Gaussian if its distance from the ideal costs at most a tenth of δ in all, else the convolved one, up to ε = 100.
     """
     order = sorted(range(len(coordinates)), key=coordinates.__getitem__)
     together = accumulate(coordinates[place] for place in order)

@@ -1,8 +1,4 @@
-"""Plan before data: queries and budget shares, calibrated to noise before the first record is read.
-
-`Plan` is what a method wants to ask; `Plan.calibrate(budget)` gives a `CalibratedPlan`, the only thing the gate
-takes. So an uncalibrated run is a type error.
-"""
+"""Plan before data: queries and budget shares, calibrated to noise before the first record is read."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ import math
 from collections.abc import Container
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 from noisegate.cards import ResultCard, Sheet, Shown
 from noisegate.errors import CalibrationError, OptionError, said
@@ -74,22 +70,6 @@ class Budget:
             )
 
 
-class BoundedMap(Protocol):
-    """What a query must know of the map from a record to its vector."""
-
-    @property
-    def dim(self) -> int:
-        """Length of the vector."""
-
-    @property
-    def norm(self) -> float:
-        """L2 norm that no vector exceeds."""
-
-    @property
-    def nonnegative(self) -> bool:
-        """Whether every coordinate of every vector is at least zero."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Query:
     """One sum over all records of a vector of bounded norm.
@@ -129,8 +109,8 @@ class Query:
     feature_map: Any = field(default=None, compare=False, repr=False)
 
     @classmethod
-    def of(cls, name: str, feature_map: BoundedMap, *, columns: int, share: float, bound: float = 1.0) -> Query:
-        """Returns the query for the sum of a map's vectors, clipped to a share `bound` of its norm."""
+    def of(cls, name: str, feature_map: Any, *, columns: int, share: float, bound: float = 1.0) -> Query:
+        """Returns the query for the sum of a `FeatureMap`'s vectors, clipped to a share `bound` of its norm."""
         vector: dict[str, Any] = {"dim": feature_map.dim, "nonnegative": feature_map.nonnegative}
         norm = feature_map.norm * bound
         return cls(name=name, columns=columns, norm=norm, share=share, feature_map=feature_map, **vector)
@@ -284,10 +264,12 @@ class CalibratedPlan(PricedPlan):
 
     def summed(self) -> CalibratedPlan:
         """Returns the plan with noise that several silos draw in shares (G-32), of the same price."""
-        shared = (
-            replace(one, sampler=Sampler.SUMMED_GAUSSIAN, noise_std=_smoothed(one.noise_std, one.sampler))
-            for one in self.releases
-        )
+        shared = []
+        for one in self.releases:
+            noise_std = one.noise_std
+            if one.sampler is Sampler.ROUNDED_GAUSSIAN:  # the noise of whole numbers is smoothed already
+                noise_std = math.sqrt(noise_std**2 + accounting.SMOOTHING_VARIANCE) * (1 + 1e-12)
+            shared.append(replace(one, sampler=Sampler.SUMMED_GAUSSIAN, noise_std=noise_std))
         return replace(self, releases=tuple(shared))
 
     def describe(self, records: int | None) -> dict[str, Any]:
@@ -349,13 +331,6 @@ class Plan:
             for query, sampler in zip(self.queries, samplers, strict=True)
         )
         return CalibratedPlan(budget=budget, releases=releases, design=self.design)
-
-
-def _smoothed(noise_std: float, sampler: Sampler) -> float:
-    """Returns the noise of a whole number that is charged as noise of a sampler is: the others are smoothed already."""
-    if sampler is not Sampler.ROUNDED_GAUSSIAN:
-        return noise_std
-    return math.sqrt(noise_std**2 + accounting.SMOOTHING_VARIANCE) * (1 + 1e-12)
 
 
 def _calibrated(query: Query, sampler: Sampler, mu: float, budget: Budget) -> PlannedRelease:

@@ -1,8 +1,4 @@
-"""The certificate of a discovered schema: a file beside the schema, which can be checked without the data.
-
-The certificate of a fit that uses the schema holds it whole, under `public`, and what both cost together, so that
-anyone can recompute either. Whether both read the same records only a ledger knows.
-"""
+"""The certificate of a discovered schema: a file beside it, and whole, with the cost of both, in that of a fit."""
 
 from __future__ import annotations
 
@@ -81,10 +77,7 @@ def check_discovery(certificate: Certificate) -> None:
 
 
 def check_events(events: Sequence[Event], adjacency: Adjacency, *, numeric: int, texts: int) -> None:
-    """Checks that the events of a certificate are those of a discovery, each with what a record adds to its counts.
-
-    The certificate says how many numeric columns had bounds to discover, and how many of texts had levels.
-    """
+    """Checks that events, and what a record adds to each, are of a discovery of so many columns of each kind."""
     columns = {"magnitudes": numeric, "cells": numeric, "levels": texts}
     expected = [name for name, count in columns.items() if count]
     found = [event.name for event in events]
@@ -197,12 +190,7 @@ def _covers(claimed: Any, found: Mapping[str, float] | None) -> bool:
 
 
 def _together(discovery: Certificate, fit: Budget | Certificate, events: tuple[Event, ...]) -> dict[str, float] | None:
-    """Returns ε and δ of both; None where they are for other neighbours or units, and cannot be added up.
-
-    The sums of both, which hold for whatever the fit makes of the schema (basic composition). Where all noise is
-    Gaussian less: the answer of the discovery decides which questions follow, but not their sensitivity over their
-    noise, so they compose as the rounds of one plan do (G-13, G-15).
-    """
+    """Returns ε and δ of both: their sums, or less if all is Gaussian (G-13, G-15); None for unlike units."""
     if (discovery.adjacency, discovery.unit, discovery.contributions) != (fit.adjacency, fit.unit, fit.contributions):
         return None
     delta = _up(Decimal(repr(discovery.delta)) + Decimal(repr(fit.delta)))

@@ -33,8 +33,7 @@ class BatchPlan(StepPlan):
     """
 
     shards: Annotated[int, Field(ge=1, le=1_000_000), "a whole number from 1 to 1000000"] = 1
-    """Number of disjoint shards, each used in every `shards`-th step; 1 for Poisson samples. With more the sampling
-    probability is 1: a whole shard is used."""
+    """Number of disjoint shards, used whole and in turn, with sampling probability 1; 1 for Poisson samples."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -74,8 +73,7 @@ class ShardPlan(StepPlan):
     sampling_probability: Annotated[float, Field(gt=0, le=1), "a number above 0 and at most 1"] = 1.0
     """Probability with which each shard, by itself, is asked in a step; rounded up to a multiple of 2⁻³²."""
     nonnegative: bool = False
-    """Whether no coordinate of a vector is negative, which is enforced: two of them are then at most √2 · clip_norm
-    apart."""
+    """Whether no coordinate is negative, which is enforced: two vectors are then at most √2 · clip_norm apart."""
 
     def event(self, noise_std: float, sampler: Sampler) -> ShardGaussianEvent:
         """Returns the event of all steps."""

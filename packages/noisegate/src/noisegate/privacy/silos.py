@@ -1,9 +1,4 @@
-"""Several silos, one certificate: whose releases were added up, and what a record of any of them pays.
-
-Guarantee G-30 (silos). Where no unit has records in two silos, what a record of silo i can change is the releases of
-silo i, so all of them together cost the largest cost of one silo (parallel composition, McSherry, SIGMOD 2009,
-https://doi.org/10.1145/1559845.1559850). Where units may have records in all silos, the events of all silos compose.
-"""
+"""Several silos, one certificate: whose releases were added up, and what a record of any of them pays (G-30)."""
 
 from __future__ import annotations
 
@@ -18,10 +13,7 @@ from noisegate.privacy.events import Adjacency, Event, GaussianEvent, event_to_j
 
 @dataclass(frozen=True, kw_only=True)
 class Silo:
-    """What one silo released: ε and δ that it states for all its rounds, and its events so far.
-
-    `certificates` are the digests of its certificates, one a round.
-    """
+    """What one silo released: ε and δ that it states for all rounds, digests of certificates, events so far."""
 
     name: str
     certificates: tuple[str, ...]

@@ -1,13 +1,11 @@
-"""Whether the noise that a release states, in the units of its values, is that of the events, in grid units.
+"""Whether the noise that a release states, in the units of its values, is that of the events, in grid units (G-02).
 
-Between both lies the grid's scale (G-02). Of trained numbers it follows from the norm that the certificate states. Of
-sums it is stated nowhere, but they tell it: before they left the gate they were whole numbers.
+Of trained numbers the scale follows from the norm in the certificate; sums tell it, as they were whole numbers.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +35,8 @@ def check_stated_noise(release: Release, where: Path) -> None:
         return
     for event in certificate.events:
         if isinstance(event, SampledGaussianEvent):
-            stated, run = release.noise_std[event.name], _run(certificate, event.name)
-            fits = abs(stated * _scale(run, event.name) - event.noise_std) <= _SAME * event.noise_std
+            stated = release.noise_std[event.name] * _scale(certificate, event.name)
+            fits = abs(stated - event.noise_std) <= _SAME * event.noise_std
         elif isinstance(event, GaussianEvent):
             scale = _total(certificate, event) / release.noise_std[event.name]
             fits = _whole(release.values[event.name].reshape(-1) * scale)
@@ -72,20 +70,17 @@ def _whole(numbers: np.ndarray[Any, np.dtype[np.float64]]) -> bool:
     return len(nearest) < _ENOUGH or math.gcd(*map(int, nearest)) <= 1
 
 
-def _run(certificate: Certificate, name: str) -> Mapping[str, Any]:
+def _scale(certificate: Certificate, name: str) -> float:
+    """Returns the grid units per unit of what a step returns."""
     try:
-        run: Mapping[str, Any] = certificate.public["gradients"][name]
-        return {"norm": float(run["norm"]), "factored": run.get("factored", False)}
+        run = certificate.public["gradients"][name]
+        norm, factored = float(run["norm"]), run.get("factored", False)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise ModelError(f"the certificate states no norm of the vectors of {name!r}: do not rely on it.") from None
-
-
-def _scale(run: Mapping[str, Any], name: str) -> float:
-    """Returns the grid units per unit of what a step returns."""
-    if not 0 < run["norm"] < math.inf:
-        raise ModelError(f"the certificate states norm={run['norm']!r} of {name!r}, which means nothing.")
-    scale = Grid(norm=run["norm"]).scale
-    if run["factored"]:
+    if not 0 < norm < math.inf:
+        raise ModelError(f"the certificate states norm={norm!r} of {name!r}, which means nothing.")
+    scale = Grid(norm=norm).scale
+    if factored:
         from noisegate.privacy.gradient_plan import factored_scale
 
         return factored_scale(scale)

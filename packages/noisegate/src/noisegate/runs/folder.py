@@ -1,7 +1,6 @@
 """A run: what is asked for, what it tells of itself, and the folder where it is written down on its way.
 
-What left the gate is written down at once, so that no crash and no Ctrl-C wastes the budget. What lies in the folder of
-a run (OUT.partial, or one below the user's state directory) says how far it came:
+What lies in the folder of a run (OUT.partial, or one below the user's state directory) says how far it came:
 
 * ``room`` alone: the records are being read, and nothing has left the gate.
 * ``room``, ``training.json`` and ``steps.journal``: a method that trains on gradients has begun its steps; it needs the
@@ -171,10 +170,7 @@ class Run:
         return run
 
     def check(self, given: Mapping[str, Any], observer: Observer) -> None:
-        """Checks options that are given to go on with this run.
-
-        They are attributes of this class, but "method" by its name, "schema" as a file too, and "settings" by name.
-        """
+        """Checks options that are given to go on with, by attribute; "method" by its name, "schema" as a file too."""
         another = observer.option("out")
         cure = f"Leave the option out: a run goes on as it began. Another run goes into another {another}, and costs "
         cure += "again."
@@ -244,10 +240,7 @@ class RunFolder:
                 self.remove()
 
     def keep(self, release: Release) -> None:
-        """Writes the release into the room that was kept for it; the room's file goes last, as the sign of success.
-
-        Should even that fail, the fit goes on with the release in memory: the budget is spent already.
-        """
+        """Writes the release into the room that was kept for it; the room's file goes last, as the sign of success."""
         from safetensors import SafetensorError
 
         try:

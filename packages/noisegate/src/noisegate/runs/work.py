@@ -186,10 +186,7 @@ class _Work:
         engine: Engine | None = None,
         ask: Ask | None = None,
     ) -> tuple[Release, PricedPlan]:
-        """Reads the records; returns the release, which is on disk by then, and its plan.
-
-        What is asked is the query of the method, or `ask`.
-        """
+        """Asks the query of the method, or `ask`; returns the release, which is on disk by then, and its plan."""
         read: Callable[[int], None] | None = None  # steps have a bar of their own, and read before the first
 
         def count(done: int) -> None:

@@ -8,52 +8,8 @@ from typing import Any, TypeAlias
 
 from noisegate.cards import ResultCard, Sheet
 from noisegate.errors import SchemaError, choices
-from noisegate.schema.numeric import (
-    MAX_STEPS,
-    Continuous,
-    Date,
-    Datetime,
-    Decimal,
-    Integer,
-    NumericColumn,
-    SteppedColumn,
-)
-from noisegate.schema.values import (
-    TEXT_PADDING,
-    Boolean,
-    Categorical,
-    CodedColumn,
-    Ordinal,
-    column_name,
-    flag,
-    levels,
-    text,
-)
-
-__all__ = [
-    "COLUMN_KINDS",
-    "MAX_STEPS",
-    "TEXT_PADDING",
-    "Boolean",
-    "Categorical",
-    "CodedColumn",
-    "Column",
-    "Continuous",
-    "Date",
-    "Datetime",
-    "Decimal",
-    "Integer",
-    "NumericColumn",
-    "Ordinal",
-    "SteppedColumn",
-    "check_keys",
-    "column_form",
-    "column_from_form",
-    "column_name",
-    "flag",
-    "levels",
-    "text",
-]
+from noisegate.schema.numeric import Continuous, Date, Datetime, Decimal, Integer, NumericColumn
+from noisegate.schema.values import Boolean, Categorical, CodedColumn, Ordinal
 
 Column: TypeAlias = NumericColumn | CodedColumn
 """Any column of a schema."""
@@ -137,10 +93,7 @@ _EXPECTED: dict[type[Column], str] = {
 
 
 class Problem(Exception):  # noqa: N818 - not an error for users; the caller adds the place, and makes it one
-    """What is wrong with the record at ``row`` of a batch, or with all of a column.
-
-    ``{found}`` in what it ``says`` stands for the value, which is private.
-    """
+    """What is wrong with the record at ``row`` of a batch, or a column; ``{found}`` stands for the private value."""
 
     def __init__(self, row: int | None, says: str, value: Any = None) -> None:
         super().__init__()

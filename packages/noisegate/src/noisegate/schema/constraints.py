@@ -1,7 +1,6 @@
 """Constraints: what no record can say, by public knowledge. Synthetic records keep to them exactly.
 
-They speak of synthetic records only. Private records that break one are counted as they are: a refusal, or a count of
-them, would tell something about private records.
+Private records that break one are counted as they are: a refusal would tell something about them.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ import numpy.typing as npt
 
 from noisegate.errors import SchemaError
 from noisegate.records import Rows
-from noisegate.schema.columns import Date, Datetime, NumericColumn
 from noisegate.schema.layout import Layout, outside
+from noisegate.schema.numeric import Date, Datetime, NumericColumn
 from noisegate.schema.regions import decoded_numbers, read_region
 
 Relation: TypeAlias = Literal["<=", ">=", "<", ">"]

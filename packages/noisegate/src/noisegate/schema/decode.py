@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.records import Images, Rows
-from noisegate.schema.columns import Boolean, CodedColumn, Date, Datetime, NumericColumn
 from noisegate.schema.layout import numbers_at
+from noisegate.schema.numeric import Date, Datetime, NumericColumn
 from noisegate.schema.pixels import ImageForm
 from noisegate.schema.schema import Schema
+from noisegate.schema.values import Boolean, CodedColumn
 
 if TYPE_CHECKING:
     import pyarrow as pa

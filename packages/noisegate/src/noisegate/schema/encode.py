@@ -1,7 +1,6 @@
 """An Arrow table to records of numbers and codes: what is made of a cell depends on that cell alone.
 
-Strict: the first cell that does not fit its column ends the reading (`problems.Problem`), since what does not fit
-is a mistake in the schema or in the data. `noisegate.schema.tolerant` is for tables that are compared.
+The first cell that does not fit its column ends the reading; `noisegate.schema.tolerant` is for tables to compare.
 """
 
 from __future__ import annotations
@@ -19,19 +18,11 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from noisegate.records import Images, Rows
-from noisegate.schema.columns import (
-    TEXT_PADDING,
-    Categorical,
-    CodedColumn,
-    Column,
-    Datetime,
-    Ordinal,
-    missing_cell,
-    unfit_cell,
-    unfit_type,
-)
+from noisegate.schema.columns import Column, missing_cell, unfit_cell, unfit_type
 from noisegate.schema.layout import positions_of
+from noisegate.schema.numeric import Datetime
 from noisegate.schema.schema import Schema
+from noisegate.schema.values import TEXT_PADDING, Categorical, CodedColumn, Ordinal
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
@@ -110,10 +101,8 @@ def read_cells(column: Column, array: pa.Array, tokens: pa.Array) -> tuple[npt.N
 
 
 def _read_at_once(column: Column, array: pa.Array, tokens: pa.Array) -> npt.NDArray[Any] | None:
-    """Returns what `read_cells` makes of text in which each cell is a number as it stands, or a level; None otherwise.
-
-    Such a cell has no blanks around it, and is no token if no token is that number (a level never is one).
-    """
+    """Returns what `read_cells` makes of text in which each cell is a number or a level as it stands; else None."""
+    # Such a cell has no blanks around it, and is no token if no token is that number (a level never is one).
     if not pt.is_string(array.type):
         return None
     if isinstance(column, Ordinal | Categorical) and isinstance(column.levels[0], str):

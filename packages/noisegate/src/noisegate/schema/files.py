@@ -24,10 +24,7 @@ _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\
 
 
 def unseen(value: str) -> str | None:
-    """Returns the first character that keeps text from showing as it reads, or None.
-
-    A control character, a line break, a byte-order mark or a mark of direction. Those that join letters are let be.
-    """
+    """Returns the first character that keeps text from showing as it reads, as a mark of direction does, or None."""
     found = _UNSEEN.search(value)
     return None if found is None else found[0]
 

@@ -20,17 +20,10 @@ import numpy.typing as npt
 
 from noisegate.errors import SchemaError
 from noisegate.records import Rows
-from noisegate.schema.columns import (
-    CodedColumn,
-    Column,
-    Continuous,
-    Date,
-    Decimal,
-    Integer,
-    NumericColumn,
-    SteppedColumn,
-)
+from noisegate.schema.columns import Column
+from noisegate.schema.numeric import Continuous, Date, Decimal, Integer, NumericColumn, SteppedColumn
 from noisegate.schema.pixels import ImageColumns
+from noisegate.schema.values import CodedColumn
 
 INTERVALS = 100
 MOST_ATOMS = 128
@@ -103,16 +96,11 @@ class Cells:
     * a column of at most 128 values gets one atom each;
     * any other gets an atom at each bound, where clamped and censored values pile up, equal intervals between them, and
       the atoms that its schema states.
-
-    Attributes:
-        low: Lower ends in the unit interval, (cells,).
-        high: Upper ends, (cells,); an atom's are equal.
-        missing: Whether one more cell stands for a missing value.
     """
 
-    low: npt.NDArray[np.float64]
-    high: npt.NDArray[np.float64]
-    missing: bool
+    low: npt.NDArray[np.float64]  # lower ends in the unit interval, (cells,)
+    high: npt.NDArray[np.float64]  # upper ends, (cells,); an atom's are equal
+    missing: bool  # whether one more cell stands for a missing value
 
     @property
     def size(self) -> int:
@@ -176,10 +164,7 @@ def numbers_at(column: NumericColumn, positions: Floats) -> npt.NDArray[Any]:
 
 
 def positions_of(column: NumericColumn, numbers: npt.ArrayLike) -> Floats:
-    """Returns the positions that encode numbers: float64, or int64 as in `numbers_at`.
-
-    Numbers outside the bounds are clamped unless they are atoms, and those between two steps go to the nearer one.
-    """
+    """Returns the positions that encode numbers; those outside the bounds are clamped unless they are atoms."""
     numbers = np.asarray(numbers)
     if not isinstance(column, Continuous):
         if isinstance(column, Decimal) or column.step is not None or any(column.outer):
@@ -284,10 +269,7 @@ def ranks_within(column: SteppedColumn, span: Span) -> tuple[int, int]:
 
 
 def next_number(column: NumericColumn, value: float, *, strict: bool) -> float:
-    """Returns the least number of a column, atoms included, that is at least ``value``, or above it; infinity for none.
-
-    Real numbers are all float64 values within the bounds.
-    """
+    """Returns the least number of a column, atoms included, that is at least ``value``, or above; else infinity."""
     if not isinstance(column, Continuous):
         rank = _first_rank(column, value, strict=strict)
         return math.inf if rank > column.last else _at(column, rank)

@@ -143,11 +143,9 @@ def outer_atoms(atoms: tuple[Any, ...], lower: Any, upper: Any) -> tuple[tuple[A
 
 
 def outwards(lowest: float, highest: float, *, parts: int = 2, smallest: float = 0.0) -> tuple[float, float]:
-    """Returns bounds around both values at round numbers, which say no more than they must.
+    """Returns bounds around both values: multiples of the largest power of ten of which ``parts`` fit between them.
 
-    They are multiples of the largest power of ten of which ``parts`` fit between the values, at least ``smallest``.
-
-    They stay on the side of zero on which the values are. Around one value alone there is room on both sides.
+    That is at least ``smallest``. Bounds stay on the side of zero of the values; one alone has room on both sides.
     """
     width = highest - lowest or max(abs(highest), 1.0)
     if highest == lowest:

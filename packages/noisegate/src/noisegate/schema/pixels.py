@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args, overload
 
 from noisegate.errors import OptionError, SchemaError
-from noisegate.schema.columns import Categorical, Column, Integer, check_keys, column_name, levels
+from noisegate.schema.columns import Column, check_keys
+from noisegate.schema.numeric import Integer
+from noisegate.schema.values import Categorical, column_name, levels
 
 Resize: TypeAlias = Literal["refuse", "stretch", "crop", "pad"]
 

@@ -20,17 +20,9 @@ import numpy.typing as npt
 
 from noisegate.errors import SchemaError
 from noisegate.records import Rows
-from noisegate.schema.columns import (
-    TEXT_PADDING,
-    Boolean,
-    CodedColumn,
-    Continuous,
-    Date,
-    Datetime,
-    Decimal,
-    NumericColumn,
-)
 from noisegate.schema.layout import Layout, Span, bounds_of, numbers_at, positions_of, ranks_within, sentinels_of
+from noisegate.schema.numeric import Continuous, Date, Datetime, Decimal, NumericColumn
+from noisegate.schema.values import TEXT_PADDING, Boolean, CodedColumn
 
 _TRUTH = {"true": 1, "yes": 1, "1": 1, "false": 0, "no": 0, "0": 0}
 

@@ -1,12 +1,11 @@
 """Whether any record keeps to all constraints, found before anything is spent on a model that could draw none.
 
-What each column may still say is a *domain*: closed intervals of numbers or of codes, and whether it may be missing.
 An impossible combination is a choice: one of its columns must say something else. The choices are searched, those of
 the fewest columns first, and wherever there is one the comparisons are decided: x <= y and x < y hold for the least
 values of all domains once these have been raised as far as the rules demand, or for none.
 
-"No record" is exact: real numbers count as all float64 values within the bounds, of which synthetic records hold some.
-The search gives up after `MOST_LOOKS`, and then refuses nothing; `rarely_kept` and sampling still say what is rare.
+"No record" is exact: real numbers count as all float64 values within the bounds. The search gives up after
+`MOST_LOOKS`, and then refuses nothing.
 """
 
 from __future__ import annotations
@@ -19,9 +18,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from noisegate.records import Rows
-from noisegate.schema.columns import Column, NumericColumn
+from noisegate.schema.columns import Column
 from noisegate.schema.constraints import Comparison, Constraint, Impossible
 from noisegate.schema.layout import Layout, Span, bounds_of, next_number, previous_number, sentinels_of
+from noisegate.schema.numeric import NumericColumn
 from noisegate.schema.regions import read_region
 
 MOST_LOOKS = 50_000
@@ -90,10 +90,7 @@ def contradiction(
 
 
 def rarely_kept(constraints: Sequence[Constraint], layout: Layout, missing_values: Collection[str]) -> bool:
-    """Returns whether fewer than 1 in 10,000 records, drawn evenly within the bounds, keep to all constraints.
-
-    A model may give such records more weight, or less; sampling refuses below the same share of what the model draws.
-    """
+    """Returns whether fewer than 1 in 10,000 records, drawn evenly within the bounds, keep to all constraints."""
     kept = 0
     for share in _kept_shares(constraints, layout, missing_values):
         kept += round(share * _BATCH)

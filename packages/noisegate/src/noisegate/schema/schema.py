@@ -18,22 +18,14 @@ import numpy.typing as npt
 from noisegate.cards import ResultCard, Shown
 from noisegate.errors import SchemaError
 from noisegate.registry import extension
-from noisegate.schema.columns import (
-    TEXT_PADDING,
-    Boolean,
-    Column,
-    check_keys,
-    column_form,
-    column_from_form,
-    columns_card,
-    text,
-)
+from noisegate.schema.columns import Column, check_keys, column_form, column_from_form, columns_card
 from noisegate.schema.constraints import Comparison, Constraint, Impossible, constraint_from_form
 from noisegate.schema.files import parse_toml, path_of, read_text, show_as_they_read, write_toml
 from noisegate.schema.layout import EncodedTable, Layout, listed
 from noisegate.schema.pixels import ImageColumns, ImageForm
 from noisegate.schema.regions import Region, read_region
 from noisegate.schema.satisfiable import contradiction, rarely_kept
+from noisegate.schema.values import TEXT_PADDING, Boolean, text
 
 DEFAULT_MISSING_VALUES = ("", "?", "NA", "NaN", "nan", "null")
 """Text that is read as a missing value unless the schema says otherwise."""

@@ -1,8 +1,4 @@
-"""The tolerant encoder: the tables that an evaluation compares come from anywhere, so nothing ends the reading.
-
-A value that the schema cannot place is *outside*, any may be missing, numbers need not be whole, moments without a time
-zone are taken for UTC, and levels are found that a type-guessing reader took for numbers or truth values.
-"""
+"""The tolerant encoder: the tables that an evaluation compares come from anywhere, so nothing ends the reading."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as pt
 
-from noisegate.schema.columns import Boolean, CodedColumn, Column, Date, Datetime
+from noisegate.schema.columns import Column
 from noisegate.schema.encode import (
     DAY,
     Mask,
@@ -30,6 +26,8 @@ from noisegate.schema.encode import (
     placed,
     plain_cells,
 )
+from noisegate.schema.numeric import Date, Datetime
+from noisegate.schema.values import Boolean, CodedColumn
 
 
 def encode_tolerantly(column: Column, array: pa.Array, tokens: pa.Array) -> tuple[npt.NDArray[Any], Mask]:

@@ -120,11 +120,7 @@ def facts_of(shared: SecureSum) -> dict[str, Any]:
 
 
 def sum_of(release: Release) -> SecureSum | None:
-    """Returns the secure sum that a release is a share of; None if it is none.
-
-    Raises:
-        ModelError: if its certificate states another sum than it makes.
-    """
+    """Returns the secure sum that a release is a share of, as its certificate states and makes it; None if none."""
     certificate = release.certificate
     facts = certificate.public.get("secure_sum")
     if facts is None:
@@ -149,11 +145,7 @@ def sum_of(release: Release) -> SecureSum | None:
 
 
 def check_shares(releases: Sequence[Release]) -> SecureSum | None:
-    """Returns the secure sum that releases are all shares of; None if none of them is.
-
-    Raises:
-        OptionError: if masks would not cancel: a share is missing, or of another sum.
-    """
+    """Returns the secure sum that releases are all shares of; None if none of them is; refuses shares of several."""
     shared = [sum_of(release) for release in releases]
     first = shared[0]
     names = [str(release.certificate.public.get("silo")) for release in releases]

@@ -1,9 +1,8 @@
-"""Masks that cancel: of two silos one adds what the other one subtracts, modulo 2⁶⁴, and nobody else knows it.
+"""Masks that cancel: of two silos one adds what the other one subtracts, modulo 2⁶⁴, and nobody else knows it (G-32).
 
-Guarantee G-32 (secure sums) says what follows. Every pair of silos agrees on a secret by X25519 (RFC 7748); HKDF with
-SHA-256 (RFC 5869) makes of it one key for each query of each sum, and ChaCha20 (RFC 8439) the mask. A *sum* is known by
-a hash of everything that its shares must have in common, so masks of two sums have nothing in common. Bonawitz et al.
-(CCS 2017), https://doi.org/10.1145/3133956.3133982, section 4.
+Every pair of silos agrees on a secret by X25519 (RFC 7748); HKDF with SHA-256 (RFC 5869) makes of it one key for each
+query of each sum, and ChaCha20 (RFC 8439) the mask. Bonawitz et al. (CCS 2017),
+https://doi.org/10.1145/3133956.3133982, section 4.
 """
 
 from __future__ import annotations
@@ -28,21 +27,13 @@ Words = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True, kw_only=True)
 class SecureSum:
-    """What the shares of one sum have in common.
+    """What the shares of one sum have in common."""
 
-    Attributes:
-        keys: The public key of each silo, X25519 in hexadecimal digits, by its name.
-        colluding: How many of the silos may tell what they know to whoever adds up; the others' noise suffices.
-        plan: Identifier of the published plan.
-        events: What is asked and with what noise, as JSON.
-        after: Digest of the merged release of the round before; None in the first round.
-    """
-
-    keys: Mapping[str, str]
-    colluding: int
-    plan: str
-    events: tuple[Mapping[str, Any], ...]
-    after: str | None = None
+    keys: Mapping[str, str]  # the public key of each silo, X25519 in hexadecimal digits, by its name
+    colluding: int  # how many of the silos may tell what they know to whoever adds up; the others' noise suffices
+    plan: str  # identifier of the published plan
+    events: tuple[Mapping[str, Any], ...]  # what is asked and with what noise, as JSON
+    after: str | None = None  # digest of the merged release of the round before; None in the first round
 
     def __post_init__(self) -> None:
         count = len(self.keys)
@@ -68,24 +59,15 @@ class SecureSum:
 
 @dataclass(frozen=True, kw_only=True)
 class Masking:
-    """The masks of one silo in one sum; each is to be used once.
+    """The masks of one silo in one sum; each is to be used once."""
 
-    Attributes:
-        sum: What is summed.
-        silo: Name of this silo.
-        used: Folder that remembers the sums in which this key was used.
-    """
-
-    sum: SecureSum
-    silo: str
+    sum: SecureSum  # what is summed
+    silo: str  # name of this silo
     private_key: Any = field(repr=False)
-    used: Path
+    used: Path  # folder that remembers the sums in which this key was used
 
     def begin(self) -> None:
-        """Marks the masks as used, for good and on disk; an OptionError if they are.
-
-        Two answers under the same masks would show their difference, with the noise of this silo's shares alone.
-        """
+        """Marks the masks as used, for good, or refuses: two answers under them would show their difference."""
         try:
             self.used.mkdir(parents=True, exist_ok=True)
             with (self.used / self.sum.identity).open("x") as mark:

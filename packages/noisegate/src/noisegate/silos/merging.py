@@ -1,13 +1,11 @@
 """Releases of several silos, added up: post-processing, which anyone can do who has them.
 
-They are added and not averaged. Each is a sum over the records of its silo, so their sum is the sum over all records,
-in which every record counts once whatever silo it is in; a mean would count those of small silos more. Variances of
-independent noise add up likewise.
+Added and not averaged: a mean would count the records of small silos more. Variances of independent noise add up too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import add
@@ -32,7 +30,6 @@ from noisegate.silos.rounds import read_release
 
 if TYPE_CHECKING:
     from noisegate.models.record_model import FittedModel
-    from noisegate.schema import Schema
 
 NOBODY = "Whoever merged them"
 """Who states that silos are disjoint, if nobody is named."""
@@ -93,7 +90,10 @@ def add_up(
     shared = _check_of_one_round(releases, after)
     values, noise_std = ({}, {}) if after is None else (dict(after.values), dict(after.noise_std))
     first = releases[0].certificate
-    grids = {} if shared is None else _grids(first, releases[0].schema)
+    grids: dict[str, Grid] = {}
+    if shared is not None:
+        plan = plan_of(method_of(first), releases[0].schema, _budget_of(first))
+        grids = {release.query.name: release.query.grid for release in plan.releases}
     for name in releases[0].values:
         if shared is None:
             values[name] = reduce(add, (release.values[name] for release in releases))
@@ -118,12 +118,6 @@ def add_up(
         silos=silos,
     )
     return Release(values=values, noise_std=noise_std, certificate=certificate)
-
-
-def _grids(certificate: Certificate, schema: Schema) -> dict[str, Grid]:
-    """Returns the grid of each query of a certificate's plan."""
-    plan = plan_of(method_of(certificate), schema, _budget_of(certificate))
-    return {release.query.name: release.query.grid for release in plan.releases}
 
 
 def _guarantee(silos: Silos, first: Certificate) -> dict[str, Any]:
@@ -163,11 +157,8 @@ def _silos(releases: Sequence[Release], after: Release | None, overlapping: bool
             f"stated_by={stated_by!r} names who states that no unit has records in two silos; overlapping says that "
             "some may have. Leave one of them out."
         )
-    before = (
-        {}
-        if after is None or after.certificate.silos is None
-        else {silo.name: silo for silo in after.certificate.silos.members}
-    )
+    done = None if after is None else after.certificate.silos
+    before = {} if done is None else {silo.name: silo for silo in done.members}
     members = []
     for release in releases:
         one = release.certificate
@@ -179,8 +170,8 @@ def _silos(releases: Sequence[Release], after: Release | None, overlapping: bool
             events=one.events,
         )
         if (earlier := before.get(silo.name)) is not None:
-            rounds = {"certificates": earlier.certificates, "events": earlier.events}
-            silo = replace(silo, **{name: done + getattr(silo, name) for name, done in rounds.items()})
+            certificates, events = earlier.certificates + silo.certificates, earlier.events + silo.events
+            silo = replace(silo, certificates=certificates, events=events)
         members.append(silo)
     return Silos(
         members=tuple(members), overlapping=overlapping, stated_by=None if overlapping else stated_by or NOBODY
@@ -188,12 +179,7 @@ def _silos(releases: Sequence[Release], after: Release | None, overlapping: bool
 
 
 def _check_of_one_round(releases: Sequence[Release], after: Release | None) -> SecureSum | None:
-    """Checks that releases are of different silos, and of one round; returns the secure sum that they are shares of.
-
-    Raises:
-        OptionError: if they cannot be added up; says which, and why.
-        ModelError: if one is not what its certificate states.
-    """
+    """Checks that releases are of different silos, and of one round; returns the secure sum that they are shares of."""
     _check_silos(releases)
     first = releases[0].certificate
     for release in releases[1:]:
@@ -268,12 +254,13 @@ def _check_same_plan(first: Certificate, other: Certificate) -> None:
     """Refuses two plans, and says in what they differ."""
     if first.public["plan"] == other.public["plan"]:
         return
+    mine, theirs = first.public.get("settings", {}), other.public.get("settings", {})
     facts = {
         "method": (first.method, other.method),
         "adjacency": (first.adjacency.value, other.adjacency.value),
         "unit": (first.unit, other.unit),
         "contributions": (first.contributions, other.contributions),
-        **_settings(first.public, other.public),
+        **{name: (mine.get(name), theirs.get(name)) for name in {**mine, **theirs}},
     }
     told = f"silos {first.public['silo']!r} and {other.public['silo']!r} asked by different plans, "
     told += f"{first.public['plan'][:16]} and {other.public['plan'][:16]}"
@@ -282,11 +269,6 @@ def _check_same_plan(first: Certificate, other: Certificate) -> None:
     differ = [f"{name} is {one!r} and {two!r}" for name, (one, two) in facts.items() if one != two]
     why = "; ".join(differ) or "they ask different questions"
     raise OptionError(f"{told}: {why}. Release again under one published plan.")
-
-
-def _settings(one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    mine, other = one.get("settings", {}), two.get("settings", {})
-    return {name: (mine.get(name), other.get(name)) for name in {**mine, **other}}
 
 
 def _check_plan(certificate: Certificate, release: Release) -> None:

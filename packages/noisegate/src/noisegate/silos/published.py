@@ -1,7 +1,6 @@
 """The published plan: what every silo asks, and its identifier, which changes with anything that is asked.
 
-Noise is no part of the identifier: a silo may ask for another ε. It stands beside it, so that an edit of ε is noticed.
-Settings that else follow from ε are written out, so that all ask the same all the same.
+Noise is no part of the identifier: a silo may ask for another ε. Settings that follow from ε are written out.
 """
 
 from __future__ import annotations
@@ -30,11 +29,7 @@ _ASKED = ("epsilon", "delta", "adjacency", "unit", "unit_column", "contributions
 
 
 def settled(run: Run) -> Run:
-    """Returns a run as several silos can share it: with every setting that follows from ε written out.
-
-    Raises:
-        OptionError: if several silos cannot ask the same; it says why.
-    """
+    """Returns a run as several silos can share it, if they can: with every setting that follows from ε written out."""
     if run.adjacency != Adjacency.ADD_REMOVE.value:
         raise OptionError(
             f"adjacency={run.adjacency!r}: whose records were replaced, and in which silo, is nothing that silos could "
@@ -110,11 +105,7 @@ def write_plan(run: Run, out: Path) -> str:
 
 
 def read_plan(path: Path, **changes: Any) -> Run:
-    """Returns the run that a published plan describes, with ε, δ and what else is a silo's own from `changes`.
-
-    Raises:
-        ModelError: if the file is broken, or its identifier, or its noise, is not that of what stands in it.
-    """
+    """Returns the run that a published plan, checked, describes, with what is a silo's own from `changes`."""
     try:
         content: Mapping[str, Any] = read_json(path)
         if content["format"] != FORMAT:

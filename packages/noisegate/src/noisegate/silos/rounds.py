@@ -1,28 +1,31 @@
-"""What one silo releases: one round of a published plan.
-
-A plan whose later questions follow from earlier answers goes in rounds: what all silos answered is added up, and that
-says what all of them ask next. So they always ask the same.
-"""
+"""What one silo releases: one round of a published plan; what all have answered says what all ask next."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from noisegate.errors import OptionError
+import numpy as np
+
+from noisegate.errors import CalibrationError, DataError, OptionError
+from noisegate.gate.queries.sums import SumSession
+from noisegate.gate.session import Integers, State, Values
 from noisegate.methods.registry import AUTO
 from noisegate.models.folder import verify_release
-from noisegate.privacy.events import RECORD, Adjacency
-from noisegate.privacy.plan import CalibratedPlan
+from noisegate.privacy.accounting import MINIMUM_STD
+from noisegate.privacy.events import RECORD, Adjacency, Sampler
+from noisegate.privacy.grid import RECORD_LIMIT
+from noisegate.privacy.plan import CalibratedPlan, PlannedRelease
 from noisegate.privacy.release import Release
 from noisegate.runs.folder import Run, RunFolder
 from noisegate.runs.observer import Observer
 from noisegate.runs.work import release_run
 from noisegate.silos.keys import SiloKey, facts_of, silo_key
+from noisegate.silos.masks import Masking, as_numbers
 from noisegate.silos.published import merged_noise, noise_of, plan_id, read_plan, settled
-from noisegate.silos.share import ShareSession
 
 if TYPE_CHECKING:
     from noisegate.features.feature_map import FeatureMap
@@ -30,6 +33,44 @@ if TYPE_CHECKING:
     from noisegate.ledger.ledger import Ledger
     from noisegate.methods.method import Method
     from noisegate.schema import Schema
+
+
+class ShareSession(SumSession):
+    """Takes the place of a session of a gate that was asked nothing yet; its answers are masked shares (G-32).
+
+    They are as `masks.as_numbers` writes them, (2·dim, columns); sum and noise leave the gate with the mask alone.
+    """
+
+    def __init__(self, session: SumSession, masking: Masking) -> None:
+        super().__init__(session._access)
+        self._masking = masking
+        if min(release.noise_std for release in self.plan.releases) < MINIMUM_STD * math.sqrt(masking.sum.honest):
+            raise CalibrationError(
+                f"the noise of {masking.sum.honest} silos, in shares, would be below {MINIMUM_STD:g} grid units each, "
+                "where nothing is proved; ask for a smaller epsilon."
+            )
+
+    def _confirm(self) -> None:
+        """Just before noise: the masks count as used from here on, as the budget does."""
+        if self.state is not State.CONFIRMED:
+            self._masking.begin()
+        super()._confirm()
+
+    def _check_records(self, seen: int, link: str | None = None) -> None:
+        super()._check_records(seen, link)
+        # With it, the sum of all silos and its noise stay below 2⁶³ in magnitude.
+        if seen > RECORD_LIMIT // len(self._masking.sum.keys):
+            raise DataError(f"{self._access.source.name}: too many records for a sum of several silos in 64 bits.")
+
+    def _answer(self, sums: Integers, release: PlannedRelease) -> Values:
+        std = release.noise_std / math.sqrt(self._masking.sum.honest) * (1 + 1e-12)
+        noisy = self._noisy(sums, replace(release.event, noise_std=std, sampler=Sampler.DISCRETE_GAUSSIAN))
+        words = np.ascontiguousarray(noisy.T).view(np.uint64)
+        return as_numbers(words + self._masking.mask(release.query.name, words.size).reshape(words.shape))
+
+    def _stds(self) -> dict[str, Any]:
+        """Returns the noise of this share."""
+        return {name: std / math.sqrt(self._masking.sum.honest) for name, std in super()._stds().items()}
 
 
 @dataclass(frozen=True)
@@ -72,13 +113,7 @@ class Round:
 
 
 def round_of(run: Run, silo: str, after: Release | None = None, secure: SiloKey | None = None) -> Round:
-    """Returns the round that a silo is to answer, after the merged release of those before it.
-
-    With `secure` its answer is a masked share.
-
-    Raises:
-        OptionError: if the silo has no name, or `after` is of another plan, without this silo or the last round.
-    """
+    """Returns the round that a silo is to answer after those merged before; with `secure` by a masked share."""
     if not isinstance(silo, str) or not silo.strip() or not silo.isprintable():
         raise OptionError(f"silo={silo!r} must be the name of this silo in one line, such as 'north'.")
     run, silo = settled(run), silo.strip()

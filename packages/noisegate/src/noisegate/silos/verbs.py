@@ -14,7 +14,6 @@ from noisegate.cli.options import Address, EngineOption, FitOptions, Json, chose
 from noisegate.errors import OptionError
 
 if TYPE_CHECKING:
-    from noisegate.privacy.release import Release
     from noisegate.runs.folder import Run
 
 _BESIDE_A_PLAN = {
@@ -164,14 +163,10 @@ def merge_command(
     if not isinstance(made, Release):
         report_fit(made, out, time.monotonic() - started, as_json)
         return
-    _report_round(made, out, as_json)
-
-
-def _report_round(merged: Release, out: Path, as_json: bool) -> None:
-    certificate = merged.certificate
+    certificate = made.certificate
     if as_json:
-        told = {"out": str(out), "plan": certificate.public["plan"], "queries": sorted(merged.values)}
+        told = {"out": str(out), "plan": certificate.public["plan"], "queries": sorted(made.values)}
         print_json(told | {"certificate": certificate.to_json()})
         return
-    OUT.print(f"Added up {', '.join(merged.values)}. One more round follows from it: hand out {out} to all silos, then")
+    OUT.print(f"Added up {', '.join(made.values)}. One more round follows from it: hand out {out} to all silos, then")
     OUT.print(f"  noisegate release DATA --plan FILE --silo NAME --after {out} --out DIR")

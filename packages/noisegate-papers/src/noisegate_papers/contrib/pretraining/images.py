@@ -16,8 +16,8 @@ import pyarrow.types as pt
 from noisegate.errors import OptionError
 from noisegate.records import Images, Rows
 from noisegate.schema import ImageForm, ImageShape, pixel_schema
-from noisegate.schema.columns import TEXT_PADDING
 from noisegate.schema.encode import is_text
+from noisegate.schema.values import TEXT_PADDING
 from noisegate_images.data.decode import ImageOrigin, ImageReadOptions
 from noisegate_images.data.folders import ImageFolder, list_folder
 from noisegate_images.data.images import ImageSource, check_on_error, find_images

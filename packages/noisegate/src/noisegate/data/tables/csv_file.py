@@ -1,13 +1,8 @@
 """Records in a CSV file, read as text in constant memory, so that what a cell says depends on its own record alone.
 
-Guarantee G-06. A piece, or a part of a file, ends where a record ends for Arrow's parser, whatever its size: behind a
-line end with an even number of quotes before it. Number the quotes of a file from 0. A file is refused unless
-
-(a) before each even quote stands a comma, a line end, a quote, or nothing, and
-(b) behind each odd quote stands a comma, a line end, a quote, or nothing.
-
-Why the parser is inside quotes exactly behind an odd number of them then, docs/guarantees.md proves. Where a piece ends
-between CR and LF, the next one begins with an empty line, which is no record.
+A piece, or a part of a file, ends where a record ends for Arrow's parser, whatever its size: behind a line end with an
+even number of quotes before it (G-06). Where it ends between CR and LF, the next one begins with an empty line, which
+is no record.
 """
 
 from __future__ import annotations
@@ -28,13 +23,12 @@ import pyarrow.csv as pa_csv
 
 from noisegate.data.stores import opened, status
 from noisegate.errors import DataError
-from noisegate.schema.columns import TEXT_PADDING
+from noisegate.schema.values import TEXT_PADDING
 
 _PIECE_BYTES = 1 << 20  # read at a time
 
 MAX_CELL_BYTES = 1 << 16
-"""No cell that is longer is read, and none in double quotes is passed over: a quote that is never closed would make one
-cell of thousands of records."""
+"""No longer cell is read or passed over: a quote that is never closed would make one cell of thousands of records."""
 
 MAX_RECORD_BYTES = 1 << 24
 """No longer record is read: a file without line ends would be taken into memory as a whole."""
@@ -47,17 +41,11 @@ _CLOSE = "close it, or put the whole cell in double quotes and double those insi
 
 @dataclass(frozen=True)
 class CsvFile:
-    """A CSV file with a header line, separated by commas, in UTF-8, or a part of it; see `tables.Origin`.
+    """A CSV file with a header line, separated by commas, in UTF-8, or a part of it; see `tables.Origin`."""
 
-    Attributes:
-        path: Of the file.
-        start: The byte that the part begins with, where a record begins.
-        stop: The byte behind its last record; None for the end of the file.
-    """
-
-    path: Path
-    start: int = 0
-    stop: int | None = None
+    path: Path  # of the file
+    start: int = 0  # the byte that the part begins with, where a record begins
+    stop: int | None = None  # the byte behind its last record; None for the end of the file
     typed = False
 
     @property
@@ -99,7 +87,13 @@ class CsvFile:
                 table, header = table.slice(1), False  # the first record of the file
             arrays = {name: table.column(place).chunk(0) for place, name in wanted.items()}
             for name, array in arrays.items():
-                self._check_lengths(name, array, done)
+                lengths = pc.binary_length(array)
+                if (pc.max(lengths).as_py() or 0) > MAX_CELL_BYTES:
+                    row = int(np.argmax(lengths.to_numpy() > MAX_CELL_BYTES))
+                    raise DataError(
+                        f"{self.place(done + row)}, column {name!r}: the cell is longer than {MAX_CELL_BYTES:,} bytes; "
+                        f"shorten it, or take the column out of the schema"
+                    )
             done += table.num_rows
             yield arrays
 
@@ -151,15 +145,6 @@ class CsvFile:
         if not all(_is_utf8(name.encode(errors="surrogateescape")) for name in header):
             raise self._not_utf8()
         return header
-
-    def _check_lengths(self, name: str, array: pa.Array, done: int) -> None:
-        lengths = pc.binary_length(array)
-        if (pc.max(lengths).as_py() or 0) > MAX_CELL_BYTES:
-            row = int(np.argmax(lengths.to_numpy() > MAX_CELL_BYTES))
-            raise DataError(
-                f"{self.place(done + row)}, column {name!r}: the cell is longer than {MAX_CELL_BYTES:,} bytes; shorten "
-                f"it, or take the column out of the schema"
-            )
 
     def _line(self, offset: int) -> int:
         """Returns the number of the line of the byte at ``offset``."""
@@ -263,7 +248,7 @@ def whole_records(stream: BinaryIO, piece_bytes: int = 1 << 20, stop: int | None
 
 
 def _check_quotes(piece: bytes, quotes: npt.NDArray[np.intp], start: int, *, ended: bool) -> None:
-    """Checks (a) and (b) for ``quotes``, and the lengths of the cells in quotes."""
+    """Checks what stands before even ``quotes`` and behind odd ones (G-06), and the lengths of the cells in quotes."""
     around = np.frombuffer(b"\n" + piece + b"\n", np.uint8)
     opening, closing = quotes[0::2], quotes[1::2]
     before, behind = around.take(opening), around.take(closing + 2)

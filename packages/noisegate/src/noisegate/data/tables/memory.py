@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from noisegate.data.tables.objects import MixedObjects, columns_of, objects_to_arrow, table_of_arrays
 from noisegate.errors import DataError
-from noisegate.schema.columns import TEXT_PADDING
+from noisegate.schema.values import TEXT_PADDING
 
 TABLES = "a pandas, Polars or PyArrow table, a dict of columns, a NumPy array or a Hugging Face data set"
 """What is taken for a table in memory, in words."""
@@ -173,10 +173,8 @@ def _lazy(frame: Any) -> TableInMemory:
 
 
 def _lazy_batches(frame: Any, names: list[str], rows: int) -> Iterator[pa.Table]:
-    """Yields the columns of a lazy frame as Arrow tables, computed in a thread some batches ahead of whoever reads.
-
-    Not `LazyFrame.collect_batches`, which ends without an error where the computation fails, and prints it.
-    """
+    """Yields the columns of a lazy frame as Arrow tables, computed in a thread some batches ahead of whoever reads."""
+    # Not `LazyFrame.collect_batches`, which ends without an error where the computation fails, and prints it.
     waiting: queue.Queue[Any] = queue.Queue(_AHEAD)
     left = threading.Event()
 

@@ -1,7 +1,6 @@
-"""Columns of Python objects, arrays of NumPy and torch, and lists to Arrow: a cell depends on that cell alone.
+"""Columns of Python objects, arrays of NumPy and torch, and lists to Arrow: a cell depends on that cell alone (G-06).
 
-Arrow would infer one type from all cells together: a date among moments makes midnights of them all, so one record
-would change the others (docs/guarantees.md, G-06). Here cells of different Python types are refused instead.
+Arrow would infer one type from all cells together: a date among moments makes midnights of them all.
 """
 
 from __future__ import annotations
@@ -77,10 +76,7 @@ _FORMS: dict[Any, tuple[pa.DataType, Callable[[Any], Any]]] = {
 
 
 def columns_of(data: Any, names: Sequence[str] | None) -> dict[str, Any] | None:
-    """Returns the columns of a dict, of a structured array, or of an array of two axes whose columns are ``names``.
-
-    None where it is nothing of this.
-    """
+    """Returns the columns of a dict, a structured array, or an array of two axes, with ``names``; None of all else."""
     if isinstance(data, Mapping):
         return {str(name): cells for name, cells in data.items()}
     data = plain_array(data)

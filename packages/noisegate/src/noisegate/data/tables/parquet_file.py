@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from noisegate.data.stores import for_arrow
 from noisegate.errors import DataError
-from noisegate.schema.columns import TEXT_PADDING
+from noisegate.schema.values import TEXT_PADDING
 
 PARQUET = (".parquet", ".pq")
 _BUFFER_BYTES = 1 << 16  # of one column, read ahead
@@ -19,17 +19,12 @@ _BUFFER_BYTES = 1 << 16  # of one column, read ahead
 
 @dataclass(frozen=True)
 class ParquetFile:
-    """A Parquet file, or some row groups of it; see `tables.Origin`.
+    """A Parquet file, or some row groups of it; see `tables.Origin`."""
 
-    Attributes:
-        path: Of the file.
-        groups: The first row group of the part, and the one behind its last; None for all of the file.
-        before: Records of the file that stand before the part.
-    """
-
-    path: Path
+    path: Path  # of the file
     groups: tuple[int, int] | None = None
-    before: int = 0
+    """The first row group of the part, and the one behind its last; None for all of the file."""
+    before: int = 0  # records of the file that stand before the part
     typed = True
 
     @property

@@ -1,8 +1,4 @@
-"""Parts of the files of a source: described in a few bytes, and opened wherever the files can be read.
-
-A part is some of the bytes of a file; or, where that is not possible, every n-th batch of all records, through which
-each part walks in the same order. A limit on the records of a unit needs this order, and has it in every part.
-"""
+"""Parts of the files of a source: described in a few bytes, and opened wherever the files can be read."""
 
 from __future__ import annotations
 
@@ -34,10 +30,7 @@ class Unread(Protocol):
 
 
 class Part:
-    """A part of a source; it can be pickled. Parts share no record as long as nobody writes to their files.
-
-    So one that finds a file or folder written to, or another one in its place, gives nothing.
-    """
+    """A part of a source; it can be pickled. One that finds its files written to, or other ones, gives nothing."""
 
     def __init__(self, records: Unread, stamps: Mapping[Path, Stamp]) -> None:
         self._records, self._stamps = records, stamps

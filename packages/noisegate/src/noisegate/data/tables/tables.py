@@ -232,10 +232,7 @@ class Source(ABC, Generic[_Origin]):
             yield Part(records, stamps)
 
     def about(self) -> int | None:
-        """Returns about how many records files hold, to two digits and from the first files; None if they do not say.
-
-        It is private, as the number itself is, and for whoever waits.
-        """
+        """Returns about how many records files hold, to two digits; private; None if the first files do not say."""
         files = [origin for origin in self._origins[:_ASKED] if isinstance(origin, CsvFile | ParquetFile)]
         if not files or len(files) < len(self._origins[:_ASKED]):
             return None
@@ -338,14 +335,11 @@ class TableSource(Source[Origin]):
 
     def check_parts(self) -> None:
         """Refuses a table in memory."""
-        self._files()
-
-    def _files(self) -> Sequence[FilePart]:
-        return files_of(self._origins)
+        files_of(self._origins)
 
     def parts(self, size: int, shares: int = 1) -> Iterator[Part]:
         """Yields parts of the files, in order, for which all bytes of CSV files are read; of units, shares."""
-        files = self._files()
+        files = files_of(self._origins)
         self.check()
         if self._units is not None:
             yield from self.shares(shares)
@@ -358,7 +352,7 @@ class TableSource(Source[Origin]):
 
     def _anywhere(self) -> tuple[Self, Mapping[Path, Stamp]]:
         whole = copy(self)
-        whole._origins = files = [replace(file, path=absolute(file.path)) for file in self._files()]
+        whole._origins = files = [replace(file, path=absolute(file.path)) for file in files_of(self._origins)]
         return whole, {file.path: stamp(file.path) for file in files}
 
     def _pieces(self, origin: Origin) -> Iterator[tuple[Mapping[str, pa.Array], int, pa.Array | None]]:

@@ -24,21 +24,13 @@ UNDERSTOOD = (
 
 @dataclass(frozen=True, kw_only=True)
 class Dictionary:
-    """The draft of a schema that a data dictionary gives.
+    """The draft of a schema that a data dictionary gives."""
 
-    Attributes:
-        kind: what the file is, in words.
-        entries: the columns.
-        missing_values: text that stands for a missing value.
-        added: columns that the data may have beside them, which are ignored.
-        label: the column to be predicted from the others, or None.
-    """
-
-    kind: str
-    entries: tuple[DraftedColumn, ...]
-    missing_values: tuple[str, ...] = DEFAULT_MISSING_VALUES
-    added: tuple[str, ...] = ()
-    label: str | None = None
+    kind: str  # what the file is, in words
+    entries: tuple[DraftedColumn, ...]  # the columns
+    missing_values: tuple[str, ...] = DEFAULT_MISSING_VALUES  # text that stands for a missing value
+    added: tuple[str, ...] = ()  # columns that the data may have beside them, which are ignored
+    label: str | None = None  # the column to be predicted from the others, or None
 
     @property
     def open(self) -> tuple[str, ...]:

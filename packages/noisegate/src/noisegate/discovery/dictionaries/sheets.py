@@ -1,8 +1,7 @@
 """Sheets of a data dictionary, CSV or Excel: code books under headings that people choose, and REDCap's, as exported.
 
-A code book has a row for each column of the data. The dictionary of a REDCap project (https://www.project-redcap.org)
-is read as one: its types and validations are put into the words of a code book. Checkboxes become a column for each
-choice, days are exported as 2020-12-31 whatever the validation shows, and descriptive fields are not exported.
+The dictionary of a REDCap project (https://www.project-redcap.org) is read as a code book: checkboxes become a column
+for each choice, days are exported as 2020-12-31, and descriptive fields are not exported.
 """
 
 from __future__ import annotations
@@ -121,10 +120,8 @@ def _text(cell: Any) -> str:
 
 
 def _headed_rows(rows: Sequence[Sequence[str]], wanted: Mapping[str, str], needed: str) -> list[dict[str, str]] | None:
-    """Returns the rows below the headings, each by what `wanted` calls a heading; None without one for `needed`.
-
-    Headings are compared without case, blanks and marks: "Variable / Field Name" is "variablefieldname".
-    """
+    """Returns the rows below the headings, each by what `wanted` calls a heading; None without one for `needed`."""
+    # Compared without case, blanks and marks: "Variable / Field Name" is "variablefieldname".
     for place, row in enumerate(rows[:_MOST_ABOVE]):
         found = [re.sub(r"[^a-z0-9]", "", cell.lower()) for cell in row]
         columns = {

@@ -11,17 +11,9 @@ from typing import Any
 
 from noisegate.discovery.drafted import OPEN, DraftedColumn
 from noisegate.errors import SchemaError
-from noisegate.schema.columns import (
-    COLUMN_KINDS,
-    Boolean,
-    Categorical,
-    Continuous,
-    Date,
-    Datetime,
-    Decimal,
-    Integer,
-    Ordinal,
-)
+from noisegate.schema.columns import COLUMN_KINDS
+from noisegate.schema.numeric import Continuous, Date, Datetime, Decimal, Integer
+from noisegate.schema.values import Boolean, Categorical, Ordinal
 
 IDENTIFIER = "an identifier, which must not be learnt"
 FREE_TEXT = "free text, which must not be learnt"
@@ -36,30 +28,18 @@ _TRUTHS = {frozenset(pair) for pair in (("0", "1"), ("true", "false"), ("yes", "
 
 @dataclass(frozen=True, kw_only=True)
 class Variable:
-    """A column as a dictionary describes it.
+    """A column as a dictionary describes it."""
 
-    Attributes:
-        name: as the data has it.
-        kind: as schemas call it; None where the dictionary gives no type.
-        about: its label or description.
-        lower: least value, in the words of the dictionary; None where it says none. So is `upper`.
-        levels: each code with what it means, which may be empty.
-        step: distance of two values, or None.
-        missing: whether a value may be absent.
-        codes: codes that stand for a missing value.
-        ignored: why no model should see it, or None.
-    """
-
-    name: str
-    kind: str | None
-    about: str = ""
-    lower: Any = None
+    name: str  # as the data has it
+    kind: str | None  # as schemas call it; None where the dictionary gives no type
+    about: str = ""  # its label or description
+    lower: Any = None  # least value, in the words of the dictionary; None where it says none. So is `upper`
     upper: Any = None
-    levels: Sequence[tuple[str, str]] = ()
-    step: float | None = None
-    missing: bool = True
-    codes: Sequence[str] = ()
-    ignored: str | None = None
+    levels: Sequence[tuple[str, str]] = ()  # each code with what it means, which may be empty
+    step: float | None = None  # distance of two values, or None
+    missing: bool = True  # whether a value may be absent
+    codes: Sequence[str] = ()  # codes that stand for a missing value
+    ignored: str | None = None  # why no model should see it, or None
 
     def entry(self) -> DraftedColumn:
         """Returns the entry of a schema file, in which is open what the dictionary does not say."""

@@ -1,14 +1,11 @@
 """The integer half of gradients: clips those of a block to the grid and sums them. NumPy alone, whatever made them.
 
-Each step in floating point of more than one number of a record is a function of that record's row alone, bit for bit,
-whatever its place and the memory order of the block: NumPy adds the rows of an array in another order where it has
-another shape or layout, so no sum here is one that could be rounded.
+NumPy adds the rows of an array in another order where it has another shape or layout, so no sum here is one that could
+be rounded: each step is a function of a record's row alone, bit for bit (G-20).
 
 With the factors c of `clip_factors`, each row x, its parts side by side, becomes q = trunc(x·c) with ‖q‖₂ ≤ `UNITS`,
-exactly. It is what `Grid.quantise` gives, but that rows at the edge of the ball or outside of it differ a little in
-length, and takes a quarter of the time. Where the gradient of a weight is d ⊗ x, |x|·d takes its place in the row
-(`add_products`); of factored gradients, directions and |x_g|·d_g are quantised (`add_factored`). A row with an entry
-that is not finite gets the factor zero. Sums over at most `BLOCK_LIMIT` records are exact. The proof is that of G-20.
+exactly, in a quarter of the time of `Grid.quantise`. Where the gradient of a weight is d ⊗ x, |x|·d takes its place in
+the row (`add_products`); of factored gradients, directions and |x_g|·d_g are quantised (`add_factored`).
 """
 
 from __future__ import annotations
@@ -67,10 +64,7 @@ def add_gradients(
 
 
 def clip_factors(parts: Sequence[Rows], grid: Grid) -> Factors:
-    """Returns what each row is to be multiplied with, in grid units per unit, (rows,); zero where it is not finite.
-
-    `parts` are parts of each row, (rows, numbers) each.
-    """
+    """Returns the factor of each row, (rows,), of `parts`, (rows, numbers) each; zero where a row is not finite."""
     length = max(sum(part.shape[1] for part in parts), 1)
     bits = min((52 - math.ceil(math.log2(max(length, 2)))) // 2, 22)
     with np.errstate(all="ignore"):  # whether a warning comes must not depend on a record
@@ -85,11 +79,11 @@ def clip_factors(parts: Sequence[Rows], grid: Grid) -> Factors:
 
 
 def add_clipped(total: npt.NDArray[np.int64], part: Rows, factors: Factors) -> None:
-    """Adds a part of the rows, (rows, numbers), times `clip_factors` and rounded, to `total`, (numbers,).
-
-    There are at most `BLOCK_LIMIT` rows: their sum is taken in 32 bits.
-    """
-    for columns, piece in _pieces(*_finite(part, factors)):
+    """Adds at most `BLOCK_LIMIT` rows, (rows, numbers), times `clip_factors` and rounded, to `total`, (numbers,)."""
+    finite = factors > 0
+    if not finite.all():
+        part, factors = part[finite], factors[finite]
+    for columns, piece in _pieces(part, factors):
         total[columns] += piece.astype(np.int32).sum(axis=0, dtype=np.int32)
 
 
@@ -149,11 +143,6 @@ def _coarse(grid: Grid, vectors: Numbers, units: int) -> Numbers:
     """Returns integer rows of norm at most `units`, as float64: rounding toward zero twice."""
     coarse: Numbers = np.trunc(grid.quantise(vectors) * (units / UNITS))
     return coarse
-
-
-def _finite(part: Rows, factors: Factors) -> tuple[Rows, Factors]:
-    finite = factors > 0
-    return (part, factors) if finite.all() else (part[finite], factors[finite])
 
 
 def _largest(part: Rows) -> Factors:

@@ -1,19 +1,11 @@
 """Gradients at single records: those of a loss that a method states, in blocks of one shape, and their probe.
 
-Memory is bounded by the block, whatever the Poisson sample. Guarantee G-20 (gradients on the grid): what a record adds
-to a sum is an integer vector of norm at most `GradientPlan.units`, and a function of that record and of public values.
-Here torch computes gradients in float32, a row a record; all that follows is done in `clipping`, with its proof.
-
-* `RecordGradients` takes the gradient of each record by itself (`tracing`), which is clipped whole. Where the gradient
-  of a weight is one product d ⊗ x at each record, as in a linear layer, |x|·d takes its place in what is clipped.
-* `FactoredGradients`: for a layer that is linear in its parameter the gradient is x ⊗ d for each group.
-
-A record whose gradient is not finite adds the zero vector.
+Memory is bounded by the block, whatever the Poisson sample. Here torch computes gradients in float32, a row a record;
+all that follows is done in `clipping` (G-20). A record whose gradient is not finite adds the zero vector.
 
 Before the first private record is read, `choose_execution` compares what each made-up record adds, wherever it stands:
 the integers that are really added, for a block with one record, with two and full; and the numbers that these come
-from, as what rounds by place does not always show in the integers. It is done at parameters near those of the first
-step: at the first ones much may be zero, and zeros round nothing.
+from, as what rounds by place does not always show in the integers.
 """
 
 from __future__ import annotations
@@ -51,11 +43,7 @@ class RecordLoss(Protocol):
     def __call__(
         self, parameters: Mapping[str, Tensor], numeric: Float32[Tensor, " numeric"], codes: Int64[Tensor, " coded"], /
     ) -> Float[Tensor, ""]:
-        """Returns the loss, a scalar, of the parameters of the step and one record.
-
-        Its numeric columns are (numeric columns,), float32, positions in [0, 1], NaN where missing; its codes are
-        (coded columns,), int64.
-        """
+        """Returns the loss, a scalar, at one record: positions in [0, 1], NaN where missing, and codes."""
         ...
 
 
@@ -234,8 +222,7 @@ class FactoredGradients:
             raise OptionError(f"inputs of shape {tuple(inputs.shape[1:])}, the plan has {(groups, width)}.")
         # One product for each group, with the records as rows.
         found = torch.stack([inputs[:, g] @ parameters[self._name][g].T for g in range(groups)], dim=1)
-        # One backward pass through the sum: losses are mapped over records, so each depends on its own outputs alone.
-        # (`torch.func.grad` would give the same, and import torch's compiler first.)
+        # One backward pass through the sum, as each loss depends on its own outputs alone.
         found.requires_grad_()
         total = vmap(self._loss.loss, randomness="error")(found, numeric, codes).sum()
         (gradients,) = torch.autograd.grad(total, found)

@@ -15,8 +15,7 @@ normalisation of groups   Σ over positions d · (x − mean)/std; d for the shi
 ========================  =====================================================
 
 Nothing here matters for privacy but that records are not mixed, which the gate probes. A loss that this file does not
-see through, such as one with a gradient inside, is found out on made-up records by `agrees`, and left to
-`torch.func.grad`.
+see through (`agrees`) is left to `torch.func.grad`.
 """
 
 from __future__ import annotations
@@ -114,10 +113,7 @@ def by_torch(
 def agrees(
     loss: Loss, parameters: Parameters, numeric: Float[Tensor, "rows numeric"], codes: Int64[Tensor, "rows coded"]
 ) -> bool:
-    """Whether gradients are the same with layers traced and without, at made-up records and at parameters near these.
-
-    Of `numeric` and `codes` only shape and device are looked at.
-    """
+    """Whether gradients are the same with layers traced and without, at made-up records and parameters near these."""
     import torch
 
     source = torch.Generator().manual_seed(0)

@@ -1,11 +1,8 @@
 """Vectors of whole samples: one bounded vector a step, from any function of a Poisson sample or of a disjoint shard.
 
-Guarantee G-24 (whole samples). What a step hands out is the function's vector, as one row clipped to the plan's norm on
-the grid, with noise for its diameter; the number of its coordinates is planned. Where the function fails for a sample,
-or returns other shapes or a number that is not finite, the vector is zero, and nothing else tells of it: the steps go
-on, so that what is handed out is the noisy value of a function that has one for every sample. The function must be one
-of its sample and of public parameters: one that kept something between calls would carry records from a sample into the
-next, where they are not accounted. It gets copies, and is tried on made-up samples before the first record is read.
+Where the function fails for a sample, or returns other shapes or a number that is not finite, the vector is zero, and
+nothing else tells of it. One that kept something between calls would carry records from a sample into the next, where
+they are not accounted: it gets copies, and is tried on made-up samples before the first record is read (G-24).
 """
 
 from __future__ import annotations
@@ -89,10 +86,8 @@ class BatchSession(SampleSession):
         return integers
 
     def _probe(self) -> None:
-        """Tries the function on made-up samples, at parameters near those of the first step, where less is zero.
-
-        It refuses a function that gives the same sample another vector after others, or a sample another shape.
-        """
+        """Refuses a function that gives a made-up sample another vector after others, or another shape."""
+        # At parameters near those of the first step, where less is zero.
         layout, plan = self._access.source.schema.layout, self.plan.plan
         random = np.random.Generator(np.random.Philox(20240229))
         nearby = {name: moved(value, random) for name, value in copied(self._parameters).items()}

@@ -1,11 +1,8 @@
 """Queries in steps: noisy sums of clipped per-example gradients over fresh Poisson samples, as many as were paid for.
 
 The parameters of a step may depend on everything that was handed out before; sampling probability, clipping norm and
-noise may not. The encoded records are held in memory, here or by the workers of an engine. How many records were in a
-sample stays private. (How long a step takes tells about that number; keep the clock of a run from those who get the
-result.)
-
-Guarantee G-21 (steps). A run costs at most what its plan's events cost, resumed or not.
+noise may not (G-21). How many records were in a sample stays private. (How long a step takes tells about that number;
+keep the clock of a run from those who get the result.)
 """
 
 from __future__ import annotations
@@ -109,7 +106,12 @@ class StepSession(SumSession):
                 raise OptionError(f"all {plan.steps} steps were used; more would cost more. Plan them before the run.")
             self.prepare(parameters)
             with self._asking():
-                self._hold()
+                if self._held is None:
+                    held = self._read()
+                    self._check_records(held.records)
+                    if held.records > RECORD_LIMIT * UNITS // int(self.plan.event.sensitivity):
+                        raise OverflowError("too many records: the sum could leave 64 bits.")
+                    self._held = held
                 # Begun, hence used, before anything is drawn: an interrupted step is not drawn again.
                 number = self._journal.begin() if self._journal else self._begun
                 self._begun = number + 1
@@ -202,14 +204,6 @@ class StepSession(SumSession):
     @property
     def _answered(self) -> bool:
         return super()._answered and not self.remaining_steps
-
-    def _hold(self) -> None:
-        if self._held is None:
-            held = self._read()
-            self._check_records(held.records)
-            if held.records > RECORD_LIMIT * UNITS // int(self.plan.event.sensitivity):
-                raise OverflowError("too many records: the sum could leave 64 bits.")
-            self._held = held
 
 
 class SampleSession(StepSession):

@@ -1,11 +1,7 @@
-"""Marginals that OpenDP's AIM and MST choose and measure: the door where the noise is OpenDP's own.
+"""Marginals that OpenDP's AIM and MST choose and measure: the door where the noise is OpenDP's own (G-17).
 
-OpenDP's measurement takes a whole table of codes and gives noisy counts of the tables of columns that it chose. What it
-gets are our codes: a record's cell in each column, between 0 and a public size. So no key, cut or bound is left for it
-to read off the records, no δ is needed, and ρ is all that it may spend. Its privacy map is asked before it runs; its
-fitted model is thrown away, since it follows from the noisy counts.
-
-Memory: all records at once, about 8 bytes a record and column, beside one dense table for each candidate.
+OpenDP gets our codes, a record's cell in each column, between 0 and a public size. So no key, cut or bound is left for
+it to read off the records, and ρ is all that it may spend. Its privacy map is asked before it runs.
 """
 
 from __future__ import annotations
@@ -118,11 +114,8 @@ def _measurement(plan: MarginalPlan) -> Callable[[Any], Any]:
 
 
 def _leave_room() -> None:
-    """Makes OpenDP 0.16 give MST's selections a trifle less than their part of ρ.
-
-    It divides what it has for selecting by the number of selections, takes the float below, and adds these up again,
-    rounding up. For most numbers of columns the sum is a bit too large, and it stops halfway, with the budget spent.
-    """
+    """Makes OpenDP 0.16 give MST's selections a trifle less than their part of ρ."""
+    # It divides that by their number, rounding down, and adds up, rounding up: often too much, and it stops halfway.
     import opendp.extras.mbi._mst
 
     def prior(x: float) -> float:

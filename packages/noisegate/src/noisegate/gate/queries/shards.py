@@ -1,9 +1,7 @@
 """Sums over disjoint shards: each trains a state of its own behind the gate and gives a bounded vector when asked.
 
-Guarantee G-26 (shards). Every record is in one shard, by a random word of its own. A shard's state and vector are made
-by functions of one shard, which torch maps over all: they cannot look at another, nor branch on what they see. What a
-state is trained on is a public schedule; which shards are asked is drawn apart from it, and nothing remembers it. So a
-record replaces one vector of the sum by another one, and the plan pays for the diameter of what vectors can be.
+A shard's state and vector are made by functions of one shard, which torch maps over all: they cannot look at another,
+nor branch on what they see. When a state is trained is a public schedule, drawn apart from who is asked (G-26).
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from noisegate.gate.session import Access, Integers
 from noisegate.privacy.gradient_plan import RATES
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int64, Shaped
+    from jaxtyping import Float, Int64
     from torch import Tensor
 
 Tensors: TypeAlias = Mapping[str, "Tensor"]
@@ -93,10 +91,7 @@ class Teacher(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class _Split:
-    """Who is in which shard: the places of the records shard by shard, and where each shard begins and how long it is.
-
-    `order` is (records,), `first` and `sizes` are (shards,).
-    """
+    """Who is in which shard: places of records, (records,), where each shard begins and its size, (shards,)."""
 
     order: npt.NDArray[np.intp]
     first: npt.NDArray[np.intp]
@@ -178,7 +173,8 @@ class ShardSession(SampleSession):
                 total = self._mapped(self._teacher.loss, leaves, dict(self._parameters), batch, dims=(0, None, 0)).sum()
                 found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True, materialize_grads=True)
                 gradients = dict(zip(leaves, found, strict=True))
-                weights, kept = self._mapped(self._teacher.step, _each(leaves, _detached), kept, gradients)
+                weights = _each(leaves, lambda value: value.detach())
+                weights, kept = self._mapped(self._teacher.step, weights, kept, gradients)
             for whole, part in zip(self._states, (weights, kept), strict=True):
                 for name, value in part.items():
                     whole[name][places] = value
@@ -265,7 +261,3 @@ def _each(tensors: Tensors, function: Callable[[Tensor], Tensor]) -> dict[str, T
 def _rows(tensors: Tensors, places: Int64[Tensor, " places"]) -> dict[str, Tensor]:
     """Returns copies of what some shards keep."""
     return {name: value[places] for name, value in tensors.items()}
-
-
-def _detached(value: Shaped[Tensor, "..."]) -> Shaped[Tensor, "..."]:
-    return value.detach()

@@ -15,7 +15,6 @@ from noisegate.atomic import new_file
 from noisegate.errors import OptionError, require, said
 from noisegate.records import Images, Rows
 from noisegate.registry import extension
-from noisegate.schema import Schema
 from noisegate.schema.decode import as_images, decode
 
 if TYPE_CHECKING:
@@ -77,15 +76,10 @@ def _spelled(rows: pa.Table, schema: Schema) -> pa.Table:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ImageBatch:
-    """Some synthetic images.
+    """Some synthetic images."""
 
-    Attributes:
-        pixels: uint8, (rows, height, width, channels); 0 is dark.
-        labels: The label of each image, as the schema has it; None where images have none.
-    """
-
-    pixels: npt.NDArray[np.uint8]
-    labels: tuple[str | int, ...] | None
+    pixels: npt.NDArray[np.uint8]  # uint8, (rows, height, width, channels); 0 is dark
+    labels: tuple[str | int, ...] | None  # the label of each image, as the schema has it; None where images have none
 
     def __post_init__(self) -> None:
         if self.pixels.dtype != np.uint8 or self.pixels.ndim != 4:
