@@ -11,7 +11,7 @@ from noisegate.gate.per_example.gradients import clipped_gradients
 from noisegate.methods.registry import method_of
 from noisegate.schema import Categorical, Integer, Schema
 from noisegate_images.training.adam import Adam
-from noisegate_papers.methods.adversarial import LABELS
+from noisegate_papers.methods.generative import LABELS
 from noisegate_papers.training.adversarial import stream
 
 COLUMNS = (

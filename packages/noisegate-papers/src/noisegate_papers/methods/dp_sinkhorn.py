@@ -22,9 +22,8 @@ from noisegate.privacy.plan import Budget
 from noisegate.privacy.shard_plan import BatchPlan
 from noisegate.schema import Schema
 from noisegate.settings import Count, Fraction, Positive, Unit, settings
-from noisegate_papers.methods.adversarial import GENERATOR
 from noisegate_papers.methods.gan import GuidedMethod, by_records
-from noisegate_papers.methods.generative import shapes_of
+from noisegate_papers.methods.generative import GENERATOR, shapes_of
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -18,8 +18,7 @@ from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.settings import Count, Fraction, ImageSize, LabelShares, Positive, Widths, derived, settings
 from noisegate_images.models.image_network import ImageKind, ImageNetwork, check_image_schema
-from noisegate_papers.methods.adversarial import AUDITED_GAN, AdversarialMethod
-from noisegate_papers.methods.generative import GenerativeMethod, public_shares
+from noisegate_papers.methods.generative import AUDITED_GAN, AdversarialMethod, GenerativeMethod, public_shares
 from noisegate_papers.models.inputs import Inputs, inputs_of, scaled_inputs
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from noisegate.schema.pixels import read_shape
 from noisegate.settings import Count, Fraction, ImageSize, Positive, Widths, settings
 from noisegate_images.methods.matched import EncodedImages
 from noisegate_images.models.image_network import check_image_schema
-from noisegate_papers.methods.adversarial import AUDITED_GAN, AdversarialMethod
+from noisegate_papers.methods.generative import AUDITED_GAN, AdversarialMethod
 from noisegate_papers.methods.public_reference import features_of, read_reference
 from noisegate_papers.models.public_features import PublicReference
 

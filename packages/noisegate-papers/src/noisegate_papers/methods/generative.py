@@ -1,20 +1,35 @@
-"""Methods whose noisy gradients train one thing with settings of its own, and of them those that train a model."""
+"""Methods whose noisy gradients train one thing, of them those that train a model, and of these private GANs.
+
+Of a private GAN a discriminator takes noisy gradients at real records, and a generator learns from it alone. Gradients
+at generated records are clipped too, record by record: on simulated digits they grew to a hundred times the norm of the
+real ones, which are clipped anyway. The training is `noisegate_papers.training.adversarial`.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from math import prod
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+import numpy.typing as npt
+
 from noisegate.errors import ModelError, OptionError
+from noisegate.gate.per_example.gradients import RecordLoss, RowInputs, real_loss
 from noisegate.methods.gradient import GradientMethod
+from noisegate.methods.method import AUDITED_STEPS
 from noisegate.models.checkpoint import FitState
-from noisegate.privacy.gradient_plan import GradientPlan, unpacked
+from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan, unpacked
+from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
-from noisegate.settings import Count, Fraction, Positive, Seed, settings
+from noisegate.seeds import MOST_SEED
+from noisegate.settings import Count, Fraction, ImageSize, Positive, Seed, Widths, settings
+from noisegate_papers.training.schedules import AdversarialConfig
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -22,7 +37,11 @@ if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
     from noisegate.models.record_model import RecordModel
     from noisegate.models.synthesizer import Synthesizer
+    from noisegate_images.models.generator import Generator
+    from noisegate_papers.models.inputs import DiscriminatorInput
     from noisegate_papers.models.released_classifier import ReleasedClassifier
+    from noisegate_papers.networks.discriminator import Discriminator
+    from noisegate_papers.training.adversarial import AdversarialTraining
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -137,3 +156,112 @@ def released_arrays(release: Release, name: str, shapes: Shapes, *, what: str) -
     if values is None or values.size != size:
         raise ModelError(f"the release has no {what}: it was made by another method or settings.")
     return {name: torch.from_numpy(array.copy()) for name, array in unpacked(values, shapes).items()}
+
+
+GENERATOR, LABELS = "generator", "labels"
+"""The event and the release; and what the learned logits of the labels are called in it."""
+
+
+AUDITED_GAN: Mapping[str, Any] = MappingProxyType(
+    {**AUDITED_STEPS, "hidden": (8,), "discriminator_hidden": (8,), "latent": 4, "batch": 16}
+)
+"""Of `Method.audit_settings`."""
+
+
+@settings
+class AdversarialMethod(AdversarialConfig, GenerativeMethod):
+    """Settings of private GANs; none of them depends on private data."""
+
+    renamed: ClassVar[Mapping[str, str]] = {
+        f"{network}_rate": f"{network}_learning_rate" for network in ("discriminator", "generator")
+    }
+
+    image: ImageSize | None = None
+    """Height, width and channels of the images; None for a table."""
+    latent: Count = 32
+    """Length of the generator's noise vector."""
+    hidden: Widths = (128, 128)
+    """Widths of the generator's hidden layers."""
+    discriminator_hidden: Widths = (128, 128)
+    """Widths of a discriminator that is a perceptron; each weight takes its part of the noise."""
+
+    def __post_init__(self) -> None:
+        if self.discriminator_steps > self.steps:
+            raise OptionError(
+                f"discriminator_steps={self.discriminator_steps} is more than steps={self.steps}: the generator would "
+                "never move. Lower it, or take more steps."
+            )
+
+    @abstractmethod
+    def generator(self, schema: Schema) -> Generator:
+        """Returns the generator at its start, on the CPU."""
+
+    @abstractmethod
+    def discriminator(self, schema: Schema) -> Discriminator:
+        """Returns the discriminator at its start, on the CPU; refuses a schema that does not fit."""
+
+    @abstractmethod
+    def inputs(self, schema: Schema) -> tuple[RowInputs, DiscriminatorInput]:
+        """Returns the maps from a real record and from the generator to discriminator inputs, labels left out."""
+
+    def model_of(self, generator: Generator, weights: npt.NDArray[np.float64], schema: Schema) -> RecordModel:
+        """Returns the model that a trained generator is, with the share of each label."""
+        return generator.record_model(weights, schema.layout)
+
+    def label_weights(self, schema: Schema) -> tuple[float, ...] | None:
+        """Returns the share of each code of the label as public knowledge; None where it is learned."""
+        return None
+
+    def start(self, schema: Schema, generator: Generator, discriminator: Discriminator, device: str) -> None:
+        """Does with both networks, in place, what comes before the first private gradient: nothing."""
+
+    def gradient_plan(self, schema: Schema, budget: Budget) -> GradientPlan:
+        """Returns the steps of the discriminator; refuses a schema that does not fit the settings."""
+        return self.steps_of(GENERATOR, weight_shapes(self.discriminator(schema)), trained=self._released(schema))
+
+    def loss(self, schema: Schema) -> RecordLoss:
+        """Returns the loss of one real record, which the discriminator should take for real."""
+        return real_loss(self.discriminator(schema), self.inputs(schema)[0], schema)
+
+    def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> AdversarialTraining:
+        """Returns generator and discriminator at their start."""
+        import torch
+
+        from noisegate.gate.per_example.gradients import clipped_gradients
+        from noisegate_papers.training.adversarial import AdversarialTraining
+
+        generator, discriminator = self.generator(schema).to(device), self.discriminator(schema).to(device)
+        self.start(schema, generator, discriminator, device)
+        weights = self.label_weights(schema)
+        logits = torch.tensor(weights).log() if weights else torch.zeros(max(schema.layout.classes, 1))
+        return AdversarialTraining(
+            self,
+            generator,
+            logits.to(device),
+            learned=LABELS in plan.plan.released,
+            encode=self.inputs(schema)[1],
+            discriminator=discriminator,
+            gradients=partial(clipped_gradients, clip_norm=self.clip_norm),
+            records=batch,
+        )
+
+    def model(self, release: Release, fitting: Any = None) -> RecordModel:
+        """Returns the released generator, to be drawn from."""
+        schema, shapes, generator = release.schema, self._released(release.schema), self.generator(release.schema)
+        what = f"generator of {sum(map(prod, shapes.values()))} numbers"
+        arrays = released_arrays(release, GENERATOR, shapes, what=what)
+        logits = arrays.pop(LABELS, None)
+        generator.load_state_dict(arrays)
+        shares = np.asarray(self.label_weights(schema) or (1.0,))
+        weights = shares if logits is None else logits.double().softmax(dim=0).numpy()
+        return self.model_of(generator.requires_grad_(False).eval(), weights, schema)
+
+    @property
+    def discriminator_seed(self) -> int:
+        """The seed of the discriminator's weights: another than the generator's."""
+        return (self.seed + 1) % (MOST_SEED + 1)
+
+    def _released(self, schema: Schema) -> dict[str, tuple[int, ...]]:
+        """Returns the shape of each array that is released."""
+        learned = schema.layout.label is not None and self.label_weights(schema) is None
+        return shapes_of(self.generator(schema).state_dict()) | ({LABELS: (schema.layout.classes,)} if learned else {})

@@ -19,9 +19,8 @@ from noisegate.privacy.plan import Budget
 from noisegate.privacy.shard_plan import ShardPlan
 from noisegate.schema import Schema
 from noisegate.settings import Count, Fraction, Positive, Widths, settings
-from noisegate_papers.methods.adversarial import GENERATOR
 from noisegate_papers.methods.gan import GuidedMethod, by_records
-from noisegate_papers.methods.generative import shapes_of
+from noisegate_papers.methods.generative import GENERATOR, shapes_of
 from noisegate_papers.models.inputs import inputs_of
 
 if TYPE_CHECKING:
