@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from noisegate.tables.denoise import denoised
+from noisegate.tables.denoise import denoised_pairs
 from noisegate.tables.descent import MixtureSettings
 from noisegate.tables.mixture_fit import FAR, MixtureFit
 from noisegate.tables.released import Table
@@ -57,7 +57,7 @@ def pair_of(joint, records, std, *, ordered, seed=0):
     noisy = drawn + random.normal(scale=std, size=joint.shape)
     tables = class_tables([*margins, Table(columns=(0, 1), counts=noisy, noise_std=std)], joint.shape, None)
     rows, columns = tables.spans
-    return drawn, noisy, denoised(tables, ordered).pairs[0, rows, columns]
+    return drawn, noisy, denoised_pairs(tables, ordered).pairs[0, rows, columns]
 
 
 def normal_pair(cells, correlation):

@@ -40,7 +40,7 @@ _LEAST_NOISE = 0.15
 _TINY = 1e-9
 
 
-def denoised(tables: ClassTables, ordered: Sequence[int]) -> ClassTables:
+def denoised_pairs(tables: ClassTables, ordered: Sequence[int]) -> ClassTables:
     """Returns tables whose pairs have less noise, and the precision that they have then.
 
     Args:

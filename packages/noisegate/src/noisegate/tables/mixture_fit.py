@@ -25,7 +25,7 @@ from noisegate.models.mixture import Mixture
 from noisegate.models.within_cell import WithinCell
 from noisegate.privacy.release import Release
 from noisegate.schema import Layout, NumericColumn, Schema
-from noisegate.tables.denoise import denoised
+from noisegate.tables.denoise import denoised_pairs
 from noisegate.tables.descent import MixtureSettings, Search
 from noisegate.tables.design import Design
 from noisegate.tables.label_fit import MOST_LABELS, LabelFit
@@ -67,7 +67,7 @@ class MixtureFit:
         released, tried, self.judge_tables = (class_tables(one, sizes, label, prior) for one in (tables, trial, judge))
         self._searches: dict[str, Search] = {}
         with one_thread():
-            self.trial_tables, self.tables = (self._known(denoised(one, others)) for one in (tried, released))
+            self.trial_tables, self.tables = (self._known(denoised_pairs(one, others)) for one in (tried, released))
             if label is not None:
                 self._searches["trial"] = Search(self.trial_tables, tried, settings, seed=seed)
             self._searches["fit"] = Search(self.tables, released, settings, seed=seed)
