@@ -16,7 +16,7 @@ TABLES = Path(__file__).parents[1] / "tables"
 sys.path.append(str(TABLES))
 
 from isolated import Limits, run_limited  # noqa: E402 - of the bake-off on tables
-from packages import environment  # noqa: E402
+from peer_packages import environment  # noqa: E402
 
 HERE = Path(__file__).parent
 SDV = ("hma", "par")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from packages import PEERS
+from peer_packages import PEERS
 from summary import Row
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pictures
-from packages import PEERS
+from peer_packages import PEERS
 from scoring import FIGURES
 from summary import COMPARED, COSTS, HIGHER, Lead, Row, failures, leads, rows
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from isolated import Limits
-from packages import PEERS
+from peer_packages import PEERS
 from rich.console import Console
 from runs import Run, fit, read, score, write
 from scoring import Judge

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from isolated import Limits, run_limited
-from packages import PEERS, environment
+from peer_packages import PEERS, environment
 from scoring import Judge
 
 from noisegate import UserError

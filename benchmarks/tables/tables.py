@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.csv
 import simulated
 from documented import SOURCES, documented
-from packages import environment
+from peer_packages import environment
 
 from noisegate import Schema
 

@@ -126,7 +126,8 @@ def test_the_demo(shelf, cli):
 def test_the_demo_of_images(shelf, cli, monkeypatch):
     from PIL import Image
 
-    from noisegate.cli import demo
+    from noisegate.cli.demo import MADE_OF_IMAGES
+    from noisegate_images import demo
 
     few = {
         "pixels": 20,
@@ -142,7 +143,7 @@ def test_the_demo_of_images(shelf, cli, monkeypatch):
     ended = cli("demo", "--images", "--epsilon", "2")
     assert ended.code == 0, ended.err
     made = shelf / "noisegate-demo-images"
-    assert {path.name for path in made.iterdir()} == demo.MADE_OF_IMAGES
+    assert {path.name for path in made.iterdir()} == MADE_OF_IMAGES
     assert cli("verify", made / "model").code == 0
     with Image.open(made / "synthetic.png") as shown, Image.open(made / "drawn.png") as drawn:
         assert shown.size == drawn.size

@@ -94,10 +94,10 @@ def run(monkeypatch):
 
         return told(largest(*space, output_measure=output_measure, scale=scale), space, choose, "usize", "scores")
 
-    def estimate(domain, measured, *, potentials=None, iterations):
+    def estimate(domain, measured, **options):
         if script.follows:
             return script.models.pop(0)
-        script.models.append(plain(domain, measured, potentials=potentials, iterations=iterations))
+        script.models.append(plain(domain, measured, **options))
         return script.models[-1]
 
     monkeypatch.setattr(utilities, "then_noise", then_noise)
