@@ -33,8 +33,9 @@ for line in json.loads(sys.argv[1]):
 
 # The terminal is that of the process, so that Ctrl-C in it is a signal.
 _AT_A_TERMINAL = """
-import fcntl, os, sys, termios
+import fcntl, os, signal, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # a suite in the background ignores Ctrl-C, and what it starts would too
 os.execv(sys.argv[1], sys.argv[1:])
 """
 
