@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 from noisegate import Budget, Gate, Schema, load, verify
-from noisegate.errors import ModelError, OptionError
+from noisegate.errors import MissingExtraError, ModelError, OptionError
 from noisegate.linked.method import Linked
 from noisegate.linked.model import LinkedModel
 from noisegate.linked.schema import LinkedSchema, LinkedTable
@@ -226,3 +226,9 @@ def test_dates_do_not_pile_up_at_the_upper_bound(monkeypatch):
     assert still < 0.003 and last < 0.01 and number == pytest.approx(8, abs=0.1)
     monkeypatch.setattr("noisegate.linked.link_model._FAMILY_TRIES", 0)
     assert drawn()[1] > 0.02
+
+
+def test_without_scipy_a_fit_is_refused_before_anything_is_spent(monkeypatch):
+    monkeypatch.setattr("noisegate.errors.installed", lambda package: package != "scipy")
+    with pytest.raises(MissingExtraError, match=r"linked needs scipy; .*noisegate\[scipy\]"):
+        Linked().check_fit("cpu")

@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from noisegate.tables.denoise import denoised_pairs
+from noisegate.tables.denoise import column_basis, denoised_pairs
 from noisegate.tables.descent import MixtureSettings
 from noisegate.tables.mixture_fit import FAR, MixtureFit
 from noisegate.tables.released import Table
@@ -72,6 +72,17 @@ def correlation_of(table):
     first, second = share.sum(axis=1), share.sum(axis=0)
     left, right = at - first @ at, at - second @ at
     return float(left @ share @ right / np.sqrt((first @ left**2) * (second @ right**2)))
+
+
+@pytest.mark.parametrize("ordered", [36, 35, 0])
+@pytest.mark.parametrize("empty", [0, 10, 34])
+def test_the_vectors_of_a_basis_sum_to_zero_also_where_cells_are_empty(ordered, empty):
+    random = np.random.default_rng(empty)
+    shares = random.dirichlet(np.ones(36))
+    shares[random.permutation(36)[:empty]] = 0
+    basis, _ = column_basis(shares, ordered)
+    assert np.abs(basis.sum(axis=0)).max() < 1e-12
+    assert basis.T @ basis == pytest.approx(np.eye(35), abs=1e-12)
 
 
 def test_the_correlation_of_a_pair_outlives_noise_that_is_larger_than_its_cells():

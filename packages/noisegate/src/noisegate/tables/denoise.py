@@ -117,15 +117,15 @@ def column_basis(shares: Floats, ordered: int) -> tuple[Float64[Array, "cells or
     weights = np.maximum(shares, _TINY) / np.maximum(shares, _TINY).sum()
     few = ordered if ordered > 1 else 0
     alone = np.diag(weights)[:, few:] if few else np.diag(weights)[:, :-1]
-    vectors, orders = [alone], [1] * alone.shape[1]
+    # After the constant vector the others sum to zero, also where cells are empty and vectors hardly differ.
+    vectors, orders = [np.ones((size, 1)), alone], [1] * alone.shape[1]
     if few:
         inside = weights[:few] / weights[:few].sum()
         ranks = 2 * np.cumsum(inside) - inside - 1
         smooth = np.zeros((size, few - 1))
         smooth[:few] = weights[:few, None] * np.polynomial.legendre.legvander(ranks, few - 1)[:, 1:]
         vectors, orders = [*vectors, smooth], [*orders, *range(1, few)]
-    together = np.concatenate(vectors, axis=1)
-    return np.linalg.qr(together - together.mean(axis=0))[0], np.array(orders, dtype=np.int64)
+    return np.linalg.qr(np.concatenate(vectors, axis=1))[0][:, 1:], np.array(orders, dtype=np.int64)
 
 
 def _class_basis(counts: Floats) -> Float64[Array, "classes classes"]:
