@@ -11,7 +11,7 @@ from noisegate.errors import OptionError
 from noisegate.linked.schema import LinkedSchema
 from noisegate.progress import shown
 from noisegate.schema import EncodedTable, Schema, decode
-from noisegate.schema.kinds import read_schema
+from noisegate.schema.schema import read_schema
 
 if TYPE_CHECKING:
     from noisegate_evaluate import ImageReport, LinkedReport, Report

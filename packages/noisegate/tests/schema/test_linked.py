@@ -7,8 +7,8 @@ from noisegate.errors import SchemaError
 from noisegate.linked.ordering import first_column, gap_column, origin_ticks, positions_at, ticks_at
 from noisegate.linked.schema import LinkedSchema, LinkedTable
 from noisegate.schema import Boolean, Continuous, Date, Datetime, Decimal, Integer, Schema
-from noisegate.schema.kinds import read_schema
 from noisegate.schema.layout import positions_of
+from noisegate.schema.schema import read_schema
 
 CLINIC = """
 [tables.patients]

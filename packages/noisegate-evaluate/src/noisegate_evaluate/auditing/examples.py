@@ -21,7 +21,7 @@ from noisegate.privacy.plan import Budget
 from noisegate.records import Rows
 from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Integer, Schema, pixel_schema
 from noisegate.schema.decode import decode
-from noisegate.schema.kinds import read_schema
+from noisegate.schema.schema import read_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -139,7 +139,7 @@ def evaluate_command(options: EvaluateOptions, as_json: Json = False) -> None:
     Linked tables: `noisegate evaluate --synthetic FOLDER --test TEST_FOLDER --schema clinic.toml`
     """
     from noisegate.schema import Schema
-    from noisegate.schema.kinds import read_schema
+    from noisegate.schema.schema import read_schema
 
     if options.images:
         images = Schema.from_toml(require_schema(options.schema))

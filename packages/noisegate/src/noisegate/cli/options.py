@@ -188,9 +188,8 @@ class RunOptions(ImageOptions):
 
     def known(self) -> Any:
         """Returns the schema in a file, of one table or of linked ones, or the one that the options describe."""
-        from noisegate.schema.kinds import read_schema
         from noisegate.schema.pixels import fit_bytes, require_memory
-        from noisegate.schema.schema import is_linked
+        from noisegate.schema.schema import is_linked, read_schema
 
         if self.given() and self.schema is not None:
             raise OptionError(

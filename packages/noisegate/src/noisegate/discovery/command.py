@@ -194,9 +194,8 @@ def check(
     path: Annotated[Path, typer.Argument(metavar="SCHEMA", help="Schema file, TOML.")], as_json: Json = False
 ) -> None:
     """Check a schema and show what it says."""
-    from noisegate.schema.kinds import read_schema
     from noisegate.schema.satisfiable import kept_share
-    from noisegate.schema.schema import is_linked
+    from noisegate.schema.schema import is_linked, read_schema
 
     schema = read_schema(path)
     if is_linked(schema):

@@ -38,8 +38,7 @@ from noisegate.privacy.schema_certificate import discovery_beside
 from noisegate.runs.observer import Observer
 from noisegate.schema import Schema
 from noisegate.schema.files import was_discovered
-from noisegate.schema.kinds import read_schema
-from noisegate.schema.schema import is_linked, is_schema
+from noisegate.schema.schema import is_linked, is_schema, read_schema
 
 RUN_FILE, CHECKPOINT_FILE, ROOM_FILE = "training.json", "checkpoint.safetensors", "room"
 FORMAT = 1

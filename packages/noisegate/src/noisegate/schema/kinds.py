@@ -1,20 +1,12 @@
-"""Schemas of whatever kind: read from a file, and made for images."""
+"""Schemas made for images."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
-from noisegate.schema.files import parse_toml, read_text
 from noisegate.schema.pixels import ImageForm, ImageShape, Resize
-from noisegate.schema.schema import Schema, kind_of
-
-
-def read_schema(path: str | Path) -> Any:
-    """Returns the schema in a file; a `SchemaError` says what is wrong with it."""
-    text, origin = read_text(path, "schema file"), f"schema file {path}"
-    return kind_of(parse_toml(text, origin)).loads(text, origin=origin)
+from noisegate.schema.schema import Schema
 
 
 def pixel_schema(

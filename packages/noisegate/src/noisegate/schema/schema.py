@@ -358,3 +358,9 @@ def schema_from_json(form: Mapping[str, Any]) -> Any:
 def kind_of(form: Mapping[str, Any]) -> Any:
     """Returns the class of schemas of which a form is."""
     return extension("noisegate.schemas", "linked", "what reads linked tables") if "tables" in form else Schema
+
+
+def read_schema(path: str | Path) -> Any:
+    """Returns the schema in a file; a `SchemaError` says what is wrong with it."""
+    text, origin = read_text(path, "schema file"), f"schema file {path}"
+    return kind_of(parse_toml(text, origin)).loads(text, origin=origin)
