@@ -22,7 +22,7 @@ WORDS: tuple[Word, ...] = get_args(Word)
 MEANINGS: Mapping[Word, str] = {
     "good": "pairs of columns, and what is learnt from them, are close to the real records'",
     "usable": "the main patterns are there; small groups and fine detail are blurred",
-    "rough": "single columns and the strongest ties between them are about right; rely on nothing finer",
+    "rough": "single columns are about right; associations between them may be weakened or lost",
     "noise": "mostly noise; do not use it",
 }
 
@@ -48,7 +48,7 @@ class Verdict:
     Examples:
         >>> verdict = Verdict(word="rough", source="plan", reasons=("few records",), cures=("epsilon of at least 3",))
         >>> print(verdict)
-        Verdict: rough - single columns and the strongest ties between them are about right; rely on nothing finer.
+        Verdict: rough - single columns are about right; associations between them may be weakened or lost.
          because few records
          helps   epsilon of at least 3
         >>> Verdict.from_json(verdict.to_json()) == verdict

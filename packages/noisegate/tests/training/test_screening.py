@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from noisegate.tables.design import choose_pairs, table_dependence
+from noisegate.tables.associations import choose_pairs, table_dependence
 from noisegate.tables.released import Table
 
 STD = 10.0

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import OptionError
-from noisegate.schema import Continuous, NumericColumn
+from noisegate.schema import Continuous, Integer, NumericColumn
 from noisegate.schema.layout import APART, atoms_of, body, positions_of, positions_of_ranks, ranks_at
 
 MOST_FINE_CELLS = 1024
@@ -36,6 +36,8 @@ SPIKE = 5.0
 # An atom that the schema states needs less to be believed.
 _STATED = 2.0
 _NEIGHBOURS = 4
+# Where graded cells are cut, in parts of a cell that is not: half an octave each, 22 octaves.
+_GRADES = tuple(2 ** (-step / 2) for step in range(1, 45))
 # Divisions weaker than this many noise standard deviations are dropped, stronger ones shrunk.
 _THRESHOLD = 1.5
 # A cell's mass is at least this many standard deviations of the noise of a fine cell.
@@ -98,10 +100,12 @@ class NumericBins:
         return cuts, first, int((cuts.searchsorted(edges[1:]) - first[:-1]).max())
 
 
-def fine_bins(column: NumericColumn, *, most: int = MOST_FINE_CELLS) -> NumericBins:
+def fine_bins(column: NumericColumn, *, most: int = MOST_FINE_CELLS, graded: bool = False) -> NumericBins:
     """Returns one cell for each whole step of a column where there are at most `most`, else about `most` equal ones.
 
-    Where a cell holds more than one value, the two bounds and the atoms of the schema are cells of their own.
+    Where a cell holds more than one value, the two bounds and the atoms of the schema are cells of their own. `graded`
+    cells are cut finer and finer near zero, or near the bound next to it, since bounds may be generous: half of the
+    amounts up to 1,000,000 may be below 20.
     """
     start, stop = body(column)
     alone = sorted({start, stop, *positions_of(column, atoms_of(column)).tolist()})
@@ -110,6 +114,10 @@ def fine_bins(column: NumericColumn, *, most: int = MOST_FINE_CELLS) -> NumericB
         # An atom outside the bounds needs no cut behind it: there is nothing up to the next.
         ends = [math.nextafter(at, 2.0) for at in alone if start <= at < stop]
         cuts = {*inner, *alone, *ends, math.nextafter(1.0, 0.0)} - {0.0, 1.0}
+        if graded:
+            near = float(positions_of(column, [_next_to_zero(column)])[0])
+            around = {near + side * (stop - start) / most * part for part in _GRADES for side in (-1, 1)}
+            cuts |= {cut for cut in around if start < cut < stop}
         return NumericBins(tuple(sorted(cuts)), column.missing)
     count = column.last + 1
     if count <= most:
@@ -121,10 +129,26 @@ def fine_bins(column: NumericColumn, *, most: int = MOST_FINE_CELLS) -> NumericB
         inner = [1 + place * (count - 2) // groups for place in range(groups)]
         single = ranks_at(column, np.asarray(alone))
         starts = np.unique([*inner, *single, *(single + 1)])
+        if graded and isinstance(column, Integer):
+            rank = ranks_at(column, positions_of(column, [_next_to_zero(column)]))
+            wide = np.unique((count // most * np.asarray(_GRADES)).astype(np.int64))
+            starts = np.unique([*starts, *(rank + wide), *(rank + 1 - wide)])
         starts = starts[(starts > 0) & (starts < count)]
     # A cut half a step below the first step of its cell: no rounding of an encoded step can carry it across.
     below, at = positions_of_ranks(column, starts - 1), positions_of_ranks(column, starts)
     return NumericBins(tuple(((below + at) / 2).tolist()), column.missing)
+
+
+def _next_to_zero(column: Continuous | Integer) -> float:
+    return min(max(0.0, column.lower), column.upper)
+
+
+def fine_widths(column: NumericColumn, bins: NumericBins) -> Floats:
+    """Returns which part each cell is of the one that it would be in if cells were not graded, (fine,)."""
+    cells, plain = (np.asarray([0.0, *one.cuts, 1.0]) for one in (bins, fine_bins(column)))
+    held = plain.searchsorted(cells[:-1], side="right") - 1
+    whole = np.isin(cells[1:], plain) & np.isin(cells[:-1], plain)
+    return np.where(whole, 1.0, np.diff(cells) / np.diff(plain)[held])
 
 
 def single_cells(column: NumericColumn, bins: NumericBins) -> npt.NDArray[np.bool_]:
@@ -194,11 +218,13 @@ def denoise(
     atoms: npt.NDArray[np.bool_] | None = None,
     *,
     records: float | None = None,
+    widths: Floats | None = None,
 ) -> Histogram:
     """Returns what noisy counts of ordered cells say, (cells,), with noise of a positive standard deviation on each.
 
     The noise of a sum of many fine cells is large; that of a `coarse` one is not. `atoms` are cells that may be
     expected to stand out. The excess of a half is shrunk by the most that it can vary among at most so many `records`.
+    Where nothing is known, records are spread by the `widths` of cells, (cells,); None for equal ones.
     """
     # Mirrored without the outermost cell itself: repeated, it would hide a spike at a bound, where most of them are.
     padded = np.pad(noisy, _NEIGHBOURS, mode="reflect")
@@ -208,16 +234,17 @@ def denoise(
     if coarse is not None:
         starts = np.arange(0, len(noisy), coarse.group)
         coarse = replace(coarse, noisy=coarse.noisy - np.add.reduceat(above, starts))
-    smooth = _shrunk(_tree(noisy - above, noise_std, coarse), records)
+    smooth = _shrunk(_tree(noisy - above, noise_std, coarse, widths), records)
     return Histogram(masses=smooth[: len(noisy)] + above, spikes=spikes, noise_std=noise_std, atoms=atoms)
 
 
-def _tree(noisy: Floats, noise_std: float, coarse: Coarse | None) -> list[Floats]:
-    """Returns the levels from single cells to the root, each (3, nodes): sums, their variances, cells covered."""
+def _tree(noisy: Floats, noise_std: float, coarse: Coarse | None, widths: Floats | None) -> list[Floats]:
+    """Returns the levels from single cells to the root, each (3, nodes): sums, their variances, their widths."""
     cells = len(noisy)
     size = 1 << (cells - 1).bit_length()
     level = np.zeros((3, size))
-    level[0, :cells], level[1, :cells], level[2, :cells] = noisy, noise_std**2, 1
+    level[0, :cells], level[1, :cells] = noisy, noise_std**2
+    level[2, :cells] = 1 if widths is None else widths
     levels = [level]
     while levels[-1].shape[1] > 1:
         level = levels[-1].reshape(3, -1, 2).sum(axis=2)

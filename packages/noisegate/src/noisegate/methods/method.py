@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import astuple, replace
 from types import MappingProxyType
@@ -164,6 +164,10 @@ class Method(Settings, ABC):
     def forecast_of(self, release: Release, fitting: Any, records: float) -> Forecast | None:
         """Returns the same of what has left the gate; None where nobody knows."""
         return None
+
+    def judged(self, fitting: Any) -> Iterable[Verdict]:
+        """Returns verdicts on what a fit keeps of its release and cannot know; none where nobody looks."""
+        return ()
 
     def is_far(self, fitting: Any) -> bool:
         """Returns whether a fit ended too far from its release to be relied on."""

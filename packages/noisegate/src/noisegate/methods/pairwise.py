@@ -12,7 +12,7 @@ https://arxiv.org/abs/2106.07153; PrivSyn, Zhang et al. (USENIX Security 2021), 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -42,11 +42,12 @@ if TYPE_CHECKING:
     from noisegate.models.labelled import LabelledMixture
     from noisegate.models.mixture import Mixture
     from noisegate.tables.mixture_fit import PairwiseFit
+    from noisegate.verdict import Verdict
 
 
 WIDE = 40
 """Above this many columns pairs are chosen instead of all being measured."""
-DESIGN = 3
+DESIGN = 4
 """Version of the rules by which cells and tables follow from settings and released histograms; 1 is not stated."""
 _CLEAR = 2.0
 Pair = Annotated[tuple[str, str], Field(strict=False)]
@@ -106,6 +107,7 @@ class Pairwise(Method):
         layout = schema.layout
         cells = self.cells or cells_for(len(layout.numeric) + len(layout.coded), epsilon)
         fixed: dict[str, Any] = {"most_pairs": self.most_pairs, "screened": False, "pairs": (), "scaled": version > 1}
+        fixed["graded"] = version > 3
         yielding = version > 1 and self.pairs == "auto" and not self.triples
         clear = _CLEAR if version > 2 and self.cells is None else None
         bare = Design(layout=layout, cells=cells, yielding=yielding, clear=clear, **fixed)
@@ -147,6 +149,12 @@ class Pairwise(Method):
     def forecast_of(self, release: Release, fitting: PairwiseFit, records: float) -> Forecast:
         """Returns the same of a release and its fit; nothing is calibrated or designed again."""
         return forecast_of(fitting.design, release, records)
+
+    def judged(self, fitting: PairwiseFit) -> Iterator[Verdict]:
+        """Yields which associations the fit keeps, and which columns lie in one cell."""
+        from noisegate.tables.associations import judged
+
+        return judged(fitting)
 
     def query(self, gate: Gate, plan: CalibratedPlan | None = None) -> Release:
         """Returns the release: two or three passes over the records, the only times that they are used."""

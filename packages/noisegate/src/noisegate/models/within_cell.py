@@ -120,7 +120,7 @@ class WithinCell:
             raise ValueError(f"column {column.name!r}: fine edges must ascend from 0 to 1")
         if not (np.isfinite(masses).all() and (masses >= 0).all()):
             raise ValueError(f"column {column.name!r}: masses must be finite and not negative")
-        low, high, size = _ends(column, edges)
+        low, high, size = ends_of(column, edges)
         at = np.where(np.arange(len(masses)) < len(masses) - 1, low, 1.0)
         low, high = np.where(spikes, at, low), np.where(spikes, at, high)
         held = size > 0
@@ -188,8 +188,8 @@ class WithinCell:
         return Choice(self.shares, self.bin_of)
 
 
-def _ends(column: NumericColumn, edges: Floats) -> tuple[Floats, Floats, Floats]:
-    """Returns lowest and highest value of each cell between edges, and how much it holds: its width, or its steps."""
+def ends_of(column: NumericColumn, edges: Floats) -> tuple[Floats, Floats, Floats]:
+    """Returns lowest and highest position in each cell between edges, and its width, or how many steps it holds."""
     if isinstance(column, Continuous):
         return edges[:-1], edges[1:], np.diff(edges)
     start = _first_step(column, edges[:-1])

@@ -13,13 +13,12 @@ from functools import cached_property
 from itertools import chain, combinations
 from typing import Any
 
-import numpy as np
-
 from noisegate.errors import ModelError
 from noisegate.features.binning import Histogram, NumericBins, fine_bins, merged_bins, most_cells
 from noisegate.features.contingency import Contingency, equally_weighted
 from noisegate.privacy.plan import Query
 from noisegate.schema import Layout
+from noisegate.tables.associations import choose_pairs
 from noisegate.tables.released import (
     COARSE,
     HISTOGRAMS,
@@ -72,6 +71,7 @@ class Design:
         stressed: Pairs that get `STRESS` times the weight of others.
         clear: How many standard deviations of its noise a cell of a pair holds in the mean, where fewer cells than
             `cells` are cut for it; None to cut so many whatever the noise is.
+        graded: Whether fine cells are finer near zero; see `fine_bins`.
     """
 
     layout: Layout
@@ -86,13 +86,14 @@ class Design:
     unasked: frozenset[int] = frozenset()
     stressed: frozenset[Columns] = frozenset()
     clear: float | None = None
+    graded: bool = False
     _denoised: tuple[Any, dict[int, Histogram]] = field(default=(None, {}), init=False, compare=False, repr=False)
     _picked: tuple[Any, tuple[Columns, ...]] = field(default=(None, ()), init=False, compare=False, repr=False)
 
     @cached_property
     def fine(self) -> tuple[NumericBins, ...]:
         """The fine cells of each numeric column."""
-        return tuple(fine_bins(column) for column in self.layout.numeric)
+        return tuple(fine_bins(column, graded=self.graded) for column in self.layout.numeric)
 
     @cached_property
     def bought(self) -> tuple[int, ...]:
@@ -153,6 +154,11 @@ class Design:
             for name, tables, dim, adaptive in asked
         )
 
+    @property
+    def fine_widths(self) -> tuple[Floats, ...]:
+        """Which part each fine cell is of one that is not graded."""
+        return self._histograms.widths
+
     @cached_property
     def _histograms(self) -> Histograms:
         return Histograms(columns=self.layout.numeric, fine=self.fine, bought=self.bought)
@@ -189,14 +195,18 @@ class Design:
         return tuple(cut)
 
     def _aimed(self, values: Values, stds: Mapping[str, float]) -> int:
-        """Returns how many cells to aim at in a numeric column, by about how many records there are."""
         pairs = self._chosen(values, stds) if self.pairs is None and SCREEN in values else self.pairs
         if self.clear is None or not pairs:
             return self.cells
+        return self._cells_for(records_of(self._first_round(values, stds)), len(pairs), stds[PAIRS])
+
+    def _cells_for(self, records: float, pairs: int, noise_std: float) -> int:
+        """Returns how many cells to aim at in a numeric column, by about how many records there are."""
+        if self.clear is None or not pairs:
+            return self.cells
         classes = 1 if self.label is None else self.coded[self.label - len(self.fine)]
-        noise = self.clear * stds[PAIRS] * math.sqrt(len(pairs)) * classes
-        most = math.sqrt(records_of(self._first_round(values, stds)) / noise)
-        return min(max(round(most), _FEWEST), self.cells)
+        noise = self.clear * noise_std * math.sqrt(pairs) * classes
+        return min(max(round(math.sqrt(records / noise)), _FEWEST), self.cells)
 
     def first_histograms(self, values: Values, stds: Mapping[str, float]) -> dict[int, Histogram]:
         """Returns the denoised histogram of each bought column by the first round; of one release computed once."""
@@ -243,11 +253,18 @@ class Design:
         }
 
     def _measured(self, values: Values, stds: Mapping[str, float]) -> tuple[tuple[Columns, ...], float]:
-        """Returns the pairs that are measured, and the part of their budget that single columns have instead."""
         pairs = self.pairs if self.pairs is not None else self._chosen(values, stds)
+        if not (self.yielding and pairs and self.bought):
+            return pairs, 0.0
+        return self.measured_for(records_of(self._first_round(values, stds)), pairs, stds[PAIRS])
+
+    def measured_for(
+        self, records: float, pairs: tuple[Columns, ...], noise_std: float
+    ) -> tuple[tuple[Columns, ...], float]:
+        """Returns which of some pairs are measured, and the part of their budget that single columns have instead."""
         if not (self.yielding and pairs and self.bought and self._room):
             return pairs, 0.0
-        records, aimed = records_of(self._first_round(values, stds)), self._aimed(values, stds)
+        aimed = self._cells_for(records, len(pairs), noise_std)
         few = {place: aimed + self.fine[place].nullable for place in self.bought}
         sizes = [min(size, few.get(column, size)) for column, size in enumerate(self.about_sizes)]
         label = self._with_a_large_label
@@ -256,7 +273,7 @@ class Design:
         for some, most in ((pairs, drowned / 2 if label else drowned), (label, drowned)):
             halves = [math.sqrt(math.prod(sizes[column] for column in self._with_label(pair)) / 2) for pair in some]
             # What a question of yes or no about a pair is off by, in the mean.
-            noise = stds[PAIRS] * sum(halves) / math.sqrt(max(len(some), 1))
+            noise = noise_std * sum(halves) / math.sqrt(max(len(some), 1))
             if some and noise < most * records:
                 return some, 0.0 if label else noise / (most * records)
         return (), 1.0
@@ -349,49 +366,3 @@ class Design:
 
 def _dimension(tables: Sequence[Columns], sizes: Sequence[int]) -> int:
     return sum(math.prod(sizes[column] for column in table) for table in tables)
-
-
-def table_dependence(table: Table) -> float:
-    """Returns how far a noisy table of two columns is from independence, in standard deviations of its noise.
-
-    The squared distance to the product of the table's own margins, in units of the noise, has a mean of about
-    (rows − 1)·(columns − 1) when the columns are independent, and twice that as its variance.
-    """
-    counts = table.counts
-    total = max(float(counts.sum()), table.noise_std)
-    apart = counts - np.outer(counts.sum(axis=1), counts.sum(axis=0)) / total
-    free = float(max((counts.shape[0] - 1) * (counts.shape[1] - 1), 1))
-    energy = float(np.square(apart / table.noise_std).sum())
-    return (energy - free) / math.sqrt(2 * free)
-
-
-def choose_pairs(tables: Sequence[Table], *, most: int) -> tuple[Columns, ...]:
-    """Returns at most `most` pairs to measure, in ascending order, by coarse tables of all.
-
-    Those that stand out come first, the strongest before others, then a spanning forest of the rest.
-    """
-    scores = {table.columns: table_dependence(table) for table in tables}
-    ranked = sorted(scores, key=lambda pair: (-scores[pair], pair))
-    clear = [pair for pair in ranked if scores[pair] > 2]
-    # A column whose every dependence drowns is still tied to its likeliest partner.
-    return tuple(sorted(list(dict.fromkeys([*clear, *_forest(ranked)]))[:most]))
-
-
-def _forest(ranked: Sequence[Columns]) -> list[Columns]:
-    """Returns the pairs of a maximum spanning forest (Kruskal), given all pairs with the strongest first."""
-    parent: dict[int, int] = {}
-
-    def root(column: int) -> int:
-        while (above := parent.setdefault(column, column)) != column:
-            # The way is halved for the next one (Tarjan and van Leeuwen, 1984).
-            parent[column] = parent[above]
-            column = above
-        return column
-
-    chosen: list[Columns] = []
-    for first, second in ranked:
-        low, high = root(first), root(second)
-        if low != high:
-            parent[low] = high
-            chosen.append((first, second))
-    return chosen

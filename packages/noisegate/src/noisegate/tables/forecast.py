@@ -114,12 +114,14 @@ class Forecast:
         noise: Standard deviation of the noise on the share of half of a column's cells, before anything is denoised.
         columns: How many columns there are, without a label whose classes are told apart.
         paired: Whether pairs of columns are measured; where not, columns come out independent of each other.
+        measured: How many of the pairs that the plan names are measured among so many records, and how many it names.
     """
 
     records: float
     noise: float
     columns: int
     paired: bool
+    measured: tuple[int, int] = (0, 0)
 
     @property
     def singles(self) -> float:
@@ -134,7 +136,7 @@ class Forecast:
     @property
     def word(self) -> Word:
         """What that is called; where columns come out independent of each other, "rough" at best."""
-        if self.paired or self.columns == 1:
+        if self.columns == 1 or (self.paired and self.measured[0] == self.measured[1]):
             return word_of_misplaced(self.pairs if self.paired else self.singles)
         return "noise" if self.singles > MISPLACED["rough"] else "rough"
 
@@ -159,18 +161,22 @@ def forecast(plan: CalibratedPlan, records: float) -> Forecast:
         >>> round(forecast(plan, few.takes()["good"]).pairs, 6)
         0.04
     """
-    return _forecast(expected_error(plan, 1), plan.design, records)
+    stds = {release.query.name: release.noise_std_natural for release in plan.releases}
+    return _forecast(expected_error(plan, 1), plan.design, records, stds.get(PAIRS))
 
 
 def forecast_of(design: Design, release: Answered, records: float) -> Forecast:
     """Returns what to expect of a release of a design, for a number of records that the release says or is public."""
     noise = {name: (std, None) for name, std in release.noise_std.items()}
-    return _forecast(table_errors(design, noise, 1), design, records)
+    return _forecast(table_errors(design, noise, 1), design, records, None)
 
 
-def _forecast(errors: Mapping[str, TableError], design: Design, records: float) -> Forecast:
-    noise = errors[SINGLES].half / records
-    return Forecast(records=records, noise=noise, columns=len(design.columns), paired=PAIRS in errors)
+def _forecast(errors: Mapping[str, TableError], design: Design, records: float, noise_std: float | None) -> Forecast:
+    measured, pairs = (0, 0), design.pairs
+    if pairs and noise_std is not None:
+        measured = len(design.measured_for(records, pairs, noise_std)[0]), len(pairs)
+    noise, paired = errors[SINGLES].half / records, PAIRS in errors
+    return Forecast(records=records, noise=noise, columns=len(design.columns), paired=paired, measured=measured)
 
 
 def _misplaced(noise: float, half: float, power: float) -> float:
@@ -200,6 +206,9 @@ class Forecasting(Protocol):
 
     def forecast_of(self, release: Release, fitting: Any, records: float) -> Forecast | None:
         """Returns the same of what has left the gate, and of its fit."""
+
+    def judged(self, fitting: Any) -> Iterable[Verdict]:
+        """Returns what the fit itself says of what it keeps."""
 
     def is_far(self, fitting: Any) -> bool:
         """Returns whether a fit ended too far from its release to be relied on."""
@@ -243,6 +252,7 @@ def verdict_of_fit(
         parts.append(_expected(expected, release.certificate.epsilon, "fit", _more_records(expected)))
     if counts is not None:
         parts += _drowned(release.schema, counts.ravel(), release.noise_std[COUNTS])
+    parts += method.judged(fitting)
     distance = fitting.discrepancy
     if math.isfinite(distance):
         far = method.is_far(fitting)
@@ -280,6 +290,9 @@ def _expected(expected: Forecast, epsilon: float, source: Source, cures: Iterabl
     reasons = [reason + "a single column" + f", {pair} in a pair of columns" * expected.paired]
     if not expected.paired and expected.columns > 1:
         reasons.append("no pairs of columns are measured: columns come out independent of each other")
+    if expected.measured[0] < expected.measured[1]:
+        told = "only those with the label" if expected.measured[0] else "none"
+        reasons.append(f"of {expected.measured[1]:,} pairs of columns {told} would be measured, for the noise on them")
     return Verdict(
         word=expected.word,
         source=source,

@@ -11,7 +11,7 @@ generators to noisy queries by gradient descent.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,9 +22,10 @@ from noisegate.features.binning import Histogram, NumericBins, single_cells
 from noisegate.models.checkpoint import FitState, under
 from noisegate.models.labelled import LabelledMixture
 from noisegate.models.mixture import Mixture
-from noisegate.models.within_cell import WithinCell
+from noisegate.models.within_cell import WithinCell, ends_of
 from noisegate.privacy.release import Release
-from noisegate.schema import Layout, NumericColumn, Schema
+from noisegate.schema import Continuous, Layout, NumericColumn, Schema
+from noisegate.schema.layout import numbers_at
 from noisegate.tables.denoise import denoised_pairs
 from noisegate.tables.descent import MixtureSettings, Search
 from noisegate.tables.design import Design
@@ -34,6 +35,8 @@ from noisegate.tables.tables import ClassTables, Components, class_tables, split
 
 FAR = 2.0
 """A fit that ends at a larger distance from its release, in units of its noise, says so."""
+# Nothing tells records apart where more than this part of a column lies in the same fine cell.
+_BLIND = 0.5
 
 if TYPE_CHECKING:
     Array = npt.NDArray[Any]
@@ -142,12 +145,12 @@ class PairwiseFit(MixtureFit):
 
     def __init__(self, design: Design, release: Release, settings: MixtureSettings, *, seed: int) -> None:
         self.design, self._label = design, label_column(release.schema)
-        self._bins, self._released = design.read(release)
+        self._bins, self.released = design.read(release)
         sizes = [*(bins.size for bins in self._bins), *(column.size for column in design.layout.coded)]
         self._histograms = design.read_histograms(release)
         prior = design.prior(self._histograms, self._bins)
-        self._ordered = [bins.size - bins.nullable for bins in self._bins] + [0] * len(design.layout.coded)
-        super().__init__(self._released, sizes, design.label, settings, seed=seed, ordered=self._ordered, prior=prior)
+        self.ordered = [bins.size - bins.nullable for bins in self._bins] + [0] * len(design.layout.coded)
+        super().__init__(self.released, sizes, design.label, settings, seed=seed, ordered=self.ordered, prior=prior)
 
     def model(self) -> Mixture | LabelledMixture:
         """Returns the model that the fit has reached, with a model of the label where there is one."""
@@ -155,9 +158,9 @@ class PairwiseFit(MixtureFit):
         column = self._label
         if column is None or not 1 < mixture.sizes[column] <= MOST_LABELS or len(mixture.sizes) == 1:
             return mixture
-        ordered = [few for place, few in enumerate(self._ordered) if place != column]
+        ordered = [few for place, few in enumerate(self.ordered) if place != column]
         told_apart = self.design.label is not None
-        tables = self.tables if told_apart else class_tables(self._released, mixture.sizes, column)
+        tables = self.tables if told_apart else class_tables(self.released, mixture.sizes, column)
         fit = LabelFit(column, tables, ordered, seed=self._seed)
         with one_thread():
             weight = 0.0
@@ -165,6 +168,37 @@ class PairwiseFit(MixtureFit):
                 tried = self._mixture(self._searches["trial"].components, self.trial_tables)
                 weight = fit.weight(self.trial_tables, self.judge_tables, tried)
             return LabelledMixture(mixture=mixture, label=fit.model(mixture, weight))
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns, by their numbers."""
+        return [column.name for column in (*self.design.layout.numeric, *self.design.layout.coded)]
+
+    def expected(self, columns: tuple[int, ...]) -> npt.NDArray[np.float64]:
+        """Returns the shares of the cells of one column, or of the pairs of cells of two, in what was fitted."""
+        at, label, tables = self.reached, self.design.label, self.tables
+        weights = tables.counts[:, None] * at.weights / tables.counts.sum()
+        others = [column for column in range(len(self.names)) if column != label]
+        spans = [tables.spans[others.index(column)] for column in columns if column != label]
+        found = np.asarray(weights, dtype=np.float64)  # (classes, K), and the cells of each column behind
+        for axes, span in zip(("lk,lak->lka", "lka,lbk->lkab"), spans, strict=False):
+            found = np.einsum(axes, found, at.cells[:, span], optimize=True)
+        shares: npt.NDArray[np.float64] = found.sum(axis=1)
+        if label not in columns:
+            return np.asarray(shares.sum(axis=0))
+        return shares if columns[0] == label else shares.T
+
+    def blind(self) -> Iterator[tuple[NumericColumn, float, float, float]]:
+        """Yields numeric columns of which a fine cell of several values holds most records: its share and its ends."""
+        widths = self.design.fine_widths
+        for place, histogram in self._histograms.items():
+            column, fine = self.design.layout.numeric[place], self.design.fine[place]
+            low, high, size = ends_of(column, np.asarray([0.0, *fine.cuts, 1.0]))
+            single = single_cells(column, fine) if isinstance(column, Continuous) else size <= 1
+            masses = np.where(single | (widths[place] < 1), 0.0, histogram.masses)
+            most, share = int(masses.argmax()), float(masses.max() / max(histogram.masses.sum(), 1.0))
+            if share > _BLIND:
+                yield column, share, *numbers_at(column, np.array([low[most], high[most]])).tolist()
 
     def _mixture(self, components: Components, tables: ClassTables) -> Mixture:
         within = within_cells(self.design, self._bins, self._histograms)

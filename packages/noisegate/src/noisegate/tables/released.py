@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.features.binning import Coarse, Histogram, NumericBins, atom_cells, denoise
+from noisegate.features.binning import Coarse, Histogram, NumericBins, atom_cells, denoise, fine_widths
 from noisegate.features.contingency import Contingency
 from noisegate.schema import NumericColumn
 
@@ -125,6 +125,19 @@ class Table:
     noise_std: float
 
 
+def best_table(tables: Iterable[Table], columns: tuple[int, ...]) -> tuple[Floats, float] | None:
+    """Returns the counts of some columns with the least noise that a table gives, and that noise; None of no table."""
+    best: tuple[Floats, float] | None = None
+    for table in tables:
+        if not set(columns) <= set(table.columns):
+            continue
+        others = tuple(axis for axis, column in enumerate(table.columns) if column not in columns)
+        std = table.noise_std * math.sqrt(math.prod(table.counts.shape[axis] for axis in others))
+        if best is None or std < best[1]:
+            best = table.counts.sum(axis=others), std
+    return best
+
+
 def read_tables(tables: Contingency, values: Floats, noise_std: float) -> list[Table]:
     """Returns the tables of one query, from its answer and the noise on each number of it.
 
@@ -159,6 +172,11 @@ class Histograms:
     columns: Sequence[NumericColumn]
     fine: tuple[NumericBins, ...]
     bought: tuple[int, ...]
+
+    @cached_property
+    def widths(self) -> tuple[Floats, ...]:
+        """What each fine cell is counted for where nothing is known; see `fine_widths`."""
+        return tuple(fine_widths(column, bins) for column, bins in zip(self.columns, self.fine, strict=True))
 
     @cached_property
     def groups(self) -> tuple[int, ...]:
@@ -205,7 +223,9 @@ class Histograms:
                 few = _together(few, more)
                 coarse = Coarse(noisy=few.counts[present], group=self.groups[place], noise_std=few.noise_std)
             atoms = atom_cells(self.columns[place], self.fine[place])
-            found[place] = denoise(table.counts[present], table.noise_std, coarse, atoms, records=records)
+            found[place] = denoise(
+                table.counts[present], table.noise_std, coarse, atoms, records=records, widths=self.widths[place]
+            )
         return found
 
     def shares(self, found: Mapping[int, Histogram], bins: Sequence[NumericBins], missing: float) -> dict[int, Floats]:

@@ -1,0 +1,194 @@
+"""Which pairs of columns stand out of their noise, and what a fit keeps of the associations that its release knows.
+
+A column has scores of mean 0 and variance 1 over the records of the model: the ranks of cells in an order, or an
+orthonormal basis over levels. The association of two columns is the matrix C = X' (T/n) Y of mean products of scores:
+a rank correlation, or what the squares of Cramér's V sum. The noise on each of its numbers is known, so that the sum of
+squares less their variances is unbiased, however much of it drowns in a single pair; and so is the sum of products with
+the matrix of the model, whose ratio to it is the part of the associations that is kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from noisegate.tables.released import Floats, Table, best_table
+from noisegate.verdict import Verdict, in_hundred, word_of_kept
+
+if TYPE_CHECKING:
+    from noisegate.tables.mixture_fit import PairwiseFit
+
+# A level with a smaller share of the records has no score of its own.
+_LEAST_SHARE = 0.02
+# An association that is named has this strength, and stands out of its noise by so many standard deviations.
+_STRONG, _CLEAR = 0.2, 3.0
+# Associations that may be there unseen are no reason for a verdict while they are no stronger, in the root mean square.
+_UNSEEN = 0.1
+_NAMED = 5
+_TINY = 1e-12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Association:
+    """What a release and a model say of two columns; squares of strengths from 0 to 1.
+
+    Attributes:
+        columns: Their numbers.
+        released: By the release, unbiased, so that it may be negative.
+        deviation: Standard deviation of the noise on that.
+        shared: The part of `released` that the model has, unbiased where the model is given.
+    """
+
+    columns: tuple[int, int]
+    released: float
+    deviation: float
+    shared: float
+
+
+def scores(shares: Floats, ordered: int) -> Floats:
+    """Returns scores of a column's cells, (cells, d): those in an order by rank, or a basis over levels.
+
+    Examples:
+        >>> import numpy as np
+        >>> shares = np.array([0.2, 0.3, 0.5])
+        >>> [x.shape[1] for x in (scores(shares, 3), scores(shares, 0))]
+        [1, 2]
+        >>> x = scores(shares, 0)
+        >>> np.allclose(x.T @ (shares[:, None] * x), np.eye(2))
+        True
+    """
+    if ordered > 1:
+        inside = shares[:ordered]
+        ranks = np.cumsum(inside) - inside / 2
+        ranks = ranks - inside @ ranks / inside.sum()
+        found = np.zeros((len(shares), 1))
+        found[:ordered, 0] = ranks / math.sqrt(max(float(inside @ ranks**2), 1e-12))
+        return found
+    kept = np.flatnonzero(shares >= _LEAST_SHARE)
+    roots = np.sqrt(shares[kept])
+    found = np.zeros((len(shares), max(len(kept) - 1, 0)))
+    if len(kept) > 1:
+        found[kept] = np.linalg.qr(np.column_stack([roots, np.eye(len(kept))[:, :-1]]))[0][:, 1:] / roots[:, None]
+    return found
+
+
+def associations(tables: Sequence[Table], fitting: PairwiseFit) -> list[Association]:
+    """Returns every pair of columns that a table holds, with what the fit's model makes of it."""
+    pairs = sorted({pair for table in tables for pair in combinations(table.columns, 2)})
+    expected = fitting.expected
+    every = {column: scores(expected((column,)), fitting.ordered[column]) for pair in pairs for column in pair}
+    records, found = float(fitting.tables.counts.sum()), []
+    for pair in pairs:
+        best, (left, right) = best_table(tables, pair), (every[column] for column in pair)
+        size = min(left.shape[1], right.shape[1])
+        if best is None or not size or best[0].shape != (len(left), len(right)):
+            continue
+        counts, std = best
+        seen, made = (left.T @ table @ right for table in (counts / records, expected(pair)))
+        variance = (std / records) ** 2 * np.outer(np.square(left).sum(axis=0), np.square(right).sum(axis=0))
+        deviation = math.sqrt(float((2 * variance**2 + 4 * variance * np.square(made)).sum()))
+        # The model follows the noise, too: by the part f that it has of what was seen, and as f grows with that.
+        part = min(max(float((seen * made).sum() / max(np.square(seen).sum(), _TINY)), 0.0), 1.0)
+        shared = part * (np.square(seen) - variance).sum() - 2 * part * (1 - part) * variance.mean()
+        found.append(
+            Association(
+                columns=pair,
+                released=float((np.square(seen) - variance).sum()) / size,
+                deviation=deviation / size,
+                shared=float(shared) / size,
+            )
+        )
+    return found
+
+
+def judged(fitting: PairwiseFit) -> Iterator[Verdict]:
+    """Yields what is lost of the associations between columns, and which columns lie in one cell."""
+    names = fitting.names
+    if len(names) > 1:
+        yield _of_associations(fitting, names)
+    for column, share, low, high in fitting.blind():
+        reason = f"{in_hundred(share)} have {column.name!r} between {low:g} and {high:g}: nothing finer was measured"
+        cure = f"bounds of {column.name!r} that are nearer to its values"
+        yield Verdict(word="rough", source="fit", reasons=(reason,), cures=(cure,))
+
+
+def _of_associations(fitting: PairwiseFit, names: Sequence[str]) -> Verdict:
+    found = associations(fitting.released, fitting)
+    measured = {pair for table in fitting.released for pair in combinations(table.columns, 2)}
+    missing = [pair for pair in combinations(range(len(names)), 2) if pair not in measured]
+    total, noise = sum(one.released for one in found), math.sqrt(sum(one.deviation**2 for one in found))
+    figures: dict[str, object] = {"pairs_measured": len(measured), "pairs_not_measured": len(missing)}
+    reasons, word = [], None
+    if found and total > _CLEAR * noise:
+        kept = min(max(sum(one.shared for one in found) / total, 0.0), 1.0)
+        word, figures["associations_kept"] = word_of_kept(kept), kept
+        reasons.append(f"{kept:.0%} of the associations that were measured is kept")
+    elif found and math.sqrt(max(total + 2 * noise, 0) / len(found)) > _UNSEEN:
+        word = "rough"
+        reasons.append("associations between columns cannot be told from noise: rely on single columns alone")
+    strong = [one for one in found if one.released > max(_STRONG**2, _CLEAR * one.deviation)]
+    strong.sort(key=lambda one: -one.released)
+    told = {" × ".join(names[column] for column in one.columns): one.shared / one.released for one in strong}
+    figures["associations"] = told
+    if weak := [name for name, part in told.items() if part < 0.75]:
+        more = f" and {len(weak) - _NAMED} more" * (len(weak) > _NAMED)
+        reasons.append(f"weakened: {', '.join(weak[:_NAMED])}{more}")
+    if missing:
+        # In a wide table those that stand out were chosen from a look at all of them.
+        word = word if fitting.design.screened else "rough"
+        reasons.append(
+            f"{len(missing):,} of {len(missing) + len(measured):,} pairs of columns were not measured: "
+            "independent in this copy, but for what the others imply"
+        )
+    return Verdict(word="rough" if word == "noise" else word, source="fit", reasons=tuple(reasons), figures=figures)
+
+
+def table_dependence(table: Table) -> float:
+    """Returns how far a noisy table of two columns is from independence, in standard deviations of its noise.
+
+    The squared distance to the product of the table's own margins, in units of the noise, has a mean of about
+    (rows − 1)·(columns − 1) when the columns are independent, and twice that as its variance.
+    """
+    counts = table.counts
+    total = max(float(counts.sum()), table.noise_std)
+    apart = counts - np.outer(counts.sum(axis=1), counts.sum(axis=0)) / total
+    free = float(max((counts.shape[0] - 1) * (counts.shape[1] - 1), 1))
+    energy = float(np.square(apart / table.noise_std).sum())
+    return (energy - free) / math.sqrt(2 * free)
+
+
+def choose_pairs(tables: Sequence[Table], *, most: int) -> tuple[tuple[int, ...], ...]:
+    """Returns at most `most` pairs to measure, in ascending order, by coarse tables of all.
+
+    Those that stand out come first, the strongest before others, then a spanning forest of the rest.
+    """
+    scores = {table.columns: table_dependence(table) for table in tables}
+    ranked = sorted(scores, key=lambda pair: (-scores[pair], pair))
+    clear = [pair for pair in ranked if scores[pair] > 2]
+    # A column whose every dependence drowns is still tied to its likeliest partner.
+    return tuple(sorted(list(dict.fromkeys([*clear, *_forest(ranked)]))[:most]))
+
+
+def _forest(ranked: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Returns the pairs of a maximum spanning forest (Kruskal), given all pairs with the strongest first."""
+    parent: dict[int, int] = {}
+
+    def root(column: int) -> int:
+        while (above := parent.setdefault(column, column)) != column:
+            # The way is halved for the next one (Tarjan and van Leeuwen, 1984).
+            parent[column] = parent[above]
+            column = above
+        return column
+
+    chosen: list[tuple[int, ...]] = []
+    for first, second in ranked:
+        low, high = root(first), root(second)
+        if low != high:
+            parent[low] = high
+            chosen.append((first, second))
+    return chosen
