@@ -17,6 +17,7 @@ import math
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -25,15 +26,18 @@ from mutmut.mutation.diff_apply import get_diff_for_mutant
 from scipy.stats import binomtest
 
 ROOT = Path(__file__).resolve().parents[2]
-MUTANTS = ROOT / "mutants"
+LAID_OUT = ROOT / "mutants"
+MUTANTS = LAID_OUT / "mutants"
+COPIED = ("conftest.py", "docs", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "packages/noisegate", "pyproject.toml")
+COPIED += ("tests", "uv.lock")
 MUTMUT = Path(sys.executable).with_name("mutmut")
 LEAST = 0.85
 ROOMS = ("privacy", "ledger", "gate", "tables", "discovery")
-SOURCE = Path("packages", "noisegate", "src")
+SOURCE = Path("src")
 # Asked for to have all mutants made and all tests timed: few tests call this function.
 ONE = "noisegate.privacy.events.*sentence__mutmut_1"
 PLUGINS = ["-p", "tests.mutation.forked", "-p", "no:cacheprovider", "-p", "no:unraisableexception"]
-TESTED = ("privacy", "ledger", "gate", "training", "features")  # gate/ sums as features/ say
+TESTED = ("privacy", "ledger", "gate", "training", "features", "methods", "data", "schema")  # as pyproject.toml has
 TESTS = ["tests/contracts", *(f"packages/noisegate/tests/{room}" for room in TESTED)]
 
 
@@ -59,6 +63,17 @@ def rewords(diff: str) -> bool:
     before, after = (" ".join(re.findall(rf"^\{sign}(?!\{sign})(.*)", diff, re.MULTILINE)) for sign in "-+")
     changed = [text for text in re.findall(r'"[^"]*"', before) if text not in after]
     return before.casefold() == after.replace("XX", "").casefold() and any(" " in text for text in changed)
+
+
+def lay_out() -> None:
+    """Copies what is tested to where mutmut finds sources in `src`, as it wants them."""
+    shutil.rmtree(LAID_OUT, ignore_errors=True)
+    ignore = shutil.ignore_patterns("__pycache__", "*.pyc")
+    for name in COPIED:
+        source, target = ROOT / name, LAID_OUT / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(source, target, ignore=ignore) if source.is_dir() else shutil.copy2(source, target)
+    shutil.copytree(ROOT / "packages" / "noisegate" / "src", LAID_OUT / SOURCE, ignore=ignore)
 
 
 def tried(names: list[str], processes: int) -> dict[str, str]:
@@ -101,7 +116,8 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--survivors", type=Path, help="file for what each surviving mutant changes")
     options = parser.parse_args()
-    os.chdir(ROOT)  # where mutmut looks for its mutants
+    lay_out()
+    os.chdir(LAID_OUT)  # where mutmut looks for sources and mutants
     subprocess.run([MUTMUT, "run", "--max-children", str(options.processes), ONE], check=True)
     samples = {room: drawn(room, options.share, options.seed) for room in options.rooms}
     names = [mutant for sample in samples.values() for mutants in sample.values() for mutant in mutants]
