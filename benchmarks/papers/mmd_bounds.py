@@ -7,7 +7,7 @@ Park, AISTATS 2021, Proposition 3.1) and DP-HP (ICML 2022, Proposition B.1) say 
 costs the generator. Each function names its proposition. Where the printed one is loose the tight form is given here,
 where it is false the right one, and the docstring says so; `tests/benchmarks/test_mmd_bounds.py` has both, with
 simulations and with the counterexample. DP-MEPF's are in
-`noisegate_papers.features.noise_bounds`; what `noisegate plan` prints is there and in
+`noisegate_papers.features.error_bounds`; what `noisegate plan` prints is there and in
 `noisegate_papers.features.error_bounds`.
 """
 
@@ -16,18 +16,18 @@ from __future__ import annotations
 import math
 
 from noisegate.errors import OptionError
+from noisegate_papers.features.error_bounds import MeanNoise as MeanNoise
+from noisegate_papers.features.error_bounds import along as along
+from noisegate_papers.features.error_bounds import error_quantile as error_quantile
+from noisegate_papers.features.error_bounds import error_quantile_of_any as error_quantile_of_any
+from noisegate_papers.features.error_bounds import excess_of_minimiser as excess_of_minimiser
+from noisegate_papers.features.error_bounds import expected_error_of_any as expected_error_of_any
+from noisegate_papers.features.error_bounds import expected_error_of_one as expected_error_of_one
+from noisegate_papers.features.error_bounds import frobenius as frobenius
+from noisegate_papers.features.error_bounds import largest_variance as largest_variance
+from noisegate_papers.features.error_bounds import optimistic_excess_of_minimiser as optimistic_excess_of_minimiser
 from noisegate_papers.features.error_bounds import random_feature_error
-from noisegate_papers.features.noise_bounds import MeanNoise as MeanNoise
-from noisegate_papers.features.noise_bounds import along as along
-from noisegate_papers.features.noise_bounds import error_quantile as error_quantile
-from noisegate_papers.features.noise_bounds import error_quantile_of_any as error_quantile_of_any
-from noisegate_papers.features.noise_bounds import excess_of_minimiser as excess_of_minimiser
-from noisegate_papers.features.noise_bounds import expected_error_of_any as expected_error_of_any
-from noisegate_papers.features.noise_bounds import expected_error_of_one as expected_error_of_one
-from noisegate_papers.features.noise_bounds import frobenius as frobenius
-from noisegate_papers.features.noise_bounds import largest_variance as largest_variance
-from noisegate_papers.features.noise_bounds import optimistic_excess_of_minimiser as optimistic_excess_of_minimiser
-from noisegate_papers.features.noise_bounds import squared_norm_quantile as squared_norm_quantile
+from noisegate_papers.features.error_bounds import squared_norm_quantile as squared_norm_quantile
 
 
 def random_feature_mmd_error(*, frequencies: int, noise_std: float, columns: int = 1) -> float:

@@ -10,8 +10,8 @@ from noisegate.records import Images
 from noisegate.schema import pixel_schema
 from noisegate.schema.pixels import ImageShape
 from noisegate.testing import check_feature_map, made_up
-from noisegate_papers.features.image_votes import LARGEST, SCALE, ImageVotes, whole_numbers
-from noisegate_papers.features.pixels import BlurredPixels
+from noisegate_papers.features.thumbnails import BlurredPixels
+from noisegate_papers.features.votes import LARGEST, SCALE, ImageVotes, whole_numbers
 
 SCHEMA = pixel_schema(8, 8, labels=("across", "down", "both"))
 SHAPE = ImageShape(height=8, width=8)

@@ -19,8 +19,8 @@ from noisegate.ledger.ledger import Ledger
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import Adjacency
 from noisegate.schema import EncodedTable, Schema
-from noisegate_papers.estimators.public_facts import PublicFacts, check_numbers, warn_of_fitted_before
-from noisegate_papers.methods.llm import DPLLM
+from noisegate_papers.estimators.private_sampler import PublicFacts, check_numbers, warn_of_fitted_before
+from noisegate_papers.methods.classifiers import DPLLM
 
 
 class LocallyLinearMaps(ClassifierMixin, PublicFacts, BaseEstimator):  # type: ignore[misc]
@@ -42,7 +42,7 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts, BaseEstimator):  # type: i
             divided by it.
         random_state: Of the public randomness: projection and initial weights. The samples and the noise take no seed,
             so two fits with the same `random_state` differ.
-        maps: See `noisegate_papers.methods.llm.DPLLM`, and for the others below.
+        maps: See `noisegate_papers.methods.classifiers.DPLLM`, and for the others below.
         projection: Dimensions of the random projection; None for none.
         temperature: How many maps have a say.
         steps: How many noisy gradients are taken.

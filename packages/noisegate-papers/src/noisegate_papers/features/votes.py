@@ -1,9 +1,15 @@
 """Votes of records for the nearest of public candidates: a record's vector is 1 at its candidate and 0 elsewhere.
 
 Private Evolution, Lin, Gopi, Kulkarni, Nori and Yekhanin (ICLR 2024), https://arxiv.org/abs/2305.15560, algorithm 2.
-Every column's cells stand at public points of a lattice, so that records x and candidates y are rows of whole numbers.
-The nearest candidate has the least ‖y‖² − 2⟨x, y⟩, the first of equally near ones, bit for bit (G-25): ‖x‖², ‖y‖² ≤ 2²³
-is checked when the map is made.
+
+In a table every column's cells stand at public points of a lattice, so that records x and candidates y are rows of
+whole numbers. The nearest candidate has the least ‖y‖² − 2⟨x, y⟩, the first of equally near ones, bit for bit (G-25):
+‖x‖², ‖y‖² ≤ 2²³ is checked when the map is made.
+
+Of images, features of norm at most 1 that a frozen public network gives are multiplied by 2363 and rounded toward zero.
+A vote goes to the greatest 2⟨x, y⟩ − ‖y‖² among the candidates of the image's label, the first of equally near ones; it
+follows from the rounded features and the label alone, bit for bit (G-25). The gate probes the features before it reads
+a record (G-06).
 """
 
 from __future__ import annotations
@@ -12,7 +18,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +26,12 @@ import numpy.typing as npt
 from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.features.contingency import column_cells
-from noisegate.features.feature_map import ExactSum, Vectors
+from noisegate.features.feature_map import ExactSum, FeatureMap, Vectors
 from noisegate.privacy.grid import Grid
 from noisegate.schema import EncodedTable
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32, Int32
 
 LARGEST = 2**23
 """Of the squared norm of a row of points."""
@@ -147,3 +156,94 @@ def lattice(
             found.append(line[:, None])
     lengths = [math.isqrt(int(weight * side * side)) for weight in weights]
     return (*found, *(length * np.eye(size, dtype=np.int64) for length, size in zip(lengths, coded, strict=True)))
+
+
+LARGEST_IMAGE = 2**24 // 3
+"""Of the squared norm of a row of whole numbers."""
+
+SCALE = math.isqrt(LARGEST_IMAGE) - 1
+"""What features are multiplied by: 2363. It leaves room for a norm of 1 that is one up to rounding."""
+
+
+def whole_numbers(vectors: Vectors) -> Vectors:
+    """Returns vectors of norm at most 1 on the lattice of the votes, rounded toward zero: whole numbers in float32.
+
+    A row that is longer all the same counts as one of zeros, which is near to no candidate in particular.
+
+    Examples:
+        >>> import numpy as np
+        >>> from noisegate_papers.features.votes import whole_numbers
+        >>> whole_numbers(np.array([[0.6, -0.8]], dtype=np.float32)).tolist()
+        [[1417.0, -1890.0]]
+    """
+    whole = np.trunc(vectors * np.float32(SCALE))
+    # In float64, where squares of whole numbers add up without rounding; a NaN is no short row either.
+    short = np.square(whole, dtype=np.float64).sum(axis=1) <= LARGEST_IMAGE
+    return np.where(short[:, None], whole, np.float32(0))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ImageVotes:
+    """The map from an image to its vote. Everything in it is public.
+
+    Attributes:
+        encoding: From an image to its features, of norm at most 1; this is what the gate probes.
+        candidates: Features of the candidates, (candidates, features).
+        labels: The label of each candidate, (candidates,); at least one candidate for each label.
+        label: The coded column that is the label of a record, or None where images have none and labels are all 0.
+
+    Raises:
+        OptionError: if there is no candidate, or numbers of rows or features differ.
+
+    Examples:
+        >>> import numpy as np
+        >>> from noisegate.features.feature_map import Counts
+        >>> from noisegate_papers.features.votes import ImageVotes
+        >>> from noisegate.records import Images
+        >>> nearest = np.array([[1.0], [0.2]], dtype=np.float32)
+        >>> votes = ImageVotes(encoding=Counts(), candidates=nearest, labels=np.zeros(2, dtype=np.int32), label=None)
+        >>> votes(Images(np.zeros((1, 8, 8, 1), dtype=np.uint8))).tolist()
+        [[1.0, 0.0]]
+    """
+
+    encoding: FeatureMap
+    candidates: Float32[npt.NDArray[np.float32], "candidates features"]
+    labels: Int32[npt.NDArray[np.int32], " candidates"]
+    label: int | None
+    norm: ClassVar[float] = 1.0
+    nonnegative: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        fits = self.candidates.shape == (len(self.labels), self.encoding.dim) and len(self.labels)
+        if not fits:
+            raise OptionError(
+                f"candidates of shape {self.candidates.shape} are not {len(self.labels)} labelled rows of "
+                f"{self.encoding.dim} features."
+            )
+
+    @property
+    def dim(self) -> int:
+        """Number of candidates."""
+        return len(self.candidates)
+
+    def nearest(self, records: EncodedTable) -> npt.NDArray[np.intp]:
+        """Returns the place of each record's candidate, (rows,)."""
+        twice, squares = self._lattice
+        scores = whole_numbers(self.encoding(records)) @ twice - squares
+        if self.label is not None:
+            scores[records.codes[:, self.label, None] != self.labels] = -np.inf
+        places: npt.NDArray[np.intp] = scores.argmax(axis=1)
+        return places
+
+    def __call__(self, records: EncodedTable) -> Vectors:
+        """Returns the votes, (rows, candidates)."""
+        votes = np.zeros((len(records), self.dim), dtype=np.float32)
+        votes[np.arange(len(records)), self.nearest(records)] = 1.0
+        return votes
+
+    @cached_property
+    def _lattice(self) -> tuple[Vectors, Vectors]:
+        """Twice the candidates' whole numbers, (features, candidates), and their squared norms, (candidates,)."""
+        rows = whole_numbers(self.candidates)
+        squares = np.square(rows, dtype=np.float64).sum(axis=1)
+        return np.ascontiguousarray(2 * rows.T), squares.astype(np.float32)

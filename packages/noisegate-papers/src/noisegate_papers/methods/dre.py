@@ -1,7 +1,7 @@
 """DP-DRE: public records, weighed to look like the private ones.
 
 Wu, Guo and Chaudhuri (2023), https://arxiv.org/abs/2309.00008, section 3.2. A perceptron learns to tell features of
-private records from those of public ones, from noisy gradients (`noisegate_papers.training.density_ratio`). Where it
+private records from those of public ones, from noisy gradients (`noisegate_papers.training.adversarial`). Where it
 gives D, a public reference gets the weight w = D/(1 − D), and records are drawn from the references by w. Where no
 public record is like the private ones, no weight helps.
 
@@ -34,10 +34,9 @@ from noisegate_images.methods.matched import EncodedImages
 from noisegate_images.models.image_network import check_image_schema
 from noisegate_papers.features.transforms import whitened
 from noisegate_papers.methods.generative import GenerativeMethod, released_arrays, weight_shapes
-from noisegate_papers.methods.public_reference import Source, features_of, read_reference
+from noisegate_papers.methods.public_reference import PublicFeatures, Source, features_of, read_reference
 from noisegate_papers.models.inputs import input_features
-from noisegate_papers.models.public_features import PublicFeatures
-from noisegate_papers.models.record_sets import density_ratios, weight_notes
+from noisegate_papers.models.record_sets import weight_notes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,8 +45,7 @@ if TYPE_CHECKING:
     from noisegate.features.feature_map import FeatureMap
     from noisegate.gate.gate import Gate
     from noisegate.models.record_model import RecordModel
-    from noisegate_papers.networks.discriminator import Discriminator
-    from noisegate_papers.training.density_ratio import DensityRatioTraining
+    from noisegate_papers.training.adversarial import DensityRatioTraining, Discriminator
 
 PUBLIC = "public"
 """The decoder that gives for a feature the public record that it came from."""
@@ -225,7 +223,7 @@ class DPDRE(EncodedImages, GenerativeMethod):
 
     def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> DensityRatioTraining:
         """Returns the discriminator at its start."""
-        from noisegate_papers.training.density_ratio import DensityRatioTraining
+        from noisegate_papers.training.adversarial import DensityRatioTraining
 
         public = self.public_features(schema)
         return DensityRatioTraining(
@@ -241,7 +239,7 @@ class DPDRE(EncodedImages, GenerativeMethod):
 
     def discriminator(self, schema: Schema) -> Discriminator:
         """Returns the discriminator at its start, on the CPU."""
-        from noisegate_papers.networks.discriminator import build_table_discriminator
+        from noisegate_papers.training.adversarial import build_table_discriminator
 
         dim = min(self.dimensions, self.plain_features(schema).dim)
         return build_table_discriminator(dim, schema.layout.classes, hidden=self.hidden, seed=self.seed)
@@ -257,6 +255,8 @@ class DPDRE(EncodedImages, GenerativeMethod):
 
     def reference_weights(self, release: Release) -> npt.NDArray[np.float64]:
         """Returns the weights of the references, (labels or 1, references), by the released discriminator."""
+        from noisegate_papers.training.adversarial import density_ratios
+
         public, discriminator = self.public_features(release.schema), self.discriminator(release.schema)
         shapes = weight_shapes(discriminator)
         discriminator.load_state_dict(released_arrays(release, DISCRIMINATOR, shapes, what="such discriminator"))

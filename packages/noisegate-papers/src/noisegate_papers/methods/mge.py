@@ -3,7 +3,7 @@
 Wu, Guo and Chaudhuri (2023), https://arxiv.org/abs/2309.00008, section 3.1: an encoder and a decoder were trained on
 public images and are frozen. One pass over the private images releases, in one plan, class-wise sums of their features
 z, which have length 1, of z ⊙ z, and counts. What is released is made the mean and the variance of a Gaussian by the
-rules of `noisegate_papers.training.feature_gaussian`; features are drawn from it, brought to length 1, and decoded.
+rules of `noisegate_papers.training.gaussians`; features are drawn from it, brought to length 1, and decoded.
 Sensitivities, the noise against the paper's Claim 1, and what goes beyond the paper are in docs/mge.md.
 """
 
@@ -122,7 +122,7 @@ class DPMGE(EncodedImages, MeanEmbeddingMethod):
     def gaussians(self, release: Release) -> FeatureGaussians:
         """Returns the distributions of features in a release; refuses other public images than its own."""
         from noisegate_images.training.moment_matching import read_target
-        from noisegate_papers.training.feature_gaussian import feature_gaussians
+        from noisegate_papers.training.gaussians import feature_gaussians
 
         target, axes = read_target(release, counts=COUNTS), None
         means, seconds = (

@@ -32,8 +32,8 @@ from noisegate_papers.features.thumbnails import Thumbnails
 from noisegate_papers.features.transforms import OuterProducts
 from noisegate_papers.methods.generative import GenerativeMethod, released_arrays, weight_shapes
 from noisegate_papers.models.inputs import Inputs, class_label, decode_inputs, inputs_of, scaled_inputs
-from noisegate_papers.models.network_classifier import ClassifierDesign
 from noisegate_papers.models.record_sets import PointSet
+from noisegate_papers.models.released_classifier import ClassifierDesign
 from noisegate_papers.training.schedules import SetSchedule
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class PrivateSetGeneration(SetSchedule, GenerativeMethod):
         """Returns draws from the Gaussians of noisy moments, matched to more draws by features of fresh networks."""
         from torch import nn
 
-        from noisegate_papers.training.image_gaussians import image_gaussians, matched_images
+        from noisegate_papers.training.gaussians import image_gaussians, matched_images
 
         def features_of(step: int) -> Callable[[Tensor], Tensor]:
             pictures, network = training.build(self.stream(_FEATURES, step)).children()

@@ -6,7 +6,6 @@ weights that follow from what was released: only how often each one comes says a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -22,14 +21,12 @@ from noisegate.seeds import permutation, uniform, uniform32
 if TYPE_CHECKING:
     import torch
 
-    from noisegate_papers.networks.discriminator import Discriminator
 
 Weights = npt.NDArray[np.float64]
 
 LEAST_EFFECTIVE = 0.01
 """Part of the references below which a warning says that the weights rest on few of them."""
 
-_ROWS = 4096
 # References looked at at once, to tell which lie in a region.
 _AT_ONCE = 2048
 
@@ -205,37 +202,10 @@ def _check_records(schema: Schema, numeric: Array, codes: Array, *, records: int
         raise ValueError("a number lies outside of the bounds of its column")
 
 
-def density_ratios(
-    discriminator: Discriminator, vectors: npt.NDArray[np.float32], labels: npt.NDArray[np.int64] | None, *, most: float
-) -> Weights:
-    """Returns the weight of each reference, in proportion to w = D/(1 − D) = exp(s), divided by the largest one.
-
-    Args:
-        discriminator: On the CPU.
-        vectors: Features of the references, (references, features).
-        labels: Their labels, (references,); None where they have none.
-        most: The largest w, known beforehand: scores s are cut at its logarithm, so that no weight is infinite.
-
-    Returns:
-        (labels, references), or (1, references) where references have labels of their own, or there are none.
-    """
-    import torch
-
-    parts = []
-    with torch.no_grad():
-        for start in range(0, len(vectors), _ROWS):
-            rows = slice(start, start + _ROWS)
-            own = None if labels is None else torch.from_numpy(labels[rows])
-            parts.append(discriminator.label_scores(torch.from_numpy(vectors[rows]), own))
-    scores = np.minimum(torch.cat(parts, dim=1).numpy().astype(np.float64), math.log(most))
-    weights: Weights = np.exp(scores - scores.max())
-    return weights
-
-
 def weight_notes(weights: Weights, schema: Schema, labels: npt.NDArray[np.int64] | None) -> dict[str, Any]:
     """Returns what a report says of weights: on how many references they rest, in all and for each label.
 
-    For weights and labels see `density_ratios`.
+    For weights and labels see `noisegate_papers.training.adversarial.density_ratios`.
     """
     found, references = weight_summary(weights), weights.shape[1]
     notes: dict[str, Any] = {"references": references, "effective_references": found["effective"]}

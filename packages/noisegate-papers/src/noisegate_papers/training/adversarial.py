@@ -1,31 +1,110 @@
-"""The public half of a private GAN: it sees noisy sums of the discriminator's gradients, and no record.
+"""Discriminators and the public half of their training: it sees noisy sums of their gradients, and no record.
 
-A step of the discriminator adds two mean gradients of the logistic loss: that at real records, a noisy sum over the
+A record, and its label if it has one, in; a score out, high for what looks real. Every record is treated on its own and
+nothing is drawn, so gradients are per example. The label comes in at the end, as a choice among scores (a projection,
+Miyato and Koyama, ICLR 2018), where it takes few parameters.
+
+A step of a GAN's discriminator adds two mean gradients of the logistic loss: that at real records, a noisy sum over the
 size that is expected, and that at fake ones, which costs no privacy, since generator and discriminator follow from
 earlier sums. Now and then the generator takes a step of its own, by the loss that does not saturate (Goodfellow et al.,
 NeurIPS 2014, https://arxiv.org/abs/1406.2661).
+
+DP-DRE (equation 2 of the paper, with D = σ(s)) minimises E_private softplus(−s(f)) + E_public softplus(s(f)), the
+second term at references drawn anew in each step. At the optimum exp(s) is the density of private features over
+that of public ones.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import one_hot, softplus
 
-from noisegate.models.checkpoint import joined, under
+from noisegate.devices import seeded
+from noisegate.errors import OptionError
+from noisegate.models.checkpoint import joined, restore, under
+from noisegate.schema.pixels import ImageShape
 from noisegate_images.models.generator import Generator
+from noisegate_images.networks.classifiers import RowsToImages
 from noisegate_images.training.adam import Adam, gradients
 from noisegate_papers.models.inputs import DiscriminatorInput
-from noisegate_papers.networks.discriminator import Discriminator
 from noisegate_papers.training.schedules import AdversarialConfig
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int64
+
+SLOPE = 0.2
+_ROWS = 4096
+
+
+class Discriminator(nn.Module):
+    """A score for each row: the record's inputs first, then its label, of `classes` or none, as a one-hot code.
+
+    The body brings inputs, (rows, inputs), to features, (rows, width).
+    """
+
+    def __init__(self, body: nn.Module, width: int, classes: int) -> None:
+        super().__init__()
+        self.body, self.classes = body, classes
+        self.scores = nn.Linear(width, 1 + classes)
+
+    def forward(self, rows: Float[Tensor, "rows inputs_classes"]) -> Float[Tensor, " rows"]:
+        """Returns scores, (rows,), of rows (rows, inputs + classes)."""
+        inputs = rows.shape[1] - self.classes
+        scores: Tensor = self.scores(self.body(rows[:, :inputs]))
+        return scores[:, 0] + (scores[:, 1:] * rows[:, inputs:]).sum(dim=1)
+
+    def label_scores(
+        self, inputs: Float[Tensor, "rows inputs"], labels: Int64[Tensor, " rows"] | None
+    ) -> Float[Tensor, "labels rows"]:
+        """Returns scores s = log D/(1 − D), (labels, rows), of records (rows, inputs) with every label.
+
+        With labels, (rows,) int64, each record has its own: one row, as where there are none.
+        """
+        found: Tensor = self.scores(self.body(inputs)).T
+        if not self.classes:
+            return found
+        every = found[:1] + found[1:]
+        return every if labels is None else every.gather(0, labels[None])
+
+
+def build_image_discriminator(shape: ImageShape, classes: int, *, channels: Sequence[int], seed: int) -> Discriminator:
+    """Returns a discriminator of images with fresh weights, in float32 on the CPU: that of DCGAN, normalised nowhere.
+
+    Each convolution of 4 x 4, to so many channels, halves height and width.
+    """
+    height, breadth = (side >> len(channels) for side in (shape.height, shape.width))
+    if not channels or not height or not breadth:
+        raise OptionError(
+            f"image={shape} cannot be halved {len(channels)} times, once for each of discriminator_channels="
+            f"{list(channels)}; give at least one, and fewer for smaller images."
+        )
+    layers: list[nn.Module] = [RowsToImages(shape)]
+    with seeded(seed):
+        for entering, leaving in pairwise((shape.channels, *channels)):
+            layers += [nn.Conv2d(entering, leaving, kernel_size=4, stride=2, padding=1), nn.LeakyReLU(SLOPE)]
+        return Discriminator(nn.Sequential(*layers, nn.Flatten()), channels[-1] * height * breadth, classes)
+
+
+def build_table_discriminator(inputs: int, classes: int, *, hidden: Sequence[int], seed: int) -> Discriminator:
+    """Returns a discriminator of table rows with fresh weights, in float32 on the CPU: a perceptron.
+
+    A record without its label is shown as `inputs` numbers; `hidden` are the widths of its layers, maybe none.
+    """
+    layers: list[nn.Module] = []
+    with seeded(seed):
+        for entering, leaving in pairwise((inputs, *hidden)):
+            layers += [nn.Linear(entering, leaving), nn.LeakyReLU(SLOPE)]
+        return Discriminator(nn.Sequential(*layers), (inputs, *hidden)[-1], classes)
+
 
 LABELS = "labels"
 """What the learned shares of the labels are called, as logits."""
@@ -209,3 +288,91 @@ def pretrain(
     for step in range(steps):
         chosen = torch.randint(len(rows), (config.batch,), generator=stream(config.seed, _REAL, step)).to(rows.device)
         training.step(mean_gradients(discriminator, rows[chosen], real=True))
+
+
+class DensityRatioTraining(DiscriminatorTraining):
+    """A discriminator on its way.
+
+    Args:
+        discriminator: At its start, on the device.
+        features: Of the references, (references, dim).
+        labels: Of the references, (references,) int64; None where each stands for every label.
+        records: Expected number of private records in a step.
+        batch: References in a step.
+        learning_rate: Of Adam.
+        burn_in: Steps before those whose weights are averaged to what is released.
+        seed: Which references are drawn; public.
+    """
+
+    def __init__(
+        self,
+        discriminator: Discriminator,
+        features: npt.NDArray[np.float32],
+        labels: npt.NDArray[np.int64] | None,
+        *,
+        records: float,
+        batch: int,
+        learning_rate: float,
+        burn_in: int,
+        seed: int,
+    ) -> None:
+        super().__init__(discriminator, learning_rate=learning_rate, records=records)
+        device = next(discriminator.parameters()).device
+        self._features, self._seed = torch.from_numpy(features).to(device), seed
+        self._labels = None if labels is None else torch.from_numpy(labels).to(device)
+        self._batch, self._burn_in = min(batch, len(features)), burn_in
+        self._means = {name: value.detach().clone() for name, value in self._weights.items()}
+
+    def result(self) -> dict[str, Tensor]:
+        """Returns the mean of the weights over the last steps: most of what noise did to single ones cancels."""
+        return {name: value.clone() for name, value in self._means.items()}
+
+    def fake_gradients(self) -> dict[str, Tensor]:
+        """Returns the gradient of the mean of −log(1 − D) over references that are drawn at random."""
+        drawn = torch.randint(len(self._features), (self._batch,), generator=stream(self._seed, self.steps))
+        drawn = drawn.to(self._features.device)
+        labels = None if self._labels is None else self._labels[drawn]
+        return gradients(softplus(self.discriminator.label_scores(self._features[drawn], labels)).mean(), self._weights)
+
+    def after_step(self) -> None:
+        """Averages the weights; until the averaging begins, the mean is the latest."""
+        share = 1 / max(self.steps - self._burn_in, 1)
+        for name, value in self._weights.items():
+            self._means[name].lerp_(value.detach(), share)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Returns weights, their mean, the optimiser and the number of steps."""
+        parts = joined(weights=self.parameters(), mean=self._means, adam=self._adam.state_dict())
+        return {**parts, "steps": torch.tensor(self.steps)}
+
+    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
+        """Resumes where `state_dict` was called."""
+        self.discriminator.load_state_dict(under(tensors, "weights/"))
+        self._adam.load_state_dict(under(tensors, "adam/"))
+        restore(self._means, under(tensors, "mean/"))
+        self.steps = int(tensors["steps"])
+
+
+def density_ratios(
+    discriminator: Discriminator, vectors: npt.NDArray[np.float32], labels: npt.NDArray[np.int64] | None, *, most: float
+) -> npt.NDArray[np.float64]:
+    """Returns the weight of each reference, in proportion to w = D/(1 − D) = exp(s), divided by the largest one.
+
+    Args:
+        discriminator: On the CPU.
+        vectors: Features of the references, (references, features).
+        labels: Their labels, (references,); None where they have none.
+        most: The largest w, known beforehand: scores s are cut at its logarithm, so that no weight is infinite.
+
+    Returns:
+        (labels, references), or (1, references) where references have labels of their own, or there are none.
+    """
+    parts = []
+    with torch.no_grad():
+        for start in range(0, len(vectors), _ROWS):
+            rows = slice(start, start + _ROWS)
+            own = None if labels is None else torch.from_numpy(labels[rows])
+            parts.append(discriminator.label_scores(torch.from_numpy(vectors[rows]), own))
+    scores = np.minimum(torch.cat(parts, dim=1).numpy().astype(np.float64), math.log(most))
+    weights: npt.NDArray[np.float64] = np.exp(scores - scores.max())
+    return weights

@@ -1,7 +1,7 @@
 """Private Evolution of a table: candidates are drawn from noisy one-way tables, voted for, selected and varied.
 
 Everything here follows from public facts, from a public seed and from what was released, so that the candidates of a
-round are the same when they are asked for and when a release is read. See `noisegate_papers.methods.tab_pe`.
+round are the same when they are asked for and when a release is read. See `noisegate_papers.methods.pe`.
 """
 
 from __future__ import annotations

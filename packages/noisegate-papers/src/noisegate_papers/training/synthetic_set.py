@@ -19,18 +19,74 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from noisegate.devices import seeded
+from noisegate.errors import OptionError
 from noisegate.models.checkpoint import Resumable, check_finite, joined, restore, under
 from noisegate.schema.pixels import ImageShape
 from noisegate_images.models.image import ImageGenerator, build_image_generator
 from noisegate_images.models.image_network import ImageNetwork
+from noisegate_images.networks.weights import check_sizes
 from noisegate_images.training.adam import Adam, gradients
 from noisegate_images.training.fit import PriorNetwork
 from noisegate_papers.models.inputs import Inputs
-from noisegate_papers.networks.dcgan import build_dcgan
 from noisegate_papers.training.schedules import SetSchedule
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int64
+
+_CHANNELS = (256, 128, 64)
+_LEAST_SIDE = 22
+_LEAST_SQUARE = 1e-8
+
+
+class PixelNorm(nn.Module):
+    """Divides the channels of each pixel by their root mean square."""
+
+    def forward(self, images: Float[Tensor, "rows channels h w"]) -> Float[Tensor, "rows channels h w"]:
+        """Returns activations of the same shape, of mean square one at each pixel."""
+        return images * torch.rsqrt(images.square().mean(dim=1, keepdim=True) + _LEAST_SQUARE)
+
+
+class Cropped(nn.Module):
+    """Leaves out the last row and the last column."""
+
+    def forward(self, images: Float[Tensor, "rows channels h w"]) -> Float[Tensor, "rows channels h2 w2"]:
+        """Returns activations, (rows, channels, height − 1, width − 1)."""
+        return images[:, :, :-1, :-1]
+
+
+def build_dcgan(shape: ImageShape, inputs: int, *, seed: int) -> nn.Sequential:
+    """Returns a fresh network from (rows, inputs) to (rows, channels, height, width), without an end of its own.
+
+    Examples:
+        >>> import torch
+        >>> from noisegate_papers.training.synthetic_set import build_dcgan
+        >>> from noisegate.schema.pixels import ImageShape
+        >>> build_dcgan(ImageShape(height=28, width=28), 20, seed=0)(torch.zeros(2, 20)).shape
+        torch.Size([2, 1, 28, 28])
+    """
+    check_sizes("a DCGAN", inputs=inputs)
+    if shape.height % 2 or shape.width % 2 or min(shape.height, shape.width) < _LEAST_SIDE:
+        raise OptionError(f"image={shape}: a DCGAN makes images whose sides are even and {_LEAST_SIDE} pixels or more.")
+    # Backwards: the last layer makes 2a + 6 of a, the one before adds 4, the first adds 4 and loses one.
+    height, width = ((side - 6) // 2 - 7 for side in (shape.height, shape.width))
+    first, second, third = _CHANNELS
+    with seeded(seed):
+        return nn.Sequential(
+            nn.Linear(inputs, first * height * width),
+            nn.Unflatten(1, (first, height, width)),
+            nn.ReLU(),
+            PixelNorm(),
+            nn.ConvTranspose2d(first, second, kernel_size=5),
+            Cropped(),
+            nn.ReLU(),
+            PixelNorm(),
+            nn.ConvTranspose2d(second, third, kernel_size=5),
+            nn.ReLU(),
+            PixelNorm(),
+            nn.ConvTranspose2d(third, shape.channels, kernel_size=8, stride=2),
+        )
+
 
 SET = "set"
 """What the released set is called."""

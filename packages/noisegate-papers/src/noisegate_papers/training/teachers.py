@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from noisegate_papers.networks.discriminator import SLOPE, Discriminator
+from noisegate_papers.training.adversarial import SLOPE, Discriminator
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Shaped

@@ -18,8 +18,7 @@ from noisegate.models.checkpoint import joined, under
 from noisegate_images.models.generator import Generator
 from noisegate_images.training.adam import Adam
 from noisegate_papers.models.inputs import DiscriminatorInput
-from noisegate_papers.networks.discriminator import Discriminator
-from noisegate_papers.training.adversarial import stream
+from noisegate_papers.training.adversarial import Discriminator, stream
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Shaped

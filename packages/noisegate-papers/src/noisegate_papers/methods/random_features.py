@@ -1,10 +1,7 @@
-"""DP-MERF: mean embeddings with random features.
+"""DP-MERF and DP-NTK: mean embeddings with random features.
 
-Harder, Adamczewski and Park (AISTATS 2021), https://arxiv.org/abs/2002.11603. One pass over the records releases three
-class-wise sums in one plan: random Fourier features (`noisegate_images.features.fourier`), scaled one-hot codes
-(`Levels`) and counts. A generator is then fitted so that its expected embedding matches. The paper's four variants
-follow from the schema: labelled by a coded column or not, balanced by noisy counts (section 4.2), and with the
-polynomial kernel of section 4.3 for coded columns. What differs from the paper, and why, is in docs/choosing.md.
+One pass over the records releases class-wise sums and counts in one plan. A generator is then fitted so that its
+expected embedding matches. What differs from the papers, and why, is in docs/choosing.md and docs/differences.md.
 """
 
 from __future__ import annotations
@@ -17,16 +14,17 @@ from pydantic import BeforeValidator, Field
 
 from noisegate.errors import OptionError
 from noisegate.features.contingency import check_groups
-from noisegate.features.feature_map import Levels
+from noisegate.features.feature_map import FeatureMap, Levels
 from noisegate.methods.embedding import Embedding
 from noisegate.methods.registry import register
 from noisegate.privacy.plan import Budget
 from noisegate.schema import Schema
-from noisegate.settings import Count, Number, Share, Widths, settings
+from noisegate.settings import Count, Number, Share, TwoOrMore, Widths, settings
 from noisegate_images.features.fourier import Kernel, draw
 from noisegate_images.methods.matched import IMAGE_FIT, TABLES, MatchedMethod, by_generator
 from noisegate_images.models.image_network import check_image_schema
 from noisegate_papers.features.error_bounds import ErrorBound, error_bound, random_feature_error
+from noisegate_papers.features.tangent import draw_network, draw_pairs
 
 FOURIER, LEVELS = "fourier", "levels"
 Interval = Annotated[
@@ -118,3 +116,50 @@ class DPMERF(MatchedMethod):
             source="DP-MERF, Proposition 3.1, tightened",
         )
         return (bound,)
+
+
+TANGENT = "tangent"
+
+
+@register("dp-ntk")
+@settings
+class DPNTK(MatchedMethod):
+    """Settings of DP-NTK; none of them depends on private data.
+
+    Examples:
+        >>> from noisegate import Budget, DPNTK, Schema
+        >>> from noisegate.schema import Boolean, Integer
+        >>> schema = Schema((Integer(name="age", lower=0, upper=9), Boolean(name="ill")), label="ill")
+        >>> plan = DPNTK(width=5).plan(schema, Budget(epsilon=1.0))
+        >>> {event.name: (event.coordinates, round(event.noise_multiplier, 2)) for event in plan.events}
+        {'tangent': (30, 3.79), 'counts': (2, 21.86)}
+    """
+
+    audit_settings: ClassVar[Mapping[str, Any]] = {"width": 4, "cells": 8}
+
+    width: Count = by_generator(table=8, images=200)
+    """Hidden units of a network; a gradient has width · (inputs + 2) coordinates. The paper has 800 for images."""
+    cells: TwoOrMore = 32
+    """Cells of a numeric column of a table, about."""
+    memory: Count = 1000
+    """What the vectors of all cells of a table may take, in megabytes."""
+    hidden: Widths = by_generator(table=(256, 256), images=(), convolutional=(200,), fully_connected=(500, 500))
+    """Widths of the generator's hidden layers."""
+
+    @property
+    def fit_defaults(self) -> Mapping[str, Any]:
+        """What the fit has otherwise."""
+        if self.generator in TABLES:
+            return {"steps": 1000, "learning_rate": 0.1} if self.generator == "mixture" else {}
+        return {"steps": 2000, "batch": 200, "learning_rate": 5e-3, **IMAGE_FIT}
+
+    def embeddings(self, schema: Schema) -> dict[str, Embedding]:
+        """Returns the sum of gradients; refuses tables whose vectors would take more than `memory`."""
+        return {TANGENT: Embedding(self._tangent(schema), 1.0)}
+
+    def _tangent(self, schema: Schema) -> FeatureMap:
+        if self.image is not None:
+            check_image_schema(schema, self.shape)
+            return draw_network(self.shape.size, width=self.width, seed=self.seed)
+        check_groups(len(schema.columns), "dp-ntk", "fewer columns")
+        return draw_pairs(schema.layout, width=self.width, cells=self.cells, memory=self.memory, seed=self.seed)
