@@ -30,10 +30,8 @@ BOUNDED = "the expected absolute error of the noisy squared MMD by features agai
 def noise_error(std: float, dim: int, *, norm: float) -> float:
     """Returns a bound on E sup |‖a + n‖² − ‖a‖²| over all synthetic tables, also those fitted to this very noise.
 
-        D s² + 4 B E‖n‖,    E‖n‖ = s √2 Γ((D+1)/2)/Γ(D/2)
-
-    for noise of standard deviation s on each of D coordinates of the mean embedding, and B, the largest norm of a
-    record's vector. It is exact when the features of tables fill the ball of radius B.
+    It is D s² + 4 B E‖n‖, with E‖n‖ = s √2 Γ((D+1)/2)/Γ(D/2), for noise of standard deviation s on each of D
+    coordinates of the mean embedding; exact when the features of tables fill the ball of radius B.
 
     Source: DP-MERF, Lemma B.3 and the bracket of Proposition 3.1, where B = 1 and s = 2σ/m. The paper states it for one
     table, for which Tr Σ + 2 √(2/π) ‖Σ^½ a‖ does, but its proof takes the supremum. (Equations 38 and 41 are printed
@@ -75,13 +73,9 @@ def truncation_error(tail: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class ErrorTerms:
-    """The bound at one value of a setting.
+    """The bound at one value of a setting, with which a record's vector has length `dim`.
 
-    Attributes:
-        value: Of the setting.
-        dim: Length of a record's vector, that is of the embedding of one label value.
-        approximation: What is lost because finitely many features stand for a kernel.
-        noise: What is lost because of the noise.
+    `approximation` is lost because finitely many features stand for a kernel, and `noise` because of the noise.
     """
 
     value: int
@@ -99,13 +93,8 @@ class ErrorTerms:
 class ErrorBound:
     """How far what is fitted may be from the squared MMD of the kernel, for one question of a plan.
 
-    Attributes:
-        question: Its name in the plan.
-        setting: The setting that its dimension follows from.
-        chosen: The bound at the value that the method has.
-        least: The bound at the value where it is least.
-        largest: The largest value that a squared MMD of such features can have; a bound above it says nothing.
-        source: Paper and proposition.
+    It is the bound at the value that the method has for `setting`, from which its dimension follows, and at that where
+    it is `least`. `largest` is what a squared MMD of such features can be at most; a bound above it says nothing.
     """
 
     question: str
@@ -147,20 +136,11 @@ def error_bound(
     approximation: Callable[[int], float],
     source: str,
 ) -> ErrorBound:
-    """Returns the bound for one question, and where it is least.
+    """Returns the bound for one question of a plan, a sum over so many `records`, and where it is least.
 
     The noise on a coordinate does not depend on how many there are; so that of `release` is that of every candidate.
-
-    Args:
-        release: The question with its noise.
-        records: How many records the sum is divided by.
-        setting: The setting that the dimension follows from.
-        value: The value that the method has.
-        candidates: Values to choose from, besides `value`.
-        dimension: Value of the setting to length of a record's vector.
-        approximation: Value of the setting to a bound on |MMD² by the features − MMD² by the kernel|, or on its
-            expectation.
-        source: Paper and proposition.
+    `dimension` gives for a value of the setting the length of a record's vector, `approximation` a bound on |MMD² by
+    the features − MMD² by the kernel|, or on its expectation.
     """
     question = release.query
     std = release.noise_std_natural / records
@@ -186,9 +166,7 @@ FAILURE = 0.01
 class MeanNoise:
     """Independent normal noise on a mean embedding, in blocks: Σ is diagonal and constant on each block.
 
-    Attributes:
-        stds: Standard deviation of the noise on each coordinate of a block, in the units of the mean embedding.
-        dims: Number of coordinates of each block, all labels together.
+    `stds` are in the units of the mean embedding; `dims` are numbers of coordinates, all labels together.
     """
 
     stds: tuple[float, ...]
@@ -313,16 +291,11 @@ def optimistic_excess_of_minimiser(noise: MeanNoise, *, distance: float, failure
 class NoiseBounds:
     """The five propositions for the queries of a plan, whose features are summed up by their mean embeddings.
 
-    Attributes:
-        queries: Names of the mean embeddings.
-        features: Their numbers together, of all labels.
-        expected: A.1: the expected error of the squared MMD, of synthetic records made without looking at the noise.
-        quantile: A.2: what that error exceeds with probability at most `failure`.
-        quantile_of_any: A.3: the same for any synthetic records, also those fitted to this very noise.
-        excess: A.4: how much the squared MMD of the best fit to the noisy embedding is above the least one, at most.
-        optimistic_excess: A.5: the same where the best generator matches the records exactly.
-        failure: Of A.2 to A.5, a probability.
-        largest: The largest value that a squared MMD of such features can have; a bound above it says nothing.
+    `expected` (A.1) is the expected error of the squared MMD, of synthetic records made without looking at the noise,
+    which is above `quantile` (A.2) with probability at most `failure`; `quantile_of_any` (A.3) is that for any
+    synthetic records, also those fitted to this very noise. `excess` (A.4) is how much the squared MMD of the best fit
+    to the noisy embedding is above the least one, at most, and `optimistic_excess` (A.5) that where the best generator
+    matches the records exactly. A squared MMD of such features is at most `largest`; a bound above it says nothing.
     """
 
     queries: tuple[str, ...]
@@ -361,16 +334,6 @@ def noise_bounds(releases: Sequence[PlannedRelease], *, records: int, failure: f
 
     Mean embeddings are at most twice the norm of a record's vector apart in each query, so A.1 and A.2 are stated for
     the farthest synthetic records that there are.
-
-    Examples:
-        >>> from noisegate import Budget, DPMEPF
-        >>> from noisegate_papers.features.error_bounds import noise_bounds
-        >>> from noisegate.schema import pixel_schema
-        >>> schema = pixel_schema(8, 8, labels=("cat", "dog"))
-        >>> plan = DPMEPF.for_schema(schema).plan(schema, Budget(epsilon=1.0))
-        >>> bounds = noise_bounds([plan.release("first-moments")], records=60_000)
-        >>> bounds.features, f"{bounds.optimistic_excess:.1e}"
-        (4000, '6.7e-05')
     """
     noise = MeanNoise(
         stds=tuple(one.noise_std_natural / records for one in releases),

@@ -57,13 +57,8 @@ def hermite(values: npt.ArrayLike, *, order: int, rho: float) -> npt.NDArray[np.
 class Series:
     """A truncated series for positions x in [0, 1], taken at (x − origin)·stretch: the same kernel for every stretch.
 
-    A stretch that fits the interval needs far fewer terms (`shortest_series`).
-
-    Attributes:
-        length_scale: ℓ, in units of the column's range.
-        order: C; the vector has C + 1 coordinates.
-        origin: The position that is zero.
-        stretch: What positions are multiplied by.
+    A stretch that fits the interval needs far fewer terms (`shortest_series`). `length_scale` is ℓ, in units of the
+    column's range, `order` C: the vector has C + 1 coordinates.
     """
 
     length_scale: float
@@ -128,12 +123,10 @@ MOST_STEPS = 4096
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ColumnTable:
-    """The features of one column.
+    """The features of one column: `rows`, (values, width) float32, read-only.
 
-    Attributes:
-        rows: (values, width) float32, read-only.
-        steps: For a numeric column, how many steps its range is cut into: its values are 0 … steps, and then missing if
-            it may be. None for a coded column.
+    `steps` says of a numeric column how many its range is cut into: its values are 0 … steps, and then missing if it
+    may be.
     """
 
     rows: npt.NDArray[np.float32]

@@ -38,15 +38,9 @@ _BYTES_A_FEATURE = 256 * 3 * 4
 
 @dataclass(frozen=True, kw_only=True)
 class Kernel:
-    """One Gaussian kernel for each numeric column, and the series that stands for it.
+    """One Gaussian kernel for each numeric column, and the series that stands for it; see the settings of `DPHP`.
 
-    Attributes:
-        length_scale: In units of a column's range.
-        order: Of the series; None for the shortest one that keeps `kernel_mass` of the kernel.
-        kernel_mass: Least share of the kernel's squared norm that the shortest series keeps.
-        moved: Whether the series is centred and stretched to the column's range; the paper's starts at the lower bound.
-        reference: Public position whose features are subtracted from every column's, or None.
-        rank: How many directions of a numeric column's features are kept; None for all.
+    `rank` is how many directions of a numeric column's features are kept; None for all.
     """
 
     length_scale: float
@@ -145,10 +139,7 @@ def pooled_schema(image: ImageShape, pool: int) -> Schema:
 
 
 def least_noise_shares(maps: Mapping[str, FeatureMap], bounds: Mapping[str, float]) -> dict[str, float]:
-    """Returns the budget share of each question that makes the total noise least, summing to 1.
-
-    Each is clipped to the part `bounds` of its map's norm.
-    """
+    """Returns the budget shares, of sum 1, of the least total noise; each is clipped to a part `bounds` of its norm."""
     raw = {name: bounds[name] * one.norm * math.sqrt(one.dim) for name, one in maps.items()}
     return {name: value / sum(raw.values()) for name, value in raw.items()}
 
@@ -202,15 +193,10 @@ def _pixel_pairs(image: ImageShape, random: np.random.Generator) -> list[Group]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PooledProducts:
-    """`Products` of an image's averages over squares of pixels, looked up as a smaller image.
+    """`Products` of an image's averages over squares of `pool` x `pool` pixels, looked up as a smaller image.
 
     An average of k·k intensities is a whole multiple of 1/(255·k²), a step of the smaller image's columns, taken in one
     order: nothing is rounded, and an image has the same bits wherever it stands.
-
-    Attributes:
-        products: On the columns of the smaller image, in the order of `pixel_schema`.
-        image: Shape of the images as they come.
-        pool: Side of the squares, in pixels.
     """
 
     products: Products

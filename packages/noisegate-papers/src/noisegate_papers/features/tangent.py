@@ -57,21 +57,8 @@ class NeuralTangent:
     """The normalised gradient of a random network at the numeric columns of a record, such as pixels.
 
     The coordinates are those of the first unit's weights, its bias last, then of the next unit's, and of all outputs.
-
-    Attributes:
-        weights: Of the hidden layer, whole numbers of 1/4096, (inputs + 1, width); the last row is the bias. Public.
-
-    Raises:
-        OptionError: if sums of weights times inputs would leave float64's whole numbers.
-
-    Examples:
-        >>> import numpy as np
-        >>> from noisegate_papers.features.tangent import draw_network
-        >>> from noisegate.records import Rows
-        >>> tangent = draw_network(inputs=3, width=5, seed=0)
-        >>> vectors = tangent(Rows(np.array([[0.0, 0.5, 1.0]]), np.zeros((1, 0), dtype=np.int32)))
-        >>> vectors.shape, round(float(np.linalg.norm(vectors)), 6), tangent.nonnegative
-        ((1, 25), 1.0, True)
+    `weights` are public, of the hidden layer in whole numbers of 1/4096, (inputs + 1, width), the bias in the last row;
+    an OptionError if sums of weights times inputs would leave float64's whole numbers.
     """
 
     weights: npt.NDArray[np.int64]
@@ -190,21 +177,9 @@ _MARGIN = 1e-6
 class PairTangents:
     """The map from a record to the vectors of its cells in pairs of columns. Everything in it is public.
 
-    Columns are numbered as in the layout, numeric ones first.
-
-    Attributes:
-        bins: Cells of each numeric column of the layout.
-        groups: For each network its columns: two, or one where there is no other.
-        vectors: For each network the vector of each joint cell, the last column's fastest, (cells, weights) float32.
-        sizes: Number of cells of each column.
-
-    Examples:
-        >>> from noisegate import Schema
-        >>> from noisegate_papers.features.tangent import draw_pairs
-        >>> from noisegate.schema import Boolean, Integer
-        >>> from noisegate.testing import check_feature_map
-        >>> layout = Schema([Boolean(name="ill"), Integer(name="age", lower=0, upper=99)]).layout
-        >>> check_feature_map(draw_pairs(layout, width=4, cells=10, memory=10, seed=0), layout)
+    Columns are numbered as in the layout, numeric ones first: `bins` are the cells of these, `sizes` has the number of
+    cells of each column, `groups` the columns of each network, two, or one where there is no other, and `vectors` that
+    of each joint cell, the last column's fastest, (cells, weights) float32.
     """
 
     bins: tuple[NumericBins, ...]
@@ -284,12 +259,7 @@ class PairTangents:
 def draw_pairs(layout: Layout, *, width: int, cells: int, memory: int, seed: int) -> PairTangents:
     """Returns the map of a network of `width` hidden units for each pair of columns but the label.
 
-    Args:
-        layout: Of the records.
-        width: Hidden units of each network.
-        cells: Of a numeric column, about.
-        memory: Megabytes that the vectors of all cells may take.
-        seed: Of the networks' weights; public.
+    A numeric column has about so many `cells`; `memory` is in megabytes, for the vectors of all cells.
     """
     bins = tuple(fine_bins(column, most=cells) for column in layout.numeric)
     sizes = (*(one.size for one in bins), *(column.size for column in layout.coded))

@@ -17,23 +17,13 @@ from noisegate_images.features.orientation import INTENSITIES, Orientations
 
 @dataclass(frozen=True, kw_only=True)
 class Thumbnails:
-    """The mean intensity of each square of `side` x `side` pixels, for each channel.
+    """The mean intensity of each square of `side` x `side` pixels, for each channel, in images of multiples of `side`.
 
     The central images of DP-FETA, Li, Gong, Li, Zhao, Hou and Wang (2025), https://arxiv.org/abs/2504.01395, are sums
     of such vectors over a class. A vector of `dim` of them is at most √dim long, and none is negative. Squares are
-    added up pixel by pixel in one order, so a record's vector is a function of that record alone, bit for bit.
-
-    Attributes:
-        image: Shape of the images, whose sides are multiples of `side`.
-        side: Of the squares, in pixels; 1 for the image itself.
-        lead: A number that every vector begins with, if it is positive: outer products then hold how many records they
-            are of, and their mean.
-
-    Examples:
-        >>> from noisegate_papers.features.thumbnails import Thumbnails
-        >>> from noisegate.schema import ImageShape
-        >>> Thumbnails(image=ImageShape(height=28, width=28), side=2).dim
-        196
+    added up pixel by pixel in one order, so a record's vector is a function of that record alone, bit for bit. With a
+    positive `lead` every vector begins with that number: outer products then hold how many records they are of, and
+    their mean.
     """
 
     image: ImageShape
@@ -82,17 +72,9 @@ class Thumbnails:
 class BlurredPixels:
     """Intensities in overlapping cells whose middles are 2 pixels apart, scaled so that no vector is longer than 1.
 
-    Attributes:
-        image: Shape of the images; cells of an odd side are of its pixels.
-
-    Examples:
-        >>> import numpy as np
-        >>> from noisegate_papers.features.thumbnails import BlurredPixels
-        >>> from noisegate.records import Images
-        >>> from noisegate.schema.pixels import ImageShape
-        >>> pixels = BlurredPixels(image=ImageShape(height=4, width=4))
-        >>> pixels(Images(np.full((1, 4, 4, 1), 255, dtype=np.uint8))).astype(float).round(2).tolist()
-        [[0.38, 0.38, 0.38, 0.38]]
+    For digits this tells better which are alike than what a network of photographs sees (benchmarks/images/README.md).
+    It is sums of whole numbers that float64 holds, so a vector is a function of its image alone, bit for bit. Cells of
+    an odd side are of its pixels.
     """
 
     image: ImageShape

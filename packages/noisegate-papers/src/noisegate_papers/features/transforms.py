@@ -109,13 +109,8 @@ class Compression(AfterMap):
 
     Each partial sum of a product of entries, multiples of 2⁻²⁵, is a multiple of 2⁻⁵⁰ below 2, which float64 holds. The
     one rounding is that of the result to float32, entry by entry. What all rounding adds to a norm is below 2⁻¹⁵ for up
-    to 1024 entries and axes; the gate clips it off.
-
-    Attributes:
-        axes: Orthonormal columns, (dim of the map, dim), float64; public.
-
-    Raises:
-        OptionError: if the columns are not orthonormal, or do not fit the map.
+    to 1024 entries and axes; the gate clips it off. `axes` are orthonormal columns, (dim of the map, dim), or an
+    OptionError says so.
     """
 
     axes: Matrix
@@ -173,19 +168,11 @@ def axes_digest(axes: Matrix) -> str:
 class Whitened:
     """Vectors centred, turned and stretched by what is known of public ones, so that no direction drowns in another.
 
-    With μ and Σ the mean and covariance of public vectors, Σ = V diag(s²) Vᵀ, a vector z becomes the first numbers of
-
-        a · diag(s^−w) Vᵀ (z − μ),
-
-    where a makes public vectors as long as they should be, on average, and w from 0 to 1 says how much short directions
-    are stretched. What is longer than twice that is shortened to it: the record is one that no public one resembles.
-    Made by `whitened`.
-
-    Attributes:
-        of: The map.
-        centre: μ, (dim of the map,), float64; public.
-        axes: a · V diag(s^−w), (dim of the map, dim), float64; public.
-        norm: What no vector is longer than.
+    With μ and Σ = V diag(s²) Vᵀ the mean and covariance of public vectors, a vector z becomes the first numbers of a ·
+    diag(s^−w) Vᵀ (z − μ), where a makes public vectors as long as they should be, on average, and w from 0 to 1 says
+    how much short directions are stretched. What is longer than `norm`, twice that, is shortened to it: the record is
+    one that no public one resembles. `centre` is μ, (dim of the map,), and `axes` are a · V diag(s^−w), (dim of the
+    map, dim); both are public, float64, and made by `whitened`.
     """
 
     of: FeatureMap
@@ -228,14 +215,10 @@ class Whitened:
 
 
 def whitened(of: FeatureMap, public: Vectors, *, dim: int, exponent: float, length: float) -> Whitened:
-    """Returns a map that is centred, turned and stretched by public vectors.
+    """Returns a map that is centred, turned and stretched by public vectors, (rows, dim of the map).
 
-    Args:
-        of: The map.
-        public: Its vectors at public records, (rows, dim of the map).
-        dim: How many directions are kept, those first in which public vectors vary most; at most the map's.
-        exponent: w, from 0 for none to 1, where public vectors vary as much in each direction.
-        length: Root of the mean square of the lengths that public vectors get.
+    `dim` directions are kept, those first in which public vectors vary most; `exponent` is w, and `length` the root of
+    the mean square of the lengths that public vectors get.
     """
     exact = public.astype(np.float64)
     centre = exact.mean(axis=0)

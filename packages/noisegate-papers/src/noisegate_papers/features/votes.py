@@ -44,26 +44,11 @@ Points = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NearestVotes:
-    """The map from a record to its vote. Everything in it is public.
+    """The map from a record of a table to its vote; an OptionError if points or candidates are unusable.
 
-    Columns are numbered as in the layout, numeric ones first.
-
-    Attributes:
-        bins: Cells of each numeric column of the layout.
-        points: For each column the points of its cells, (cells, axes): whole numbers, none negative.
-        candidates: The cell of each candidate in each column, (candidates, columns).
-
-    Raises:
-        OptionError: if points or candidates are unusable.
-
-    Examples:
-        >>> import numpy as np
-        >>> from noisegate_papers.features.votes import NearestVotes, lattice
-        >>> from noisegate.records import Rows
-        >>> candidates = np.array([[0], [2]], dtype=np.int32)
-        >>> votes = NearestVotes(bins=(), points=lattice((), (3,)), candidates=candidates)
-        >>> votes(Rows(np.zeros((3, 0)), np.array([[0], [1], [2]], dtype=np.int32))).tolist()
-        [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
+    Everything in it is public. Columns are numbered as in the layout, numeric ones first: `bins` are the cells of
+    these, `points` has for each column those of its cells, (cells, axes), whole numbers, none negative, and
+    `candidates` the cell of each candidate in each column, (candidates, columns).
     """
 
     bins: tuple[NumericBins, ...]
@@ -133,13 +118,8 @@ def lattice(
 
     A numeric column's intervals stand on a line at equal distances, and missing values beside its middle; codes are all
     equally far from each other. The squared distance of codes, and of a missing value and the middle, is half of that
-    of the ends of a line; of labels it is `label_weight` times that of other codes.
-
-    Args:
-        bins: Cells of each numeric column.
-        coded: Number of codes of each coded column.
-        label: The coded column, numbered among all columns, that is the label, or None.
-        label_weight: Positive.
+    of the ends of a line; of labels, the coded column `label` as numbered among all columns, it is `label_weight` times
+    that.
     """
     weights = [0.25] * len(coded)
     if label is not None:
@@ -169,12 +149,6 @@ def whole_numbers(vectors: Vectors) -> Vectors:
     """Returns vectors of norm at most 1 on the lattice of the votes, rounded toward zero: whole numbers in float32.
 
     A row that is longer all the same counts as one of zeros, which is near to no candidate in particular.
-
-    Examples:
-        >>> import numpy as np
-        >>> from noisegate_papers.features.votes import whole_numbers
-        >>> whole_numbers(np.array([[0.6, -0.8]], dtype=np.float32)).tolist()
-        [[1417.0, -1890.0]]
     """
     whole = np.trunc(vectors * np.float32(SCALE))
     # In float64, where squares of whole numbers add up without rounding; a NaN is no short row either.
@@ -184,26 +158,10 @@ def whole_numbers(vectors: Vectors) -> Vectors:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ImageVotes:
-    """The map from an image to its vote. Everything in it is public.
+    """The map from an image to its vote; an OptionError if there is no candidate, or rows or features do not fit.
 
-    Attributes:
-        encoding: From an image to its features, of norm at most 1; this is what the gate probes.
-        candidates: Features of the candidates, (candidates, features).
-        labels: The label of each candidate, (candidates,); at least one candidate for each label.
-        label: The coded column that is the label of a record, or None where images have none and labels are all 0.
-
-    Raises:
-        OptionError: if there is no candidate, or numbers of rows or features differ.
-
-    Examples:
-        >>> import numpy as np
-        >>> from noisegate.features.feature_map import Counts
-        >>> from noisegate_papers.features.votes import ImageVotes
-        >>> from noisegate.records import Images
-        >>> nearest = np.array([[1.0], [0.2]], dtype=np.float32)
-        >>> votes = ImageVotes(encoding=Counts(), candidates=nearest, labels=np.zeros(2, dtype=np.int32), label=None)
-        >>> votes(Images(np.zeros((1, 8, 8, 1), dtype=np.uint8))).tolist()
-        [[1.0, 0.0]]
+    Everything in it is public. `encoding` gives features of norm at most 1, which is what the gate probes; there is at
+    least one candidate for each label, and `label` is the coded column of a record's, None where all labels are 0.
     """
 
     encoding: FeatureMap

@@ -27,14 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PublicReference:
-    """What is taken as public.
+    """What is taken as public: the records that were drawn, in the order of the data, which has `of` of them.
 
-    Attributes:
-        records: Those that were drawn, in the order of the data.
-        of: How many there are in the data.
-        labelled: Whether they came with labels of the schema; the codes of the label are 0 where not.
-        sha256: Of the records that were drawn, encoded: what travels with a model.
-        source_sha256: Of the file or folder that they came from; None for a table in memory.
+    Where they came without labels of the schema, codes of the label are 0. `sha256` is of the records as encoded, which
+    travel with a model, `source_sha256` of the file or folder that they came from, None for a table in memory.
     """
 
     records: Rows
@@ -70,10 +66,7 @@ class PublicFeatures:
         return self.features.after(self.plain)
 
     def model(self, weights: npt.NDArray[np.float64], schema: Schema) -> RecordModel:
-        """Returns the public records, or what the decoder makes of their features, drawn by weight.
-
-        `weights` are (labels, references), or (1, references) where references have labels of their own or none.
-        """
+        """Returns the public records, or what their features decode to, drawn by weights (labels or 1, references)."""
         label = schema.layout.label
         if self.decoder is None:
             return WeightedReference(records=self.reference.records, weights=weights, label=label)
@@ -115,12 +108,8 @@ Source = Annotated[Any, BeforeValidator(lambda source: str(source) if isinstance
 def read_reference(source: Any, schema: Schema, *, most: int, labelled: bool, seed: int) -> PublicReference:
     """Returns public records; where there are more than `most`, so many drawn at random, each with the same chance.
 
-    Args:
-        source: A path of a table or of images, or a table in memory; the same kinds as of private records.
-        schema: Of the private records, which public ones must fit.
-        most: Records kept at most.
-        labelled: Whether they have the label of the schema. If not, a column or folder of that name is not looked at.
-        seed: Which ones are drawn; public.
+    The source is a path or a table of any kind that private records may have, and must fit their schema. Where records
+    are not `labelled`, a column or folder of that name is not looked at. `seed` is public.
     """
     # Here, so that a plan needs no library of tables.
     from noisegate.data.same_files import digest_of

@@ -36,11 +36,9 @@ _BLOCK = 256
 class FeatureGaussians:
     """A Gaussian for each label, whose draws are cut to what an encoder can give and brought to length 1.
 
-    Attributes:
-        means: (labels, axes).
-        roots: Standard deviations, (labels, axes), or square roots of covariances, (labels, axes, axes).
-        axes: Orthonormal directions in the space of features, (features, axes); None where they are that space's own.
-        nonnegative: Whether features have no negative entry: what is drawn below 0 is 0.
+    `means` are (labels, axes); `roots` standard deviations, (labels, axes), or square roots of covariances, (labels,
+    axes, axes); `axes` orthonormal, (features, axes), None where they are those of the features. What is drawn below 0
+    is 0 where features are `nonnegative`.
     """
 
     means: npt.NDArray[np.float64]
@@ -108,16 +106,9 @@ def _products(
 
 
 class FeatureGenerator(Generator):
-    """A perceptron from noise and a one-hot label to a vector of length 1.
+    """A perceptron from noise and a one-hot label, of `classes`, 1 without any, to a vector of length 1.
 
     It normalises nothing over a batch, so that what it makes in training is what is drawn from it later.
-
-    Args:
-        features: Length of a feature.
-        classes: Number of labels; 1 without a label.
-        latent: Length of the noise vector.
-        hidden: Widths of the hidden layers.
-        nonnegative: Whether features have no negative entry.
     """
 
     def __init__(self, *, features: int, classes: int, latent: int, hidden: Sequence[int], nonnegative: bool) -> None:
@@ -170,12 +161,9 @@ class FeatureGenerator(Generator):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WeightedFeatures:
-    """Features of public images, with weights for each label.
+    """Features of public images, `vectors` of length 1, float32 (references, features), with weights for each label.
 
-    Attributes:
-        vectors: Of length 1, float32 (references, features).
-        weights: Nonnegative, (labels, references); one row where there are no labels. A row may be zero: its label has
-            no share either.
+    `weights` are nonnegative, (labels, references), one row without labels. A row may be zero: so is its label's share.
     """
 
     vectors: npt.NDArray[np.float32]
@@ -233,13 +221,9 @@ FeatureSource: TypeAlias = FeatureGaussians | FeatureGenerator | WeightedFeature
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Decoded:
-    """Features that are drawn and decoded; a subclass names what they are drawn from.
+    """Features that are drawn from a source and decoded; a subclass names what they are drawn from.
 
-    Attributes:
-        source: What features are drawn from.
-        decoder: From features to images.
-        weights: Share of each label, (labels,); one 1 without a label.
-        labelled: Whether the schema has a label.
+    `weights` are the share of each label, (labels,); one 1 without a label, where the schema is not `labelled`.
     """
 
     source: FeatureSource

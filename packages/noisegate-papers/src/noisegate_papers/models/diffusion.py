@@ -105,14 +105,10 @@ class Denoiser(nn.Module):
 
 
 def build_denoiser(shape: ImageShape, classes: int, *, channels: Sequence[int], patch: int, seed: int) -> Denoiser:
-    """Returns a denoiser with fresh weights, in float32 on the CPU.
+    """Returns a denoiser with fresh weights by a public seed, in float32 on the CPU, for images of some classes or 0.
 
-    Args:
-        shape: Of the images, whose sides are multiples of patch · 2^(sizes − 1).
-        classes: Number of labels; 0 for images without.
-        channels: Of the activations at each size, each half of the one before.
-        patch: Pixels to a side of what the first size sees as one.
-        seed: Of the weights, which is public.
+    Sides are multiples of patch · 2^(sizes − 1): `channels` are of the activations at each size, half of the one
+    before.
     """
     with seeded(seed):
         denoiser = Denoiser(shape, classes, channels=channels, patch=patch)
@@ -148,13 +144,10 @@ _BLOCK = 250
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DiffusionImages:
-    """A label, then noise, then an image.
+    """A label, of shares `weights`, (labels,), one 1 without a label; then noise, then an image.
 
-    Attributes:
-        denoiser: The trained network, on the CPU, frozen.
-        weights: Share of each label, (labels,); one 1 without a label.
-        channels: Of the denoiser.
-        sampling_steps: Levels of noise on the way to an image; the denoiser runs twice at each but the last one.
+    The denoiser of these `channels`, on the CPU, frozen, runs twice at each of `sampling_steps` levels but the last
+    one.
     """
 
     denoiser: Denoiser

@@ -25,12 +25,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Conditional:
-    """The distribution of one column given others.
+    """The distribution of one column given others, columns numbered numeric ones first.
 
-    Attributes:
-        column: Column number, numeric columns first.
-        parents: The columns that it depends on.
-        probabilities: One axis for each parent and a last one for the column's cells, along which they sum to 1.
+    `probabilities` have one axis for each parent and a last one for the column's cells, along which they sum to 1.
     """
 
     column: int
@@ -60,12 +57,9 @@ class Conditional:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GraphicalModel:
-    """Conditional tables in an order in which parents come first.
+    """Conditional tables, `factors`, one for each column, in an order in which parents come first.
 
-    Attributes:
-        bins: Cells of each numeric column; inside a cell, values are uniform.
-        coded: Number of codes of each coded column.
-        factors: One for each column, parents first.
+    Inside a cell of a numeric column, of which `bins` has them, values are uniform; `coded` are numbers of codes.
     """
 
     bins: tuple[NumericBins, ...]
@@ -131,11 +125,7 @@ _PARTS = ("low", "high", "shares")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BayesianNetwork(GraphicalModel):
-    """Conditional tables in an order in which parents come first, and where in its cell a number lies.
-
-    Attributes:
-        within: For each numeric column, the values in its cells.
-    """
+    """A graphical model whose numbers follow fine histograms `within` their cells, one for each numeric column."""
 
     within: tuple[WithinCell, ...]
 

@@ -35,16 +35,10 @@ _TINY = 1e-20
 class Inputs:
     """Maps an encoded record to its inputs, a vector about as long as 1 at most.
 
-    A numeric column gives twice its distance from `centre`, 0 where it is missing; one that may be missing gives one
-    more input that says so. A column with levels gives one input for each. All are divided by the square root of the
-    number of columns.
-
-    Attributes:
-        names: What each input is called: the column, ``column is missing``, or ``column = level``.
-        numeric: Number of numeric columns.
-        absent: Those of them that may be missing.
-        coded: How many levels each column with levels has, the label left out.
-        centre: The position in [0, 1] that counts as nothing: 0 for ink on an empty page, 0.5 where nothing is known.
+    A numeric column gives twice its distance from `centre` in [0, 1], 0 where it is missing; one that may be missing,
+    of which `absent` has the places, gives one more input that says so. A column with levels, the label left out, gives
+    one input for each of its `coded` levels. All are divided by the square root of the number of columns. `names` say
+    what each input is: the column, ``column is missing``, or ``column = level``.
     """
 
     names: tuple[str, ...]
@@ -70,9 +64,8 @@ class Inputs:
     ) -> Float[Tensor, "... inputs"]:
         """Returns the inputs of records along any leading axes, (…, inputs), in the type of `numeric`.
 
-        Args:
-            numeric: Positions of the numeric columns in [0, 1], NaN where missing, (…, columns).
-            codes: Of the columns with levels, the label left out, (…, columns).
+        `numeric` has positions in [0, 1], NaN where missing, `codes` those of the columns with levels, the label left
+        out.
         """
         import torch
 
@@ -86,10 +79,9 @@ class Inputs:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class InputFeatures:
-    """The inputs of a row as a feature map of norm 1.
+    """The inputs of a row as a feature map of norm 1; `coded` are places of the coded columns that are no label.
 
-    It adds nothing up over columns, so a row's vector is a function of that row alone, bit for bit. `coded` are the
-    places of the coded columns that are no label.
+    It adds nothing up over columns, so a row's vector is a function of that row alone, bit for bit.
     """
 
     inputs: Inputs

@@ -33,12 +33,7 @@ _AT_ONCE = 2048
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PointSet:
-    """Records that were made once; no record is ever between two of them.
-
-    Attributes:
-        records: The set, at least one record.
-        label: Place of the label among the coded columns, or None.
-    """
+    """Records that were made once, one at least; no record is ever between two of them. `label` is a coded column."""
 
     records: Rows
     label: int | None
@@ -93,13 +88,10 @@ class PointSet:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WeightedReference:
-    """Public records, drawn by weight.
+    """Public records, one at least, drawn by weight.
 
-    Attributes:
-        records: The public reference set, at least one record.
-        weights: Nonnegative, with a positive sum: (1, records), where each record has the label that it came with, or
-            (labels, records), where each may be drawn with every label.
-        label: Place of the label among the coded columns; needed where there are several rows of weights.
+    `weights` are nonnegative, with a positive sum: (1, records), where each record has the label that it came with, or
+    (labels, records), where each may be drawn with every label, which then is the coded column `label`.
     """
 
     records: Rows

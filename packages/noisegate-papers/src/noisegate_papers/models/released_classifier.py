@@ -33,13 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ReleasedClassifier(Shown, ABC):
-    """A trained classifier with its release; it holds no record, and what is asked of it costs no privacy.
-
-    Attributes:
-        classes: What each class is called.
-        inputs: The map from a record to its inputs.
-        release: What left the gate, with its certificate.
-    """
+    """A trained classifier with its release; it holds no record, and what is asked of it costs no privacy."""
 
     classes: tuple[str | int | bool, ...]
     inputs: Inputs
@@ -88,20 +82,7 @@ _ROWS = 256
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierDesign:
-    """What a classifier's network is made of: a ConvNet for images, a perceptron for a table.
-
-    Attributes:
-        image: Height, width and channels of the images; None for a table.
-        width: Channels of each block of the ConvNet.
-        depth: Its blocks.
-        hidden: Widths of the perceptron's hidden layers.
-
-    Examples:
-        >>> from noisegate_papers.models.released_classifier import ClassifierDesign
-        >>> design = ClassifierDesign(image=(8, 8, 1), width=4, depth=2, hidden=())
-        >>> [tuple(value.shape) for value in design.build(64, 3, seed=0).parameters()][-2:]
-        [(3, 16), (3,)]
-    """
+    """A network's make: for images a ConvNet of `depth` blocks of `width` channels, for a table a perceptron."""
 
     image: tuple[int, int, int] | None
     width: int
@@ -135,15 +116,7 @@ class ClassifierDesign:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class NetworkClassifier(ReleasedClassifier):
-    """A trained classifier with its release; it holds no record, and what is asked of it costs no privacy.
-
-    Attributes:
-        weights: Parameters of the network by name, float32.
-        design: What it is made of.
-        classes: What each class is called.
-        inputs: The map from a record to its inputs.
-        release: What left the gate, with its certificate.
-    """
+    """A trained classifier with its release; `weights` are those of the network by name, float32."""
 
     weights: Mapping[str, npt.NDArray[np.float32]]
     design: ClassifierDesign

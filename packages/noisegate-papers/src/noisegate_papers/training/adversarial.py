@@ -159,15 +159,8 @@ class DiscriminatorTraining(ABC):
 class AdversarialTraining(DiscriminatorTraining):
     """Generator and discriminator on their way; all that is given is on one device.
 
-    Args:
-        config: How they are trained.
-        generator: At its start.
-        logits: Log-shares of the labels, (labels,); one 0 where there is no label.
-        learned: Whether the shares are learned too.
-        encode: From the generator to discriminator inputs.
-        discriminator: At its start.
-        gradients: Gradients at fake records.
-        records: Expected number of real records in a step.
+    `logits` are log-shares of the labels, (labels,), one 0 where there is no label, which may be `learned` too;
+    `encode` goes from the generator to discriminator inputs; `records` are expected in a step.
     """
 
     def __init__(
@@ -267,10 +260,9 @@ def pretrain(
     encode: DiscriminatorInput,
     steps: int,
 ) -> None:
-    """Trains a generator and a discriminator in place on public records, before they see gradients at private ones.
+    """Trains both in place on public records, before they see gradients at private ones, for so many steps of D.
 
-    `rows` are discriminator inputs of public records, with one-hot labels if there are any, (records, inputs +
-    classes); `steps` are the discriminator's.
+    `rows` are discriminator inputs, with one-hot labels if there are any, (records, inputs + classes).
     """
     classes, shares = discriminator.classes, torch.ones(1, device=rows.device)
     if classes:
@@ -291,17 +283,10 @@ def pretrain(
 
 
 class DensityRatioTraining(DiscriminatorTraining):
-    """A discriminator on its way.
+    """A discriminator on its way between private records and references, (references, dim).
 
-    Args:
-        discriminator: At its start, on the device.
-        features: Of the references, (references, dim).
-        labels: Of the references, (references,) int64; None where each stands for every label.
-        records: Expected number of private records in a step.
-        batch: References in a step.
-        learning_rate: Of Adam.
-        burn_in: Steps before those whose weights are averaged to what is released.
-        seed: Which references are drawn; public.
+    `labels` are theirs, (references,), None where each stands for every label; a step has `records` private ones,
+    expected, and a `batch` of references. Weights after `burn_in` steps are averaged to what is released.
     """
 
     def __init__(
@@ -358,14 +343,9 @@ def density_ratios(
 ) -> npt.NDArray[np.float64]:
     """Returns the weight of each reference, in proportion to w = D/(1 − D) = exp(s), divided by the largest one.
 
-    Args:
-        discriminator: On the CPU.
-        vectors: Features of the references, (references, features).
-        labels: Their labels, (references,); None where they have none.
-        most: The largest w, known beforehand: scores s are cut at its logarithm, so that no weight is infinite.
-
-    Returns:
-        (labels, references), or (1, references) where references have labels of their own, or there are none.
+    Of features, (references, features), and labels, (references,), or None, by a discriminator on the CPU: (labels,
+    references), or (1, references) where references have labels of their own, or there are none. Scores s are cut at
+    the logarithm of the `most` that w may be, known beforehand, so that no weight is infinite.
     """
     parts = []
     with torch.no_grad():

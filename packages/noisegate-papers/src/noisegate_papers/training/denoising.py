@@ -39,14 +39,9 @@ def denoising_loss(
     noise: Float[Tensor, "rows pixels"],
     at: Coefficients,
 ) -> Float[Tensor, ""]:
-    """Returns the mean squared error of what the network says of noisy images; EDM, equation 8 with its weights.
+    """Returns the mean squared error of what F says of noisy images; EDM, equation 8 with its weights.
 
-    Args:
-        network: From rows of an image, its noise level and its label to what F says.
-        images: In [−1, 1]; one, or one for each draw.
-        labels: One-hot codes of them, (…, 0) without labels.
-        noise: Standard normal.
-        at: The level of each draw, (rows, 1).
+    Images in [−1, 1] and one-hot labels, (…, 0) without any, are one, or one for each draw of standard normal noise.
     """
     seen = images + at.sigma * noise
     rows = torch.cat([at.into * seen, at.level, labels.expand(len(noise), -1)], dim=1)
@@ -58,11 +53,8 @@ def denoising_loss(
 class NoiseDraws:
     """Noise and its levels by public tables; the levels of a record's draws lie evenly, one in each part of them.
 
-    Attributes:
-        noise: Standard normal numbers; noise of an image is a piece of them.
-        sigmas: Quantiles of the levels, ascending.
-        factors: Odd numbers that tell images apart, one for each pixel.
-        multiplicity: Draws for each record (K).
+    Noise of an image is a piece of `noise`, standard normal; `sigmas` are quantiles of the levels, ascending;
+    `factors`, odd numbers, tell images apart; and `multiplicity` (K) is how many draws a record has.
     """
 
     noise: Float[Tensor, " pool"]
@@ -85,10 +77,9 @@ class NoiseDraws:
     def __call__(
         self, step: Float[Tensor, " 1"], intensities: Float[Tensor, " pixels"]
     ) -> tuple[Float[Tensor, "draws pixels"], Float[Tensor, "draws 1"]]:
-        """Returns the noise of one record in a step, and σ of each draw.
+        """Returns the noise of one record in a step, by its number, and σ of each draw.
 
-        `step` is its number, and `intensities` are the record's, in [0, 1]; whether there are fractions of 1/255 does
-        not matter.
+        Of `intensities`, in [0, 1], fractions of 1/255 do not matter.
         """
         device, draws = intensities.device, self.multiplicity
         whole = (intensities * 255).round().long()
@@ -115,15 +106,9 @@ Change: TypeAlias = Callable[[Tensor, torch.Generator], Tensor]
 
 
 class DiffusionTraining:
-    """A denoiser on its way; a `noisegate.methods.gradient.Trainer`.
+    """A denoiser on its way; a `noisegate.methods.gradient.Trainer`, whose `batch` is an expected number of records.
 
-    Args:
-        denoiser: At its start; it is moved to `device`, and its weights are the first that gradients are taken at.
-        learning_rate: Of Adam.
-        batch: Expected number of records of a step.
-        ema_decay: Of the running mean of the weights, which is what is released; at the beginning it forgets faster,
-            (1 + t)/(10 + t) at step t.
-        device: Where to train.
+    What is released is a running mean of the weights; at the beginning it forgets faster, (1 + t)/(10 + t) at step t.
     """
 
     def __init__(
@@ -164,15 +149,8 @@ class DiffusionTraining:
     ) -> None:
         """Trains the denoiser on public images before its first private step; nothing is clipped, nothing noised.
 
-        Args:
-            images: Intensities in [0, 1].
-            labels: Of the images, whose classes are those of the denoiser.
-            draws: The levels of the noise.
-            steps: Of Adam.
-            batch: Images in a step.
-            learning_rate: Of Adam.
-            change: What is done to images whenever they are seen.
-            seed: Of the public randomness.
+        Images, intensities in [0, 1], are changed whenever they are seen, and stand under noise of the levels of
+        `draws`.
         """
         random, classes = torch.Generator().manual_seed(seed), self._denoiser.classes
         codes = one_hot(labels, classes).float() if classes else torch.zeros(len(images), 0)

@@ -70,10 +70,7 @@ def diagonal_gaussians(means: Array, seconds: Array, *, floor: float, nonnegativ
 
 
 def full_gaussians(means: Array, matrices: Array, *, floor: float, at_most: bool) -> tuple[Array, Array]:
-    """Returns means, (rows, dim), and covariances, (rows, dim, dim), by noisy E x and E xxᵀ.
-
-    `floor` is the least eigenvalue; `at_most` says that x may be shorter than 1.
-    """
+    """Returns means, (rows, dim), and covariances, (rows, dim, dim), by E x and E xxᵀ, x maybe shorter than 1."""
     centres = mean_projection(means, nonnegative=False)
     covariances = moment_projection(matrices, at_most=at_most) - centres[:, :, None] * centres[:, None, :]
     values, vectors = np.linalg.eigh(covariances)
@@ -93,14 +90,9 @@ def symmetric_roots(matrices: Array) -> Array:
 def feature_gaussians(
     means: Array, seconds: Array, *, axes: Array | None, floor: float, nonnegative: bool
 ) -> FeatureGaussians:
-    """Returns the Gaussians that noisy moments describe: diagonal ones, or full ones along axes.
+    """Returns the Gaussians that noisy moments describe: diagonal ones, or full ones along orthonormal axes.
 
-    Args:
-        means: Noisy first moments, (rows, dim).
-        seconds: Noisy second moments, (rows, dim), or with axes (rows, dim (dim + 1) / 2).
-        axes: Orthonormal columns, (features, dim), or None.
-        floor: Least variance; public.
-        nonnegative: Whether features have no negative entry.
+    First moments are (rows, dim), second ones (rows, dim), or with axes, (features, dim), (rows, dim (dim + 1) / 2).
     """
     if axes is None:
         centres, variances = diagonal_gaussians(means, seconds, floor=floor, nonnegative=nonnegative)
@@ -111,12 +103,9 @@ def feature_gaussians(
 
 
 def image_gaussians(triangles: Array, thumbnails: Thumbnails, *, noise_std: float) -> ImageGaussians:
-    """Returns the Gaussians of small images.
+    """Returns the Gaussians of small images, by noisy sums as `OuterProducts` packs them, (classes, entries).
 
-    Args:
-        triangles: Noisy sums of outer products, as `OuterProducts` packs them, (classes, entries).
-        thumbnails: What made the images small, with the number that it put before them.
-        noise_std: Of the noise of an entry on the diagonal.
+    The noise is that of an entry on the diagonal.
     """
     matrices, lead = matrices_of(triangles), thumbnails.lead
     counts = np.maximum(matrices[:, 0, 0] / lead**2, 1.0)[:, None]
@@ -132,10 +121,7 @@ def image_gaussians(triangles: Array, thumbnails: Thumbnails, *, noise_std: floa
 class ImageGaussians:
     """One Gaussian of small images for each class, and what is drawn from it in full size.
 
-    Attributes:
-        means: (classes, pixels).
-        roots: Of the covariances, (classes, pixels, pixels).
-        thumbnails: What made the images small.
+    `means` are (classes, pixels), `roots`, of the covariances, (classes, pixels, pixels).
     """
 
     means: Array
@@ -174,14 +160,9 @@ def matched_images(
 ) -> Float[Tensor, "classes each pixels"]:
     """Returns the average over the steps of images in [0, 1] that start as `images`, by distribution matching.
 
-    Zhao and Bilen (WACV 2023), https://arxiv.org/abs/2110.04181: each step takes a network with fresh weights, and
-    moves the images of a class against the squared distance of their mean features from those of its draws.
-
-    Args:
-        images: Where they start, (classes, each, pixels).
-        draw: Returns so many images of each class to compare with, (classes, draws, pixels).
-        features_of: Returns what the network of a step sees in rows of pixels.
-        steps: How many; 0 returns the images.
+    Zhao and Bilen (WACV 2023), https://arxiv.org/abs/2110.04181: each step takes a network with fresh weights, whose
+    `features_of` rows of pixels it sees, and moves the images of a class against the squared distance of their mean
+    features from those of its draws. No step returns the images.
     """
     moved, velocity, average = images.clone(), torch.zeros_like(images), images.clone()
     for step in range(steps):

@@ -44,12 +44,9 @@ _BLOCK = 256
 
 @dataclass(frozen=True, eq=False)
 class Beginning:
-    """What there is to begin with, RANDOM_API of the paper.
+    """What there is to begin with, RANDOM_API of the paper: public images, or simulated shapes where records are None.
 
-    Attributes:
-        shape: Height, width and channels.
-        records: Public images; None for simulated shapes.
-        labelled: Whether the public images have labels. A label that none of them has begins with any of them.
+    A label that none of the `labelled` public images has begins with any of them.
     """
 
     shape: tuple[int, int, int]
@@ -70,13 +67,7 @@ class Beginning:
 
 
 def simulated_shapes(count: int, shape: tuple[int, int, int], random: np.random.Generator) -> Pixels:
-    """Returns images of one to three strokes, curves of Bézier, of random width, softness and colours.
-
-    Args:
-        count: How many.
-        shape: Height, width and channels.
-        random: Public randomness.
-    """
+    """Returns images of one to three strokes, curves of Bézier, of random width, softness and colours."""
     height, width, channels = shape
     along = np.linspace(0, 1, STEPS)[:, None]
     weights = np.hstack([(1 - along) ** 3, 3 * along * (1 - along) ** 2, 3 * along**2 * (1 - along), along**3])
@@ -97,13 +88,8 @@ def simulated_shapes(count: int, shape: tuple[int, int, int], random: np.random.
 def varied(images: Pixels, mates: Pixels, degree: float, random: np.random.Generator) -> Pixels:
     """Returns a variation of each image: turned, sheared, resized, shifted, bent, blended, of other contrast, noisy.
 
-    Each operation is done to half of the images, noise to a quarter; the rest is for selection.
-
-    Args:
-        images: What is varied.
-        mates: As many images, of which a part of each is blended in.
-        degree: From 0, which changes nothing, to 1.
-        random: Public randomness.
+    Each operation is done to half of the images, noise to a quarter; the rest is for selection. A part of each of
+    `mates` is blended in, and `degree` goes from 0, which changes nothing, to 1.
     """
     parts = [
         _varied(images[start : start + _BLOCK], mates[start : start + _BLOCK], degree, random)
@@ -173,12 +159,7 @@ Variations: TypeAlias = "Callable[[Pixels, Pixels, float, np.random.Generator], 
 
 
 class DecodedVariations:
-    """Variations by a public decoder: what it draws for a feature near that of an image; mates are not used.
-
-    Args:
-        encoding: From an image to its feature of length 1.
-        decoder: Of such features.
-    """
+    """Variations by a public decoder: what it draws for a feature near that of an image; mates are not used."""
 
     def __init__(self, encoding: FeatureMap, decoder: LoadedDecoder) -> None:
         self._encoding, self._decoder = encoding, decoder
@@ -200,21 +181,10 @@ class DecodedVariations:
 
 
 class ImageEvolution:
-    """The candidates of one round after the other.
+    """The candidates of one round after the other, `images`, and the label of each, ascending, `labels`.
 
-    Args:
-        counts: Noisy number of images of each label, (labels,); one number where there are no labels.
-        beginning: What there is to begin with.
-        vary: Makes variations.
-        candidates: Most candidates of a round, of all labels.
-        noise_std: Of the noise on each number of votes.
-        rounds: How many rounds there are.
-        variation: Degree of the variations of the first round; it falls to none behind the last.
-        random: Public randomness.
-
-    Attributes:
-        images: The candidates of this round.
-        labels: The label of each, ascending, (candidates,) int32.
+    `counts` are noisy numbers of images of each label, one where there are none; for the settings see
+    `PrivateEvolution`.
     """
 
     def __init__(
@@ -240,12 +210,7 @@ class ImageEvolution:
         )
 
     def votes(self, encoding: FeatureMap, label: int | None) -> ImageVotes:
-        """Returns the map that asks for the votes of this round, by what `encoding` gives for images.
-
-        Args:
-            encoding: See `ImageVotes`.
-            label: Place of the label among the coded columns, or None.
-        """
+        """Returns the map that asks for the votes of this round, by what `encoding` gives; see `ImageVotes`."""
         blocks = range(0, len(self.images), _ROWS)
         candidates = np.concatenate([encoding(Images(self.images[start : start + _ROWS])) for start in blocks])
         return ImageVotes(encoding=encoding, candidates=candidates, labels=self.labels, label=label)
@@ -257,13 +222,7 @@ class ImageEvolution:
         self.images = self._drawn(weights, np.bincount(self.labels, minlength=len(self._counts)))
 
     def model(self, votes: Float64[Array, " candidates"], images: int, label: int | None) -> WeightedReference:
-        """Returns images to draw from, in the labels' noisy shares: candidates by their votes, and variations of them.
-
-        Args:
-            votes: Of the last round.
-            images: How many there are to be.
-            label: Place of the label among the coded columns, or None.
-        """
+        """Returns images to draw from, in the labels' noisy shares: by votes of the last round, and variations."""
         weights = self._weights(votes)
         self._round += 1
         numbers = self._shared(images)
@@ -289,10 +248,7 @@ class ImageEvolution:
         return np.where(none[self.labels], 1.0, weights)
 
     def _drawn(self, weights: Float64[Array, " candidates"], numbers: Int64[Array, " labels"]) -> Pixels:
-        """Returns images by weight, so many of each label: a candidate as it is once, and variations when it repeats.
-
-        Each candidate comes as often as its share of the weights says, rounded up or down.
-        """
+        """Returns images by weight, so many a label: a candidate as it is once, and variations when it repeats."""
         degree = self._variation * (1 - self._round / (self._rounds + 1))
         parts = []
         for label, number in enumerate(numbers.tolist()):

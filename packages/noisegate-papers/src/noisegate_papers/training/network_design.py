@@ -56,11 +56,7 @@ def shrunk(counts: Floats, expected: Floats, noise_std: float) -> Floats:
 def pair_counts(tables: ClassTables, shares: Floats, first: int, second: int) -> Floats | None:
     """Returns the shrunk counts of a pair of columns in each class, (classes, cells, cells); None if not released.
 
-    Args:
-        tables: What was released.
-        shares: Of the cells of each column in each class, (classes, D).
-        first: A column.
-        second: Another one.
+    `shares` are those of the cells of each column in each class, (classes, D).
     """
     low, high = sorted((first, second))
     rows, columns = tables.spans[low], tables.spans[high]
@@ -85,17 +81,12 @@ def mutual_information(counts: Floats) -> float:
 
 
 def choose_families(tables: ClassTables, shares: Floats, *, degree: int, most_cells: float) -> tuple[Family, ...]:
-    """Returns the family of each column, parents first.
+    """Returns the family of each column, parents first, by the shares of cells in each class, (classes, D).
 
     The first parents are a tree of greatest mutual information (Chow and Liu, 1968), as PrivBayes finds for degree 1.
     Mutual information of three columns is not known from pairs: a further parent is that which tells most beside what
-    it shares with the earlier ones (Peng, Long and Ding, 2005), where the table keeps to `most_cells`.
-
-    Args:
-        tables: What was released.
-        shares: Of the cells of each column in each class, (classes, D).
-        degree: Most parents of a column beside the label.
-        most_cells: Most cells of a table of two parents; with more, noise would drown what a cell says.
+    it shares with the earlier ones (Peng, Long and Ding, 2005), where the table keeps to `most_cells`; with more, noise
+    would drown it.
     """
     columns, sizes = range(len(tables.sizes)), tables.sizes
     known = np.zeros((len(sizes), len(sizes)))
@@ -129,16 +120,9 @@ def choose_families(tables: ClassTables, shares: Floats, *, degree: int, most_ce
 def conditional_tables(
     tables: ClassTables, families: Sequence[Family], counts: Sequence[Floats], noise_std: float
 ) -> tuple[Floats, ...]:
-    """Returns the distribution of each family's column given the class and its parents.
+    """Returns the distribution of each family's column given the class and its parents, (classes, parents ..., cells).
 
-    Args:
-        tables: What was released before the families were chosen.
-        families: From `choose_families`.
-        counts: For each family, noisy counts, (classes, parents ..., cells).
-        noise_std: Standard deviation of the noise on each of them.
-
-    Returns:
-        Arrays (classes, parents ..., cells), each summing to 1 along its last axis.
+    `counts` are noisy, of the same shapes, which `noise_std` is of.
     """
     shares = likely_shares(tables)
     pairs = zip(families, counts, strict=True)
@@ -217,14 +201,7 @@ class Chosen(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkDesign:
-    """The last query about one table.
-
-    Attributes:
-        pairwise: The queries before it.
-        degree: Most parents of a column beside the label.
-        usefulness: How many times the noise the mean count in a table of two parents must be.
-        largest: Most cells of such a table, or None for a number that all of them keep to 300,000.
-    """
+    """The last query about one table, after those of `pairwise`; see the settings of `PrivBayes`."""
 
     pairwise: Design
     degree: int

@@ -190,18 +190,10 @@ class MovingAverage:
 class SumProductMatching(HalvesMatching):
     """`HalvesMatching` with a weight on all blocks but one (DP-HP, equation 16), and these one after another.
 
-        min over the generator of  ‖μ_sum − μ̂_sum‖² + γ · ‖μ_product − μ̂_product‖²
-
-    for class-wise mean embeddings of maps of norm 1. The paper's code draws and releases a product once an epoch;
-    releases of one plan can all be made at once, and only the matching goes in turn.
-
-    Args:
-        sum_block: The block that is always matched, with weight 1.
-        gamma: γ, the weight of the others' squared distance beside it; None weighs every block by its noise, as maximum
-            likelihood does.
-        in_turn: Whether the other blocks are matched one after another, each for an equal part of the steps, and each
-            with all of γ; else all at once, with γ shared among them.
-        arguments: Those of `HalvesMatching`.
+    The least ‖μ_sum − μ̂_sum‖² + γ · ‖μ_product − μ̂_product‖² is looked for, of class-wise mean embeddings of maps of
+    norm 1; γ of None weighs every block by its noise, as maximum likelihood does. The paper's code draws and releases a
+    product once an epoch; releases of one plan can all be made at once, and only the matching goes `in_turn`: each of
+    the other blocks for an equal part of the steps, and with all of γ, which they share otherwise.
     """
 
     def __init__(self, *arguments: Any, sum_block: str, gamma: float | None, in_turn: bool, **named: Any) -> None:

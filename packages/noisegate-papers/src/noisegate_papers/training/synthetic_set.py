@@ -58,12 +58,9 @@ class Cropped(nn.Module):
 def build_dcgan(shape: ImageShape, inputs: int, *, seed: int) -> nn.Sequential:
     """Returns a fresh network from (rows, inputs) to (rows, channels, height, width), without an end of its own.
 
-    Examples:
-        >>> import torch
-        >>> from noisegate_papers.training.synthetic_set import build_dcgan
-        >>> from noisegate.schema.pixels import ImageShape
-        >>> build_dcgan(ImageShape(height=28, width=28), 20, seed=0)(torch.zeros(2, 20)).shape
-        torch.Size([2, 1, 28, 28])
+    Radford, Metz and Chintala (ICLR 2016), https://arxiv.org/abs/1511.06434, in the sizes of PSG's equation 8: of 28
+    pixels the pictures are 4, 7, 11 and 28 wide. Between them stand ReLU and pixel normalisation (Karras et al., ICLR
+    2018, section 4.2), which treats every image alone.
     """
     check_sizes("a DCGAN", inputs=inputs)
     if shape.height % 2 or shape.width % 2 or min(shape.height, shape.width) < _LEAST_SIDE:
@@ -115,14 +112,9 @@ class SyntheticSet(Resumable, Protocol):
 
 
 class SetTraining:
-    """A synthetic set on its way, and the network at which its gradient is compared.
+    """A synthetic set on its way, and the network at which its gradient is compared, built by a seed.
 
-    Args:
-        schedule: What happens between the steps.
-        steps: How many there will be.
-        synthetic: The set at its start.
-        labels: Of the set, (records,) int64, on the device.
-        build: Returns a network with weights from a seed, on the device.
+    There will be so many `steps`; `labels` are those of the set, on the device.
     """
 
     def __init__(
@@ -346,14 +338,8 @@ def matching_gradient(
 ) -> tuple[float, Float[Tensor, "records ..."]]:
     """Returns the distance of the mean loss's gradient from a wanted one, and its gradient at each input.
 
-    Memory does not grow with the number of records: the gradient of the distance at the gradient is found first,
-    then that of each block of records is pulled along it.
-
-    Args:
-        network: From inputs to logits; it treats records alone.
-        inputs: (records, …).
-        labels: (records,) int64.
-        wanted: Gradient by name of the network's parameters.
+    Memory does not grow with the number of records, which the network treats alone: the gradient of the distance at the
+    gradient is found first, then that of each block of records is pulled along it.
     """
     weights = {name: value for name, value in network.named_parameters() if value.dim() > 1}
 

@@ -32,18 +32,11 @@ Says: TypeAlias = "Callable[[ShardTeacher, Weights, Weights], Weights]"
 
 @dataclass(frozen=True, kw_only=True)
 class ShardTeacher:
-    """A discriminator of a shard; methods differ in what it says, and one in its loss.
+    """A discriminator of a shard, a table's, the same for all at its start; methods differ in what it says.
 
-    Attributes:
-        says: What it answers.
-        discriminator: At its start, the same for all shards: that of `build_table_discriminator`.
-        encode: From numeric and coded columns of records to its inputs, the label left out.
-        label: Place of the label among the coded columns; None for none.
-        records: Real records of a shard that it sees in a step.
-        learning_rate: Of Adam.
-        rounds: Steps of Adam each time that a shard learns.
-        learning: How many shards learn in a step, in turn; None for all.
-        warm_up: How often every shard learns before the first step.
+    It sees so many `records` of its shard in a step, `encode`d with the label left out, the coded column `label`, and
+    takes `rounds` steps of Adam each time that it learns. `learning` shards learn in a step, in turn, None for all; and
+    every shard `warm_up` times before the first step.
     """
 
     says: Says
@@ -134,10 +127,8 @@ class ShardTeacher:
 class Critic(ShardTeacher):
     """A teacher that learns the Wasserstein distance with a gradient penalty (GS-WGAN).
 
-    Attributes:
-        penalty: Weight of (‖gradient‖ − 1)² between real and generated records (Gulrajani et al., NeurIPS 2017,
-            https://arxiv.org/abs/1704.00028).
-        drift: Weight of the squared score of real records, which keeps scores near 0.
+    `penalty` is the weight of (‖gradient‖ − 1)² between real and generated records (Gulrajani et al., NeurIPS 2017,
+    https://arxiv.org/abs/1704.00028); `drift` that of the squared score of real ones, which keeps scores near 0.
     """
 
     penalty: float

@@ -96,15 +96,9 @@ def transport_gradient(
 ) -> Float[Tensor, "records inputs"]:
     """Returns the gradient of the semi-debiased loss 2·W(X₁, Y) − W(X₁, X₂) at generated records, (records, inputs).
 
-    The plan is made with costs as means over inputs, for one regularisation to suit records of any width.
-
-    Args:
-        generated: X₁ and X₂: the first records and the last ones, `first` of each.
-        real: Y, of any number of records; none have no pull at all.
-        first: Records in X₁.
-        label_cost: Cost between records of different labels.
-        regularisation: Of the transport.
-        iterations: Of Sinkhorn's algorithm.
+    X₁ and X₂ are the `first` records generated and as many of the last, Y any number of real ones: none have no pull at
+    all. Records of different labels cost `label_cost` more. The plan is made with costs as means over inputs, for one
+    regularisation to suit records of any width.
     """
     if not len(real[0]):
         return torch.zeros_like(generated[0])

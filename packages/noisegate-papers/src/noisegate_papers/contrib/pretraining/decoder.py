@@ -82,13 +82,9 @@ class Head(nn.Module):
 
 
 class ProjectedDiscriminator(nn.Module):
-    """One head for each layer that is seen, and one for the pixels.
+    """One head for each layer that is seen, `SEEN`, for square images, and one for the pixels.
 
-    Args:
-        layers: The encoder with the layers `SEEN`, for the images' shape, a square.
-        scales: What the activations of each layer are divided by.
-        features: Length of a feature.
-        seed: Of the weights; public.
+    Activations of each layer are divided by `scales`; `features` is the length of a feature, and the seed is public.
     """
 
     def __init__(self, layers: ChosenLayers, scales: tuple[float, ...], features: int, *, seed: int) -> None:
@@ -139,12 +135,10 @@ _BLOCK = 256
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Instances:
-    """Public images as a decoder is trained on them.
+    """Public images as a decoder is trained on them, uint8 (images, height, width, channels).
 
-    Attributes:
-        pixels: (images, height, width, channels), uint8.
-        features: Of length 1, (images, features).
-        neighbours: Places of the images nearest to each, itself the first, int32 (images, neighbours).
+    Features have length 1, (images, features); `neighbours` are the nearest to each, itself first, (images,
+    neighbours).
     """
 
     pixels: Tensor
@@ -153,10 +147,7 @@ class Instances:
 
 
 def instances_of(pixels: npt.NDArray[np.uint8], encoding: FeatureMap, *, neighbours: int) -> Instances:
-    """Returns public images, (images, height, width, channels), with their features and neighbours.
-
-    The encoding goes from images to unit vectors; so many `neighbours` count as one instance.
-    """
+    """Returns public images with features of length 1 by an encoding; so many neighbours count as one instance."""
     if len(pixels) < neighbours:
         raise OptionError(f"neighbours={neighbours} of {len(pixels)} images; give more images, or fewer neighbours.")
     features = torch.from_numpy(np.concatenate([encoding(_rows(pixels, at)) for at in range(0, len(pixels), _BLOCK)]))
@@ -213,16 +204,9 @@ class DecoderTraining(Settings):
 
 
 class DecoderFitting(Pretraining[DecoderTraining]):
-    """One training.
+    """One training on squares of some size, in colour or grey; labels are not used, "auto" is a GPU if there is one.
 
-    Args:
-        images: Public images, squares of some size, colour or one channel; their labels are not used.
-        encoder: What gives the features, with the layers of `noisegate_images.networks.encoder`.
-        settings: How.
-        device: Where the networks are trained; "auto" is a GPU when there is one.
-
-    Raises:
-        OptionError: if there are too few images, they are of a size that no decoder makes, or there is no such device.
+    An OptionError if there are too few images, they are of a size that no decoder makes, or there is no such device.
     """
 
     def __init__(

@@ -65,11 +65,7 @@ class SmallClassifier(Classifier):
 
 
 class ResNet18Classifier(Classifier):
-    """The ResNet18 of torchvision.
-
-    Raises:
-        MissingExtraError: if torchvision is not installed.
-    """
+    """The ResNet18 of torchvision; a MissingExtraError if that is not installed."""
 
     def __init__(self, classes: int, *, seed: int) -> None:
         require("torchvision", "network='torchvision:…'")
@@ -129,18 +125,10 @@ class EncoderTraining(Settings):
 
 
 class EncoderFitting(Pretraining[EncoderTraining]):
-    """One training.
+    """One training on images of 32 x 32 pixels in colour, with labels; `classifier` is the network so far.
 
-    Args:
-        images: Public images of 32 x 32 pixels in colour, and their labels.
-        settings: How.
-
-    Attributes:
-        classifier: The network so far, with its classifier.
-
-    Raises:
-        OptionError: if there are fewer images than a batch takes.
-        MissingExtraError: if it is a network of torchvision, and that is not installed.
+    An OptionError if there are fewer images than a batch takes; a MissingExtraError without torchvision for its
+    network.
     """
 
     def __init__(self, images: PublicImages, settings: EncoderTraining) -> None:

@@ -42,13 +42,10 @@ LUMA = (0.299, 0.587, 0.114)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PublicImages:
-    """Public images of one size.
+    """Public images of one size, (images, size, size, 3), red, green and blue; some pictures may be `skipped`.
 
-    Attributes:
-        pixels: (images, size, size, 3), uint8, red, green and blue.
-        labels: (images,), int64, places in `classes`; all 0 where labels were not asked for.
-        classes: Every label that there is; none where they were not asked for.
-        skipped: How many pictures were left out, as they cannot be used.
+    `labels`, (images,), are places in `classes`, every label that there is; all 0, and none, where they were not asked
+    for.
     """
 
     pixels: npt.NDArray[np.uint8]
@@ -58,16 +55,11 @@ class PublicImages:
 
 
 def read_public_images(path: Path, *, size: int, label: str | None = "label", on_error: str = "refuse") -> PublicImages:
-    """Returns all images at `path`, turned to colour, resized, and cut to the square in their middle.
+    """Returns all images at `path`, turned to colour, resized, and cut to the square in their middle, of side `size`.
 
-    The labels are looked for in the data, which is allowed because it is public.
-
-    Args:
-        path: A folder with a folder for each class or with labels.csv, Parquet, .npz, or MNIST's idx files;
-            without labels, any folder of images too.
-        size: Height and width, in pixels.
-        label: Column of the labels in Parquet files and in labels.csv; None to leave labels alone.
-        on_error: What is done with a picture that cannot be used: "refuse" the data, or "skip" the picture.
+    A folder has a folder for each class or labels.csv; or it is Parquet, .npz, or MNIST's idx files; without labels,
+    any folder of images. The labels are looked for in the data, which is allowed because it is public; a `label` of
+    None leaves them alone. A picture that cannot be used is `on_error` to "refuse" the data, or to be left out, "skip".
     """
     check_on_error(on_error)
     origins = _found(path, size, label)
@@ -147,15 +139,9 @@ Part = Annotated[float, Field(ge=0, le=1), "a number from 0 to 1"]
 
 
 class Pretraining(ABC, Generic[_S]):
-    """A training on public images; a `noisegate.models.checkpoint.Resumable`.
+    """A training on public images; a `noisegate.models.checkpoint.Resumable`, whose state names what changes, `parts`.
 
     Every step is a function of the weights, the seed and its number: the same bits, on processors of one kind.
-
-    Attributes:
-        images: What it is trained on.
-        settings: How; all of it is public.
-        parts: What it changes, by the name in its state.
-        step: How many steps are done.
     """
 
     images: PublicImages
