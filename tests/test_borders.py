@@ -14,7 +14,7 @@ ROOMS = {
     "methods models models/output privacy runs schema silos tables",
     "noisegate_evaluate": "auditing cli metrics reporting utility",
     "noisegate_images": "data features methods models networks output training",
-    "noisegate_papers": "cli features methods models networks training",
+    "noisegate_papers": "cli features methods models training",
 }
 MODULES = {
     "noisegate": "__main__ api errors testing data.tables.tables discovery.init gate.execution gate.gate gate.journal "
@@ -26,7 +26,7 @@ MODULES = {
     "models.record_model models.synthesizer silos.verbs",
     "noisegate_evaluate": "comparison families images tables cli.audit",
     "noisegate_images": "demo training.moment_matching",
-    "noisegate_papers": "methods.merf",
+    "noisegate_papers": "methods.random_features",
 }
 CORE = {
     "privacy.noise": "import opendp.mod\nimport randomgen\n",

@@ -12,7 +12,7 @@ from noisegate.errors import DataError, ModelError, OptionError
 from noisegate.gate.queries.gradients import GradientSession
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
 from noisegate_images.training.adam import Adam
-from noisegate_papers.methods.dre import DPDRE, MAX_CLIP_NORM
+from noisegate_papers.methods.mge_dre import DPDRE, MAX_CLIP_NORM
 from noisegate_papers.training.adversarial import density_ratios, stream
 
 COLUMNS = (

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 
     from noisegate.gate.gate import Gate
     from noisegate_papers.methods.generative import Shapes
-    from noisegate_papers.training.teachers import Critic, ShardTeacher
-    from noisegate_papers.training.transport import StudentTraining, TransportTraining
+    from noisegate_papers.training.teachers import Critic, ShardTeacher, StudentTraining, TransportTraining
 
 AUDITED_TEACHERS: Mapping[str, Any] = MappingProxyType(
     {
@@ -108,7 +107,7 @@ class ShardedMethod(GuidedMethod):
 
     def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> TransportTraining:
         """Returns the generator at its start."""
-        from noisegate_papers.training.transport import TransportTraining
+        from noisegate_papers.training.teachers import TransportTraining
 
         asked: dict[str, Any] = {"gradient": partial(self.pulled, schema), "beside": partial(self.beside, schema)}
         return TransportTraining(**self.generator_training(schema, self.batch, device), **asked)
@@ -162,7 +161,7 @@ class PATEGAN(ShardedMethod):
 
     def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> StudentTraining:
         """Returns generator and student at their start."""
-        from noisegate_papers.training.transport import StudentTraining
+        from noisegate_papers.training.teachers import StudentTraining
 
         student = self.teaching(schema)["discriminator"].to(device)
         given = self.generator_training(schema, self.batch, device)
