@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from noisegate.data.frames import records_table
 from noisegate.data.tables.tables import TableSource
 from noisegate.errors import OptionError
-from noisegate.gate.gate import Gate
 from noisegate.ledger.ledger import Ledger
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import Adjacency
@@ -120,16 +119,7 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts, BaseEstimator):  # type: i
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         method = DPLLM(**{name: getattr(self, name) for name in _METHOD}, seed=seed)
         method.check_fit("cpu")
-        gate = Gate(
-            table,
-            schema=schema,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            adjacency=self.adjacency,
-            records=self.records,
-            ledger=self.ledger,
-            dataset=self.dataset,
-        )
+        gate = self.gate(schema, table)
         warn_of_fitted_before(self)
         self.classifier_ = method.classifier(method.query(gate))
         labels = np.asarray(self.classifier_.classes if self.schema is not None else self.declared())

@@ -41,6 +41,11 @@ class PublicFacts:
         """Returns the schema of X and y, and both as one table; y may be None where X needs no label, or has it."""
         return self._bounded(X, y) if self.schema is None else (self.schema, _labelled(self.schema, X, y))
 
+    def gate(self, schema: Schema, table: pa.Table) -> Gate:
+        """Returns the gate of a fit, by the settings that every estimator has for it."""
+        told = {name: getattr(self, name) for name in ("epsilon", "delta", "adjacency", "records", "ledger", "dataset")}
+        return Gate(table, schema=schema, **told)
+
     def declared(self) -> list[Any]:
         """Returns the labels that were given, as plain values."""
         if self.classes is None or np.ndim(self.classes) != 1:
@@ -239,8 +244,7 @@ class PrivateSampler(PublicFacts, BaseEstimator):  # type: ignore[misc]
         method = make_for(self.method, schema, {"seed": seed, **(self.settings or {})})
         if method.makes != "records":
             raise OptionError(f"method={self.method!r} trains a classifier and makes no records; take another method.")
-        told = {name: getattr(self, name) for name in ("epsilon", "delta", "adjacency", "records", "ledger", "dataset")}
-        gate = Gate(table, schema=schema, **told)
+        gate = self.gate(schema, table)
         warn_of_fitted_before(self)
         self.synthesizer_ = method.fit(gate)
         self._label = schema.label if y is not None else None

@@ -183,24 +183,6 @@ class MeanNoise:
         """Tr Σ = E‖n‖²."""
         return math.fsum(std**2 * dim for std, dim in zip(self.stds, self.dims, strict=True))
 
-    @property
-    def expected_norm(self) -> float:
-        """E‖n‖: exact for one block, by the mean of the chi distribution; √Tr Σ, which is above it, for several."""
-        # For long blocks the two agree to a relative 1/(4 dim), and the difference of logarithms loses digits.
-        if len(self.stds) > 1 or self.dims[0] > 1_000_000:
-            return math.sqrt(self.trace)
-        half = self.dims[0] / 2
-        return self.stds[0] * math.sqrt(2) * math.exp(math.lgamma(half + 0.5) - math.lgamma(half))
-
-
-def expected_error_of_any(noise: MeanNoise, *, norm: float) -> float:
-    """Returns Tr Σ + 4 B E‖n‖ ≥ E sup |‖a + n‖² − ‖a‖²| over all synthetic tables, also those fitted to this noise.
-
-    It is exact when the features of tables fill the ball of radius B, for noise of one block. Source: as of
-    `noisegate_papers.features.error_bounds.noise_error`, which is this for one block.
-    """
-    return noise.trace + 4 * norm * noise.expected_norm
-
 
 def frobenius(noise: MeanNoise) -> float:
     """Returns ‖Σ‖_F. DP-MEPF's equation 9 adds up the blocks instead of their squares: an upper bound of this."""

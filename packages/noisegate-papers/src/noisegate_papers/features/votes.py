@@ -15,10 +15,11 @@ a record (G-06).
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -42,8 +43,31 @@ _BLOCK = 2**21
 Points = npt.NDArray[np.int64]
 
 
+class Votes(ABC):
+    """What both maps share: a vector of votes for candidates, of which one is the nearest."""
+
+    candidates: npt.NDArray[Any]
+    norm: ClassVar[float] = 1.0
+    nonnegative: ClassVar[bool] = True
+
+    @property
+    def dim(self) -> int:
+        """Number of candidates."""
+        return len(self.candidates)
+
+    @abstractmethod
+    def nearest(self, records: EncodedTable) -> npt.NDArray[np.intp]:
+        """Returns the place of each record's candidate, (rows,)."""
+
+    def __call__(self, records: EncodedTable) -> Vectors:
+        """Returns the votes, (rows, candidates)."""
+        votes = np.zeros((len(records), self.dim), dtype=np.float32)
+        votes[np.arange(len(records)), self.nearest(records)] = 1.0
+        return votes
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class NearestVotes:
+class NearestVotes(Votes):
     """The map from a record of a table to its vote; an OptionError if points or candidates are unusable.
 
     Everything in it is public. Columns are numbered as in the layout, numeric ones first: `bins` are the cells of
@@ -54,8 +78,6 @@ class NearestVotes:
     bins: tuple[NumericBins, ...]
     points: tuple[Points, ...]
     candidates: npt.NDArray[np.int32]
-    norm: ClassVar[float] = 1.0
-    nonnegative: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         squares = [int(np.square(points).sum(axis=1).max()) for points in self.points]
@@ -66,11 +88,6 @@ class NearestVotes:
         if not fits or (self.candidates < 0).any() or (self.candidates >= sizes).any():
             raise OptionError(f"candidates of shape {self.candidates.shape} are no cells of {len(sizes)} columns.")
 
-    @property
-    def dim(self) -> int:
-        """Number of candidates."""
-        return len(self.candidates)
-
     def nearest(self, records: EncodedTable) -> npt.NDArray[np.intp]:
         """Returns the place of each record's candidate, (rows,)."""
         cells, (twice, squares) = column_cells(self.bins, records), self._coordinates
@@ -79,12 +96,6 @@ class NearestVotes:
             block = _rows_of(self.points, cells[start : start + rows])
             found[start : start + rows] = (block @ twice - squares).argmax(axis=1)
         return found
-
-    def __call__(self, records: EncodedTable) -> Vectors:
-        """Returns the votes, (rows, candidates)."""
-        votes = np.zeros((len(records), self.dim), dtype=np.float32)
-        votes[np.arange(len(records)), self.nearest(records)] = 1.0
-        return votes
 
     def exact_sum(self, grid: Grid) -> ExactSum | None:
         """Returns the counts of votes, each times the weight of one in grid units; None where it would be clipped."""
@@ -130,8 +141,7 @@ def lattice(
     for each in bins:
         line = np.rint(np.linspace(0, side, len(each.cuts) + 1)).astype(np.int64)
         if each.nullable:
-            line_and_more = np.stack([np.append(line, side // 2), np.append(np.zeros_like(line), beside)], axis=1)
-            found.append(line_and_more)
+            found.append(np.stack([np.append(line, side // 2), np.append(np.zeros_like(line), beside)], axis=1))
         else:
             found.append(line[:, None])
     lengths = [math.isqrt(int(weight * side * side)) for weight in weights]
@@ -157,7 +167,7 @@ def whole_numbers(vectors: Vectors) -> Vectors:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ImageVotes:
+class ImageVotes(Votes):
     """The map from an image to its vote; an OptionError if there is no candidate, or rows or features do not fit.
 
     Everything in it is public. `encoding` gives features of norm at most 1, which is what the gate probes; there is at
@@ -168,21 +178,13 @@ class ImageVotes:
     candidates: Float32[npt.NDArray[np.float32], "candidates features"]
     labels: Int32[npt.NDArray[np.int32], " candidates"]
     label: int | None
-    norm: ClassVar[float] = 1.0
-    nonnegative: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        fits = self.candidates.shape == (len(self.labels), self.encoding.dim) and len(self.labels)
-        if not fits:
+        if not len(self.labels) or self.candidates.shape != (len(self.labels), self.encoding.dim):
             raise OptionError(
                 f"candidates of shape {self.candidates.shape} are not {len(self.labels)} labelled rows of "
                 f"{self.encoding.dim} features."
             )
-
-    @property
-    def dim(self) -> int:
-        """Number of candidates."""
-        return len(self.candidates)
 
     def nearest(self, records: EncodedTable) -> npt.NDArray[np.intp]:
         """Returns the place of each record's candidate, (rows,)."""
@@ -192,12 +194,6 @@ class ImageVotes:
             scores[records.codes[:, self.label, None] != self.labels] = -np.inf
         places: npt.NDArray[np.intp] = scores.argmax(axis=1)
         return places
-
-    def __call__(self, records: EncodedTable) -> Vectors:
-        """Returns the votes, (rows, candidates)."""
-        votes = np.zeros((len(records), self.dim), dtype=np.float32)
-        votes[np.arange(len(records)), self.nearest(records)] = 1.0
-        return votes
 
     @cached_property
     def _lattice(self) -> tuple[Vectors, Vectors]:

@@ -27,11 +27,24 @@ from noisegate.privacy.plan import Budget, Query
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
-from noisegate.settings import Count, Fraction, ImageSize, LabelShares, Positive, Share, Whole, by_preset, settings
+from noisegate.settings import (
+    Count,
+    Fraction,
+    ImageSize,
+    LabelShares,
+    Number,
+    Positive,
+    Share,
+    TwoOrMore,
+    Unit,
+    Whole,
+    Widths,
+    by_preset,
+    settings,
+)
 from noisegate_images.models.image_network import check_image_schema
 from noisegate_papers.features.thumbnails import Thumbnails
 from noisegate_papers.methods.generative import GenerativeMethod, public_shares, released_arrays, weight_shapes
-from noisegate_papers.training.schedules import DiffusionConfig
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int64
@@ -47,7 +60,7 @@ DENOISER = "denoiser"
 
 @register("dpdm")
 @settings
-class DPDM(DiffusionConfig, GenerativeMethod):
+class DPDM(GenerativeMethod):
     """Settings of DPDM; none of them depends on private data.
 
     Examples:
@@ -65,6 +78,24 @@ class DPDM(DiffusionConfig, GenerativeMethod):
         **{"steps": 8, "clip_norm": 0.01, "channels": (4,), "sampling_steps": 2},
     }
 
+    preset: Literal["laptop", "paper"] = "laptop"
+    """"laptop", or "paper": more channels at every pixel, 32 draws a record, 4395 steps on samples of 4096."""
+    channels: Widths = by_preset((32, 64), paper=(64, 128, 128))
+    """Of the denoiser at each size, every one half of that before."""
+    patch: Count = by_preset(2, paper=1)
+    """Pixels to a side of what the denoiser's first size sees as one."""
+    noise_draws: Count = by_preset(2, paper=32)
+    """Draws of noise for each record in a step (K, noise multiplicity)."""
+    p_mean: Number = -1.2
+    """Mean of the logarithm of σ in training, where images are in [−1, 1]."""
+    p_std: Positive = 1.2
+    """Its standard deviation."""
+    learning_rate: Positive = by_preset(1e-3, paper=3e-4)
+    """Of Adam."""
+    ema_decay: Unit = by_preset(0.98, paper=0.999)
+    """Of the running mean of the weights, which is what is released."""
+    sampling_steps: TwoOrMore = by_preset(12, paper=50)
+    """Levels of noise on the way to an image, of which the denoiser sees each but the last one twice."""
     image: ImageSize | None = None
     """Height, width and channels of the images."""
     steps: Count = by_preset(400, paper=4395)

@@ -39,7 +39,7 @@ from noisegate_papers.models.inputs import DiscriminatorInput
 from noisegate_papers.training.schedules import AdversarialConfig
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int64
+    from jaxtyping import Float, Int64, Shaped
 
 SLOPE = 0.2
 _ROWS = 4096
@@ -61,6 +61,12 @@ class Discriminator(nn.Module):
         inputs = rows.shape[1] - self.classes
         scores: Tensor = self.scores(self.body(rows[:, :inputs]))
         return scores[:, 0] + (scores[:, 1:] * rows[:, inputs:]).sum(dim=1)
+
+    def rows(self, inputs: Float[Tensor, "rows inputs"], labels: Shaped[Tensor, " rows"]) -> Float[Tensor, "rows _"]:
+        """Returns rows, (rows, inputs + classes), of inputs and labels, which are not looked at without classes."""
+        if not self.classes:
+            return inputs
+        return torch.cat([inputs, one_hot(labels.to(inputs.device), self.classes).to(inputs.dtype)], dim=1)
 
     def label_scores(
         self, inputs: Float[Tensor, "rows inputs"], labels: Int64[Tensor, " rows"] | None
@@ -194,10 +200,7 @@ class AdversarialTraining(DiscriminatorTraining):
         labels = torch.multinomial(shares, self.config.batch, replacement=True, generator=random)
         noise = self.generator.noise(self.config.batch, random).to(self._logits.device)
         labels = labels.to(self._logits.device)
-        rows = self._encode(self.generator, noise, labels, random)
-        if not self.discriminator.classes:
-            return rows, labels
-        return torch.cat([rows, one_hot(labels, len(self._logits)).to(rows.dtype)], dim=1), labels
+        return self.discriminator.rows(self._encode(self.generator, noise, labels, random), labels), labels
 
     def fake_gradients(self) -> dict[str, Tensor]:
         """Returns the mean gradient at generated records."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits, one_hot, softplus
+from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 
 from noisegate.models.checkpoint import joined, under
 from noisegate_images.models.generator import Generator
@@ -146,9 +146,9 @@ class StudentTraining(TransportTraining):
         # Votes are a half for or against: of the sum, the sign is what the majority says.
         truth = (torch.as_tensor(noisy["votes"]).to(records) > 0).to(records.dtype)
         self._student_adam.descend(
-            binary_cross_entropy_with_logits(self._student(self._rows(records.detach(), labels)), truth)
+            binary_cross_entropy_with_logits(self._student(self._student.rows(records.detach(), labels)), truth)
         )
-        self._adam.descend(softplus(-self._student(self._rows(records, labels))).mean())
+        self._adam.descend(softplus(-self._student(self._student.rows(records, labels))).mean())
         self.steps, self._generated = self.steps + 1, None
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -161,12 +161,6 @@ class StudentTraining(TransportTraining):
         super().load_state_dict(tensors)
         self._student.load_state_dict(under(tensors, "student/"))
         self._student_adam.load_state_dict(under(tensors, "student_adam/"))
-
-    def _rows(self, records: Float[Tensor, "rows inputs"], labels: Shaped[Tensor, " rows"]) -> Float[Tensor, "rows _"]:
-        classes = self._student.classes
-        if not classes:
-            return records
-        return torch.cat([records, one_hot(labels.to(records.device), classes).to(records.dtype)], dim=1)
 
 
 Weights = Mapping[str, Tensor]

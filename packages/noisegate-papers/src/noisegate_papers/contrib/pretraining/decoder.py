@@ -46,7 +46,6 @@ from noisegate_papers.contrib.pretraining.training import Part, Pretraining, Pub
 
 if TYPE_CHECKING:
     from jaxtyping import Float, UInt8
-    from PIL.Image import Image
 
 SEEN = ("early", "late", "last")
 """Layers of the encoder that have a head; "middle" has the size of "late", and cost more than it brought."""
@@ -343,8 +342,8 @@ ROWS, DRAWS = 16, 7
 _LEAST_SIDE, _GAP, _PAPER = 56, 4, 255  # pixels of the picture, and their grey
 
 
-def draw_grid(fitting: DecoderFitting) -> Image:
-    """Returns the picture of a training so far."""
+def write_grid(fitting: DecoderFitting, path: Path) -> None:
+    """Writes the picture of a training so far to `path`, a PNG file, in place of an earlier one."""
     from PIL import Image
 
     images, draws = fitting.samples(ROWS, DRAWS)
@@ -359,10 +358,5 @@ def draw_grid(fitting: DecoderFitting) -> Image:
             left = _GAP + column * wide + (2 * _GAP if column else 0)
             cell = cells[row, column].repeat(scale, axis=0).repeat(scale, axis=1)
             paper[_GAP + row * high : (row + 1) * high, left : left + wide - _GAP] = cell
-    return Image.fromarray(paper[:, :, 0] if channels == 1 else paper)
-
-
-def write_grid(fitting: DecoderFitting, path: Path) -> None:
-    """Writes the picture to `path`, a PNG file, in place of an earlier one."""
     with new_file(path, "grid", force=True) as file:
-        draw_grid(fitting).save(file, format="png")
+        Image.fromarray(paper[:, :, 0] if channels == 1 else paper).save(file, format="png")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
@@ -172,12 +171,16 @@ class Pretraining(ABC, Generic[_S]):
 
     def run(self, report: Callable[[int, float], None] | None = None) -> None:
         """Runs the remaining steps; `report` is called after each with the number of steps done and the loss."""
-        with tiny_numbers_as_zero():
+        # Sums of subnormal numbers are slow; the switch is of the whole thread, NumPy included, and is set back.
+        torch.set_flush_denormal(True)
+        try:
             while self.step < self.steps:
                 loss = self._descend()
                 self.step += 1
                 if report:
                     report(self.step, loss)
+        finally:
+            torch.set_flush_denormal(False)
 
     def save(self, path: Path) -> None:
         """Writes the state to `path`, in place of an earlier one."""
@@ -213,16 +216,3 @@ class Pretraining(ABC, Generic[_S]):
 def partial_of(out: Path) -> Path:
     """Returns where the state of a training that is to end in `out` is kept."""
     return out.with_name(f"{out.name}.partial")
-
-
-@contextmanager
-def tiny_numbers_as_zero() -> Iterator[None]:
-    """Takes subnormal numbers for zero within the block, as sums of them are slow; and for what they are after it.
-
-    The switch is that of the whole thread, NumPy included: left on, it would change what others compute.
-    """
-    torch.set_flush_denormal(True)
-    try:
-        yield
-    finally:
-        torch.set_flush_denormal(False)
