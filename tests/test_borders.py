@@ -26,7 +26,7 @@ MODULES = {
     "models.record_model models.synthesizer silos.verbs",
     "noisegate_evaluate": "comparison families images tables cli.audit",
     "noisegate_images": "demo training.moment_matching",
-    "noisegate_papers": "methods.random_features",
+    "noisegate_papers": "methods.mean_embeddings",
 }
 CORE = {
     "privacy.noise": "import opendp.mod\nimport randomgen\n",
@@ -90,11 +90,11 @@ def test_the_house_as_designed_keeps_every_contract(house):
         ("noisegate.models.output.__init__", "import noisegate.data.tables.tables", "The public side"),
         ("noisegate.linked.model", "from noisegate.linked import source", "The public side"),
         (
-            "noisegate_papers.methods.random_features",
+            "noisegate_papers.methods.mean_embeddings",
             "from noisegate.gate import session",
             "The papers read no records",
         ),
-        ("noisegate_papers.methods.random_features", "import noisegate_images.data", "The papers read no records"),
+        ("noisegate_papers.methods.mean_embeddings", "import noisegate_images.data", "The papers read no records"),
         ("noisegate_images.features.__init__", "from noisegate.data import tables", "Features are frozen"),
         ("noisegate.features.__init__", "from noisegate.data import tables", "Features are frozen"),
         ("noisegate.privacy.plan", "from noisegate.data import tables", "The privacy core"),
@@ -110,14 +110,14 @@ def test_the_house_as_designed_keeps_every_contract(house):
         ("noisegate.gate.per_example.clipping", "import torch.func", "The integer half of gradients"),
         ("noisegate.privacy.plan", "import opendp.measurements", "One file draws private noise"),
         ("noisegate.gate.gate", "from randomgen import ChaCha", "Streams of a secret key are of noise"),
-        ("noisegate_papers.methods.random_features", "import opendp.extras.mbi", "One file draws private noise"),
+        ("noisegate_papers.methods.mean_embeddings", "import opendp.extras.mbi", "One file draws private noise"),
         (
             "noisegate.methods.__init__",
             "from noisegate.privacy.noise import x",
             "Only the state machine of the gate asks",
         ),
         (
-            "noisegate_papers.methods.random_features",
+            "noisegate_papers.methods.mean_embeddings",
             "from noisegate.privacy.noise import x",
             "Only the state machine of the gate",
         ),

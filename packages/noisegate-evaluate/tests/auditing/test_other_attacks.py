@@ -10,7 +10,7 @@ from noisegate.schema import Boolean, Categorical, Integer, Schema
 from noisegate_evaluate.auditing.attacks import Auditor, from_samples, of_attribute, one_run
 from noisegate_evaluate.auditing.examples import TABLE
 from noisegate_papers.methods.graphical import PrivBayes
-from noisegate_papers.methods.random_features import DPMERF
+from noisegate_papers.methods.mean_embeddings import DPMERF
 
 PRIVBAYES = PrivBayes(cells=3)
 

@@ -16,7 +16,7 @@ from noisegate_evaluate.auditing.examples import TABLE
 from noisegate_evaluate.auditing.measure import measured
 from noisegate_papers.methods.classifiers import DPLLM
 from noisegate_papers.methods.dp_sinkhorn import DPSinkhorn
-from noisegate_papers.methods.random_features import DPMERF
+from noisegate_papers.methods.mean_embeddings import DPMERF
 
 MERF = DPMERF(frequencies=5)
 SINKHORN = DPSinkhorn(**{**DPSinkhorn.audit_settings, "steps": 12})

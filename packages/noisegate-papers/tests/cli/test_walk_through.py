@@ -10,7 +10,7 @@ import pytest
 
 from noisegate_images.training.fit import FitSettings
 from noisegate_papers.methods.classifiers import DPLLM
-from noisegate_papers.methods.random_features import DPMERF
+from noisegate_papers.methods.mean_embeddings import DPMERF
 
 from .conftest import rows
 

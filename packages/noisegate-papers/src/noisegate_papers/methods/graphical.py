@@ -34,7 +34,7 @@ from noisegate.schema import Layout, Schema
 from noisegate.settings import Count, NoBool, Positive, Relative, Seed, TwoOrMore, settings
 from noisegate.tables import design as rounds
 from noisegate.tables.released import COARSE, HISTOGRAMS, Table
-from noisegate_papers.training.network_design import FAMILIES, Answers, NetworkDesign
+from noisegate_papers.training.graphical import FAMILIES, Answers, NetworkDesign
 
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate

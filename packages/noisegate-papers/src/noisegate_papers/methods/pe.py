@@ -39,7 +39,7 @@ from noisegate_images.methods.matched import EncodedImages
 from noisegate_images.models.image_network import check_image_schema
 from noisegate_papers.features.thumbnails import BlurredPixels
 from noisegate_papers.methods.public_reference import Source, read_reference
-from noisegate_papers.training.network_design import Answers
+from noisegate_papers.training.graphical import Answers
 
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate

@@ -132,6 +132,10 @@ class ShardedMethod(GuidedMethod):
 class PATEGAN(ShardedMethod):
     """Settings of PATE-GAN; none of them depends on private data.
 
+    Jordon, Yoon and van der Schaar (ICLR 2019), https://openreview.net/forum?id=S1zk9iRqF7. Each teacher tells its
+    shard from generated records and votes on those of a step, real or not; a student discriminator takes the noisy
+    majority for the truth and never sees a real record, and the generator learns from it.
+
     Examples:
         >>> from noisegate import Budget, PATEGAN, Schema
         >>> from noisegate.schema import Integer
@@ -172,6 +176,9 @@ class PATEGAN(ShardedMethod):
 @settings
 class GSWGAN(ShardedMethod):
     """Settings of GS-WGAN; none of them depends on private data.
+
+    Chen, Orekondy and Fritz (NeurIPS 2020), https://arxiv.org/abs/2006.08265. Critics of the Wasserstein distance are
+    trained without noise behind the gate; what leaves is the gradient at generated records, each clipped, with noise.
 
     Examples:
         >>> from noisegate import Budget, GSWGAN, Schema
@@ -223,6 +230,10 @@ def _largest(given: Mapping[str, Any]) -> Any:
 class DataLens(ShardedMethod):
     """Settings of DataLens; none of them depends on private data.
 
+    Wang, Wu, Long, Rimanic, Zhang and Li (CCS 2021), https://arxiv.org/abs/2103.11109. Each teacher's gradient at a
+    generated record is compressed to the signs of its k largest entries; they are added up with noise, and an entry of
+    the sum counts as far as it is beyond a part β of the number of teachers.
+
     Examples:
         >>> from noisegate import Budget, DataLens, Schema
         >>> from noisegate.schema import Integer
@@ -273,6 +284,10 @@ def _coordinates(given: Mapping[str, Any]) -> Any:
 @settings
 class GPATE(ShardedMethod):
     """Settings of G-PATE; none of them depends on private data.
+
+    Long, Wang, Yang, Kailkhura, Zhang, Gunter and Li (NeurIPS 2021), https://arxiv.org/abs/1906.09338. Each teacher's
+    gradient at a generated record is projected at random to a few coordinates, in each of which it votes for a bin; the
+    one with the most noisy votes stands for the gradient.
 
     Examples:
         >>> from noisegate import Budget, GPATE, Schema
