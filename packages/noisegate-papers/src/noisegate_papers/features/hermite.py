@@ -170,10 +170,7 @@ def numeric_table(series: Series, steps: int, *, missing: bool, reference: float
 
 
 def compressed(table: ColumnTable, rank: int) -> ColumnTable:
-    """Returns a numeric column's table with its rows projected on their `rank` strongest directions.
-
-    The directions are those of the table itself, every value counting alike; they are public.
-    """
+    """Returns a numeric column's table with its rows projected on their `rank` strongest directions, public ones."""
     if rank >= table.width:
         return table
     directions = np.linalg.svd(table.rows.astype(np.float64), full_matrices=False)[2][:rank]
@@ -190,10 +187,7 @@ def level_table(size: int) -> ColumnTable:
 def column_tables(
     layout: Layout, series: Sequence[Series], *, reference: float | None = None, rank: int | None = None
 ) -> tuple[ColumnTable, ...]:
-    """Returns the table of each column of a layout, numeric ones first, with a series for each; equal ones share one.
-
-    `reference` is that of `numeric_table`, `rank` that of `compressed`; None keeps all directions.
-    """
+    """Returns the table of each column, numeric ones first, by a series for each of these; equal ones share one."""
 
     @cache
     def table_of(one: Series, steps: int, missing: bool) -> ColumnTable:

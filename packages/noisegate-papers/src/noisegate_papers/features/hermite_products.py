@@ -78,10 +78,7 @@ def sum_groups(layout: Layout) -> list[Group]:
 def pair_groups(
     layout: Layout, widths: Sequence[int], *, most: int, image: ImageShape | None, seed: int
 ) -> list[Group]:
-    """Returns pairs of columns but the label: all that fit, or else as many as fit, drawn by public randomness.
-
-    Columns have `widths` coordinates, and all pairs together at most `most`. Near pixels of an `image` come more often.
-    """
+    """Returns pairs of columns but the label: all, or at random as `most` coordinates allow, near pixels first."""
     random = np.random.Generator(np.random.Philox(seed))
     pairs: list[Group] = list(combinations(_usable(layout), 2))
     if sum(widths[a] * widths[b] for a, b in pairs) > most:
@@ -175,10 +172,7 @@ def _usable(layout: Layout) -> list[int]:
 
 
 def _pixel_pairs(image: ImageShape, random: np.random.Generator) -> list[Group]:
-    """Returns pairs of pixels, each once, in the order in which they are taken.
-
-    Half of them are drawn with a distance of at most three pixels, where strokes are; the others anywhere.
-    """
+    """Returns pairs of pixels, each once, in order: half at most three apart, where strokes are, others anywhere."""
     count = image.size
     far = random.integers(0, count, (200_000, 2))
     rows, columns = np.divmod(far[:, 0] // image.channels, image.width)

@@ -257,10 +257,7 @@ class PairTangents:
 
 
 def draw_pairs(layout: Layout, *, width: int, cells: int, memory: int, seed: int) -> PairTangents:
-    """Returns the map of a network of `width` hidden units for each pair of columns but the label.
-
-    A numeric column has about so many `cells`; `memory` is in megabytes, for the vectors of all cells.
-    """
+    """Returns the map of a network for each pair of columns but the label, of at most `memory` megabytes."""
     bins = tuple(fine_bins(column, most=cells) for column in layout.numeric)
     sizes = (*(one.size for one in bins), *(column.size for column in layout.coded))
     usable = [*range(len(bins)), *(len(bins) + place for place in layout.others)]

@@ -148,10 +148,7 @@ def random_axes(entering: int, leaving: int, *, seed: int) -> Matrix:
 
 
 def principal_axes(vectors: npt.NDArray[np.floating], leaving: int) -> Matrix:
-    """Returns the axes along which public vectors, (rows, dim), are largest: (dim, leaving), the largest first.
-
-    They are eigenvectors of the second moment E zzᵀ: the mean direction is the first thing to keep.
-    """
+    """Returns the axes along which public vectors, (rows, dim), are largest, (dim, leaving): eigenvectors of E zzᵀ."""
     if len(vectors) < leaving:
         raise OptionError(f"{len(vectors)} public record(s) give no {leaving} principal axes; give more, or ask fewer.")
     exact = vectors.astype(np.float64)

@@ -53,10 +53,7 @@ _DRAWS, _FEATURES = 4, 5
 
 
 def small_images(shape: ImageShape) -> Thumbnails:
-    """Returns the map to the largest small images of at most `MOST_PIXELS` numbers, led by a quarter of white's length.
-
-    Images themselves where no square of a whole number of pixels makes them as small.
-    """
+    """Returns the map to the largest small images of `MOST_PIXELS` numbers or fewer, led by a quarter of white."""
     sides = range(1, min(shape.height, shape.width) // 4 + 1)
     whole = [side for side in sides if not (shape.height % side or shape.width % side)]
     fitting = [side for side in whole if shape.size // side**2 <= MOST_PIXELS]

@@ -60,10 +60,7 @@ class ResidualBlock(nn.Module):
 
 
 class Denoiser(nn.Module):
-    """The network F of EDM; see `build_denoiser`.
-
-    A row is an image, its noise level (log σ over 4), and its label, of `classes` or none, as a one-hot code.
-    """
+    """The network F of EDM; see `build_denoiser`. A row is an image, its level (log σ over 4), its one-hot label."""
 
     def __init__(self, shape: ImageShape, classes: int, *, channels: Sequence[int], patch: int) -> None:
         super().__init__()

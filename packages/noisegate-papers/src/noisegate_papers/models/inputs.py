@@ -105,10 +105,7 @@ class InputFeatures:
 
 
 def inputs_of(schema: Schema, *, centre: float, otherwise: str = "") -> Inputs:
-    """Returns the inputs of the records of `schema`; the label, if there is one, is none of them.
-
-    Where there must be an input, `otherwise` says what is wrong if there is none, in a SchemaError.
-    """
+    """Returns the inputs of records, the label left out; a SchemaError that says `otherwise`, if given, without any."""
     layout = schema.layout
     coded = [layout.coded[j] for j in layout.others]
     absent = tuple(j for j, column in enumerate(layout.numeric) if column.missing)
@@ -153,10 +150,7 @@ def class_label(schema: Schema, missing: str) -> CodedColumn:
 def decode_inputs(
     values: npt.NDArray[np.float64], inputs: Inputs, schema: Schema, labels: npt.NDArray[np.integer[Any]]
 ) -> EncodedTable:
-    """Returns the most probable records behind inputs over their scale, (records, inputs): the inverse of `Inputs`.
-
-    Numbers are at their positions, missing where that is the more probable; of levels it is the most probable one.
-    """
+    """Returns the most probable records behind inputs over their scale, (records, inputs): the inverse of `Inputs`."""
     layout, gaps = schema.layout, len(inputs.absent)
     numeric = values[:, : inputs.numeric]
     absent = values[:, inputs.numeric : inputs.numeric + gaps]

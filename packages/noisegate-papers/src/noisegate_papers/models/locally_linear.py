@@ -157,10 +157,7 @@ class Reasons:
 
 
 def reasons(classifier: LocallyLinear, records: EncodedTable, *, of: npt.NDArray[np.int64]) -> Reasons:
-    """Returns what the scores of some records are made of, for the class at position `of` of each.
-
-    `adds` and `rest` of a record sum to the score of the class less the mean score of the others.
-    """
+    """Returns what scores of the classes at `of` are made of: in all, what they are above the mean of the others'."""
     import torch
 
     inputs, layout = classifier.inputs, classifier.release.schema.layout
@@ -179,11 +176,7 @@ def reasons(classifier: LocallyLinear, records: EncodedTable, *, of: npt.NDArray
 
 
 def answers(classifier: LocallyLinear, label: str | int | bool) -> tuple[Values, Values]:
-    """Returns what a class answers to anywhere, for each input, in the units of `LocallyLinear.filters`.
-
-    That is the mean weight over the maps of the class, less that of the other classes, and the standard deviation over
-    the maps of the class.
-    """
+    """Returns what a class answers to by each input: mean weight over its maps less the others' mean, and their std."""
     maps = np.stack([classifier.filters(one) for one in classifier.classes]).astype(np.float64)
     own = classifier.filters(label)
     means = maps.mean(axis=1)[:, None]

@@ -41,10 +41,7 @@ class PointSet:
     kind: ClassVar[str] = "point-set"
 
     def draw(self, rows: int, random: torch.Generator) -> Rows:
-        """Returns `rows` records in random order: whole copies of the set, and a random part of it without repetition.
-
-        The part takes from each label its share of the set, rounded up or down. `random` is public, on the CPU.
-        """
+        """Returns `rows` records in random order: copies of the set, and a part with each label's share, rounded."""
         size = len(self.records)
         copies, rest = divmod(rows, size)
         chosen = np.concatenate([np.tile(np.arange(size), copies), self._spread(random)[:rest]])
@@ -101,10 +98,7 @@ class WeightedReference:
     kind: ClassVar[str] = "weighted-reference"
 
     def draw(self, rows: int, random: torch.Generator) -> Rows:
-        """Returns `rows` records in random order: each as often as its share of the weights says, rounded up or down.
-
-        `random` is public randomness, on the CPU.
-        """
+        """Returns `rows` records in random order: each as often as its share of the weights says, rounded."""
         labels, places = np.divmod(systematic_sample(self.weights.reshape(-1), rows, random), len(self.records))
         return self._labelled(places, labels)
 
@@ -195,10 +189,7 @@ def _check_records(schema: Schema, numeric: Array, codes: Array, *, records: int
 
 
 def weight_notes(weights: Weights, schema: Schema, labels: npt.NDArray[np.int64] | None) -> dict[str, Any]:
-    """Returns what a report says of weights: on how many references they rest, in all and for each label.
-
-    For weights and labels see `noisegate_papers.training.adversarial.density_ratios`.
-    """
+    """Returns what a report says of weights as `density_ratios` gives: on how many references they rest, by label."""
     found, references = weight_summary(weights), weights.shape[1]
     notes: dict[str, Any] = {"references": references, "effective_references": found["effective"]}
     notes["largest_share"] = found["largest_share"]
@@ -231,30 +222,20 @@ def _by_label(weights: Weights, labels: npt.NDArray[np.int64] | None, schema: Sc
 
 
 def effective_size(weights: Weights) -> float:
-    """Returns the effective sample size of nonnegative weights, (Σw)² / Σw²: their number, if all weigh the same.
-
-    It is how many draws from the weighted distribution itself would estimate a mean about as well (Kish, 1965).
-    """
+    """Returns (Σw)² / Σw² of nonnegative weights (Kish, 1965): as many draws by them tell of a mean about as well."""
     shares = weights / weights.sum()
     return float(1 / np.square(shares).sum())
 
 
 def weight_summary(weights: Weights) -> dict[str, float]:
-    """Returns the effective sample size and the share of the heaviest reference, of weights (labels, references).
-
-    The weights of one reference with all its labels are added up.
-    """
+    """Returns effective size and largest share of references, whose weights, (labels, references), are added up."""
     of_references = weights.sum(axis=0)
     largest = float(of_references.max() / of_references.sum())
     return {"effective": effective_size(of_references), "largest_share": largest}
 
 
 def systematic_sample(weights: Weights, rows: int, random: torch.Generator) -> npt.NDArray[np.intp]:
-    """Returns `rows` places in random order, each as often as its share of the weights says, rounded up or down.
-
-    One uniform shift of an even comb on the cumulated weights, which are nonnegative: each place alone is a draw by
-    weight.
-    """
+    """Returns `rows` places in random order, each as often as its share, rounded; each alone is a draw by weight."""
     ends = np.cumsum(weights)
     shift = float(uniform(random, 1)[0])
     comb = (np.arange(rows) + shift) / max(rows, 1) * ends[-1]

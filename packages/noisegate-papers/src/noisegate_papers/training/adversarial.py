@@ -83,10 +83,7 @@ class Discriminator(nn.Module):
 
 
 def build_image_discriminator(shape: ImageShape, classes: int, *, channels: Sequence[int], seed: int) -> Discriminator:
-    """Returns a discriminator of images with fresh weights, in float32 on the CPU: that of DCGAN, normalised nowhere.
-
-    Each convolution of 4 x 4, to so many channels, halves height and width.
-    """
+    """Returns a discriminator of images, fresh, on the CPU: DCGAN's, normalised nowhere; convolutions halve sides."""
     height, breadth = (side >> len(channels) for side in (shape.height, shape.width))
     if not channels or not height or not breadth:
         raise OptionError(
@@ -101,10 +98,7 @@ def build_image_discriminator(shape: ImageShape, classes: int, *, channels: Sequ
 
 
 def build_table_discriminator(inputs: int, classes: int, *, hidden: Sequence[int], seed: int) -> Discriminator:
-    """Returns a discriminator of table rows with fresh weights, in float32 on the CPU: a perceptron.
-
-    A record without its label is shown as `inputs` numbers; `hidden` are the widths of its layers, maybe none.
-    """
+    """Returns a discriminator of table rows with fresh weights, in float32 on the CPU: a perceptron, `hidden` wide."""
     layers: list[nn.Module] = []
     with seeded(seed):
         for entering, leaving in pairwise((inputs, *hidden)):
@@ -263,10 +257,7 @@ def pretrain(
     encode: DiscriminatorInput,
     steps: int,
 ) -> None:
-    """Trains both in place on public records, before they see gradients at private ones, for so many steps of D.
-
-    `rows` are discriminator inputs, with one-hot labels if there are any, (records, inputs + classes).
-    """
+    """Trains both in place for so many steps on public rows, labels one-hot, (records, inputs + classes)."""
     classes, shares = discriminator.classes, torch.ones(1, device=rows.device)
     if classes:
         shares = rows[:, -classes:].mean(dim=0).clamp_min(1e-6)

@@ -77,10 +77,7 @@ class NoiseDraws:
     def __call__(
         self, step: Float[Tensor, " 1"], intensities: Float[Tensor, " pixels"]
     ) -> tuple[Float[Tensor, "draws pixels"], Float[Tensor, "draws 1"]]:
-        """Returns the noise of one record in a step, by its number, and σ of each draw.
-
-        Of `intensities`, in [0, 1], fractions of 1/255 do not matter.
-        """
+        """Returns the noise of one record, intensities in [0, 1] up to 1/255, in a step, and σ of each draw."""
         device, draws = intensities.device, self.multiplicity
         whole = (intensities * 255).round().long()
         key = (whole * self.factors.to(device)).sum() + step.detach().round().long()[0] * _STRIDE
@@ -106,10 +103,7 @@ Change: TypeAlias = Callable[[Tensor, torch.Generator], Tensor]
 
 
 class DiffusionTraining:
-    """A denoiser on its way; a `noisegate.methods.gradient.Trainer`, whose `batch` is an expected number of records.
-
-    What is released is a running mean of the weights; at the beginning it forgets faster, (1 + t)/(10 + t) at step t.
-    """
+    """A denoiser on its way, of which a running mean is released, that forgets faster at first: (1 + t)/(10 + t)."""
 
     def __init__(
         self, denoiser: Denoiser, *, learning_rate: float, batch: float, ema_decay: float, device: str
@@ -188,10 +182,7 @@ def enlarged(images: Float[Tensor, "rows pixels"], shape: ImageShape, times: int
 
 
 def jittered(shape: ImageShape, spread: float) -> Change:
-    """Returns what turns, shears, stretches and moves each image a little, by normal numbers of this spread.
-
-    The numbers are the six of an affine map of [−1, 1]², in which a picture is; what comes in from outside is its edge.
-    """
+    """Returns what turns, shears, stretches and moves images a little: affine maps of [−1, 1]², normal, by `spread`."""
     still = torch.eye(2, 3)
 
     def change(images: Float[Tensor, "rows pixels"], random: torch.Generator) -> Float[Tensor, "rows pixels"]:

@@ -103,10 +103,7 @@ def feature_gaussians(
 
 
 def image_gaussians(triangles: Array, thumbnails: Thumbnails, *, noise_std: float) -> ImageGaussians:
-    """Returns the Gaussians of small images, by noisy sums as `OuterProducts` packs them, (classes, entries).
-
-    The noise is that of an entry on the diagonal.
-    """
+    """Returns the Gaussians of small images, by noisy sums as `OuterProducts` packs them, (classes, entries)."""
     matrices, lead = matrices_of(triangles), thumbnails.lead
     counts = np.maximum(matrices[:, 0, 0] / lead**2, 1.0)[:, None]
     means = np.clip(matrices[:, 0, 1:] / (lead * counts), 0, 1)

@@ -156,10 +156,7 @@ class Family(NamedTuple):
 
 
 def shrunk(counts: Floats, expected: Floats, noise_std: float) -> Floats:
-    """Returns noisy counts, moved towards what is expected of them, none negative, in the same shape.
-
-    The posterior mean under Gaussian noise of true counts expected·(1 + u), the variance of u estimated by moments.
-    """
+    """Returns noisy counts moved towards expected ones, none negative: the posterior mean of expected·(1 + u)."""
     apart, square = counts - expected, np.square(expected)
     variance = max(float((np.square(apart) - noise_std**2).sum()), 0.0) / max(float(square.sum()), _TINY)
     kept = variance * square / (variance * square + noise_std**2)
@@ -167,10 +164,7 @@ def shrunk(counts: Floats, expected: Floats, noise_std: float) -> Floats:
 
 
 def pair_counts(tables: ClassTables, shares: Floats, first: int, second: int) -> Floats | None:
-    """Returns the shrunk counts of a pair of columns in each class, (classes, cells, cells); None if not released.
-
-    `shares` are those of the cells of each column in each class, (classes, D).
-    """
+    """Returns the shrunk counts of a pair of columns in each class, (classes, cells, cells); None if not released."""
     low, high = sorted((first, second))
     rows, columns = tables.spans[low], tables.spans[high]
     if not tables.precision[rows.start, columns.start]:

@@ -44,10 +44,7 @@ _BLOCK = 256
 
 @dataclass(frozen=True, eq=False)
 class Beginning:
-    """What there is to begin with, RANDOM_API of the paper: public images, or simulated shapes where records are None.
-
-    A label that none of the `labelled` public images has begins with any of them.
-    """
+    """What there is to begin with (RANDOM_API): public images, of any label where none has one, or simulated shapes."""
 
     shape: tuple[int, int, int]
     records: Rows | None

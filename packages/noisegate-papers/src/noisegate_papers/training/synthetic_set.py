@@ -112,10 +112,7 @@ class SyntheticSet(Resumable, Protocol):
 
 
 class SetTraining:
-    """A synthetic set on its way, and the network at which its gradient is compared, built by a seed.
-
-    There will be so many `steps`; `labels` are those of the set, on the device.
-    """
+    """A synthetic set on its way, of so many `steps`, and the network at which its gradient is compared."""
 
     def __init__(
         self,
@@ -306,10 +303,7 @@ def prior_images(
     network: PriorNetwork,
     device: str,
 ) -> GeneratedImages:
-    """Returns images of some labels, made by a fresh generator: DP-MERF's, a little wider, or the paper's DCGAN.
-
-    `seeds` are those of the generator's weights and of the noise.
-    """
+    """Returns images of some labels by a fresh generator, DP-MERF's or a DCGAN; seeds are of its weights and noise."""
     design = ImageNetwork(shape=shape, kind="convolutional", latent=10, hidden=(200,), channels=(32, 16))
     classes = int(labels.max()) + 1
     if network == "dcgan":

@@ -295,10 +295,7 @@ class Critic(ShardTeacher):
 
 
 def largest_signs(largest: int, bound: float) -> Says:
-    """Returns the signs of so many largest entries of the gradient at each record, else 0: (records, inputs).
-
-    An entry below `bound` is drawn: +1 with probability (1 + entry / bound) / 2, else −1 (DataLens).
-    """
+    """Returns signs of so many largest entries of each gradient, else 0; those below `bound` are drawn (DataLens)."""
 
     def says(teacher: ShardTeacher, weights: Weights, parameters: Weights) -> Weights:
         gradient = teacher.pull(weights, parameters)

@@ -106,10 +106,7 @@ class ProjectedDiscriminator(nn.Module):
         return [*(part / scale for part, scale in zip(parts, self._scales, strict=True)), 2 * images - 1]
 
     def forward(self, seen: list[Tensor], inputs: Float[Tensor, "rows features"]) -> list[Tensor]:
-        """Returns the scores of each head, (rows, places), high for what looks real and like its feature.
-
-        The inputs are centred features, entries of size 1 or so.
-        """
+        """Returns the scores of each head, (rows, places), high for what looks real and like its centred feature."""
         *activations, pixels = seen
         looked_at = [*activations, self.stem(pixels)]
         return [head(part, inputs) for head, part in zip(self.heads, looked_at, strict=True)]
@@ -203,10 +200,7 @@ class DecoderTraining(Settings):
 
 
 class DecoderFitting(Pretraining[DecoderTraining]):
-    """One training on squares of some size, in colour or grey; labels are not used, "auto" is a GPU if there is one.
-
-    An OptionError if there are too few images, they are of a size that no decoder makes, or there is no such device.
-    """
+    """One training on squares, in colour or grey; an OptionError if they are too few, or of a size that none makes."""
 
     def __init__(
         self, images: PublicImages, encoder: FrozenNetwork, settings: DecoderTraining, *, device: str = "cpu"

@@ -37,10 +37,7 @@ _AWAY = 1e3  # where the points of curves lie that a sign does not have
 
 
 def draw_signs(signs: int, drawings: int, *, seed: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """Returns `drawings` of each of so many signs, (rows, 784) uint8 with ink at 255, and which sign each is, (rows,).
-
-    Rows stand in an order such that each run of `signs` rows has every sign once.
-    """
+    """Returns drawings of signs, (rows, 784) uint8 with ink at 255, and which each is: `signs` rows have every one."""
     random = np.random.Generator(np.random.Philox(seed))
     controls = np.stack([_sign(random) for _ in range(signs)])
     which = np.tile(np.arange(signs), drawings)
