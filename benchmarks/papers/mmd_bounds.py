@@ -21,11 +21,19 @@ from noisegate_papers.features.error_bounds import error_quantile as error_quant
 from noisegate_papers.features.error_bounds import error_quantile_of_any as error_quantile_of_any
 from noisegate_papers.features.error_bounds import excess_of_minimiser as excess_of_minimiser
 from noisegate_papers.features.error_bounds import expected_error_of_one as expected_error_of_one
-from noisegate_papers.features.error_bounds import frobenius as frobenius
-from noisegate_papers.features.error_bounds import largest_variance as largest_variance
 from noisegate_papers.features.error_bounds import optimistic_excess_of_minimiser as optimistic_excess_of_minimiser
 from noisegate_papers.features.error_bounds import random_feature_error
 from noisegate_papers.features.error_bounds import squared_norm_quantile as squared_norm_quantile
+
+
+def frobenius(noise: MeanNoise) -> float:
+    """Returns ‖Σ‖_F. DP-MEPF's equation 9 adds up the blocks instead of their squares: an upper bound of this."""
+    return math.sqrt(math.fsum(std**4 * dim for std, dim in zip(noise.stds, noise.dims, strict=True)))
+
+
+def largest_variance(noise: MeanNoise) -> float:
+    """Returns ‖Σ‖_op, the largest variance of a coordinate."""
+    return max(noise.stds) ** 2
 
 
 def expected_error_of_any(noise: MeanNoise, *, norm: float) -> float:

@@ -184,16 +184,6 @@ class MeanNoise:
         return math.fsum(std**2 * dim for std, dim in zip(self.stds, self.dims, strict=True))
 
 
-def frobenius(noise: MeanNoise) -> float:
-    """Returns ‖Σ‖_F. DP-MEPF's equation 9 adds up the blocks instead of their squares: an upper bound of this."""
-    return math.sqrt(math.fsum(std**4 * dim for std, dim in zip(noise.stds, noise.dims, strict=True)))
-
-
-def largest_variance(noise: MeanNoise) -> float:
-    """Returns ‖Σ‖_op, the largest variance of a coordinate."""
-    return max(noise.stds) ** 2
-
-
 def along(noise: MeanNoise, distances: tuple[float, ...]) -> float:
     """Returns ‖Σ^½ a‖ for an a that has norm `distances` on each block."""
     if len(distances) != len(noise.stds):
@@ -206,7 +196,9 @@ def squared_norm_quantile(noise: MeanNoise, failure: float) -> float:
     if not 0 < failure < 1:
         raise OptionError(f"failure={failure!r} must be a probability between 0 and 1.")
     log = -math.log(failure)
-    return noise.trace + 2 * frobenius(noise) * math.sqrt(log) + 2 * largest_variance(noise) * log
+    # Equation 9 of DP-MEPF adds up the blocks instead of their squares: an upper bound of this.
+    frobenius = math.sqrt(math.fsum(std**4 * dim for std, dim in zip(noise.stds, noise.dims, strict=True)))
+    return noise.trace + 2 * frobenius * math.sqrt(log) + 2 * max(noise.stds) ** 2 * log
 
 
 def expected_error_of_one(noise: MeanNoise, *, distances: tuple[float, ...]) -> float:

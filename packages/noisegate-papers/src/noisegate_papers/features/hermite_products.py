@@ -70,17 +70,12 @@ def weighted(tables: Sequence[ColumnTable], groups: Sequence[Group]) -> Products
     return Products(tables=tuple(tables), groups=tuple(groups), weights=tuple(weight / whole for weight in weights))
 
 
-def sum_groups(layout: Layout) -> list[Group]:
-    """Returns every column but the label, alone."""
-    return [(column,) for column in _usable(layout)]
-
-
 def pair_groups(
     layout: Layout, widths: Sequence[int], *, most: int, image: ImageShape | None, seed: int
 ) -> list[Group]:
     """Returns pairs of columns but the label: all, or at random as `most` coordinates allow, near pixels first."""
     random = np.random.Generator(np.random.Philox(seed))
-    pairs: list[Group] = list(combinations(_usable(layout), 2))
+    pairs: list[Group] = list(combinations(columns_to_learn(layout), 2))
     if sum(widths[a] * widths[b] for a, b in pairs) > most:
         order = random.permutation(len(pairs)).tolist()
         pairs = [pairs[place] for place in order] if image is None else _pixel_pairs(image, random)
@@ -91,7 +86,7 @@ def pair_groups(
 def random_groups(layout: Layout, *, columns: int, draws: int, seed: int) -> list[Group]:
     """Returns one group of randomly chosen columns for each draw, as the paper's product kernel (section 3.2.1)."""
     random = np.random.Generator(np.random.Philox(seed))
-    usable = np.asarray(_usable(layout))
+    usable = np.asarray(columns_to_learn(layout))
     if columns > len(usable):
         raise OptionError(
             f"product_columns={columns}: the schema has {len(usable)} columns besides the label; choose at most that."
@@ -102,7 +97,7 @@ def random_groups(layout: Layout, *, columns: int, draws: int, seed: int) -> lis
 def named_groups(layout: Layout, subsets: Sequence[Sequence[str]]) -> list[Group]:
     """Returns the groups of columns that `subsets` names."""
     names = [column.name for column in (*layout.numeric, *layout.coded)]
-    allowed = [names[column] for column in _usable(layout)]
+    allowed = [names[column] for column in columns_to_learn(layout)]
     for subset in subsets:
         for name in subset:
             if name not in allowed:
@@ -163,7 +158,8 @@ def check_memory(name: str, feature_map: FeatureMap, *, columns: int, memory: in
     )
 
 
-def _usable(layout: Layout) -> list[int]:
+def columns_to_learn(layout: Layout) -> list[int]:
+    """Returns every column but the label; an OptionError if there is none."""
     label = None if layout.label is None else len(layout.numeric) + layout.label
     usable = [column for column in range(len(layout.numeric) + len(layout.coded)) if column != label]
     if not usable:

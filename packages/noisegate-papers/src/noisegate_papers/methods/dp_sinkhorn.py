@@ -49,10 +49,7 @@ class DPSinkhorn(GuidedMethod):
 
     audit_settings: ClassVar[Mapping[str, Any]] = {
         **AUDITED_STEPS,
-        "hidden": (8,),
-        "latent": 4,
-        "batch": 16,
-        "iterations": 10,
+        **{"hidden": (8,), "latent": 4, "batch": 16, "iterations": 10},
     }
 
     steps: Count = by_records(table=600, images=2000)

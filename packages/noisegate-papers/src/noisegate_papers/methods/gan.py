@@ -327,7 +327,7 @@ class DPGANFineTuned(FeatureGAN):
 
     def public_facts(self, schema: Schema) -> dict[str, Any]:
         """Returns settings and digests of what was taken as public, for the certificate."""
-        return {**super().public_facts(schema), "public": self._reference(schema).to_json()}
+        return {**super().public_facts(schema), "public": _reference(self, schema).to_json()}
 
     def start(self, schema: Schema, generator: Generator, discriminator: Discriminator, device: str) -> None:
         """Trains both networks on public features, in place."""
@@ -345,7 +345,7 @@ class DPGANFineTuned(FeatureGAN):
 
         from noisegate_papers.models.inputs import feature_scale
 
-        reference, encoding, classes = self._reference(schema), self.encoding(), schema.layout.classes
+        reference, encoding, classes = _reference(self, schema), self.encoding(), schema.layout.classes
         features = torch.from_numpy(features_of(reference.records, encoding)) * feature_scale(encoding.dim)
         if not classes:
             return features
@@ -362,10 +362,8 @@ class DPGANFineTuned(FeatureGAN):
                 f"{said('public', 'PATH')}, or take dp-gan-mi, which starts from random weights."
             )
 
-    def _reference(self, schema: Schema) -> PublicReference:
-        return _read(self.public, schema, self.public_records, self.public_labels, self.seed)
-
 
 @lru_cache(maxsize=1)
-def _read(public: Any, schema: Schema, most: int, labelled: bool, seed: int) -> PublicReference:
-    return read_reference(public, schema, most=most, labelled=labelled, seed=seed)
+def _reference(method: DPGANFineTuned, schema: Schema) -> PublicReference:
+    most, labelled = method.public_records, method.public_labels
+    return read_reference(method.public, schema, most=most, labelled=labelled, seed=method.seed)

@@ -301,7 +301,8 @@ class DPHP(MatchedMethod):
         elif not self.subsets and self.products == "pairs":
             check_groups(len(schema.columns), "products='pairs'", "products='random', 'none' or subsets=[...]")
         scales, orders = (self._by_column(layout, setting) for setting in ("length_scales", "orders"))
-        sums = design.weighted(design.tables_of(layout, self._kernel(), scales, orders), design.sum_groups(layout))
+        alone = [(column,) for column in design.columns_to_learn(layout)]
+        sums = design.weighted(design.tables_of(layout, self._kernel(), scales, orders), alone)
         maps: dict[str, FeatureMap] = {SUM: sums, **self._products(layout, scales)}
         for name, one in maps.items():
             design.check_memory(name, one, columns=layout.classes or 1, memory=self.memory)

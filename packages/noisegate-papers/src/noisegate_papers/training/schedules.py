@@ -7,11 +7,10 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from noisegate.settings import Count, Positive, Seed, Settings, Steps, Unit, Whole, settings
+from noisegate.settings import Count, Positive, Seed, Settings, Steps, TwoOrMore, Unit, Whole, settings
 from noisegate_images.training.fit import MomentSettings
 
 _Small = Annotated[float, Field(gt=0, le=10), "a positive number, 10 or less"]
-_AtLeastTwo = Annotated[int, Field(ge=2), "a whole number, 2 or more"]
 
 
 @settings
@@ -21,11 +20,11 @@ class PerceptualFitSettings(MomentSettings):
     renamed = {"averaging": "ema_decay"}  # noqa: RUF012
 
     steps: Whole = 3000
-    batch: _AtLeastTwo = 128
+    batch: TwoOrMore = 128
     ema_decay: Unit = 0.998
     stop_at_noise: bool = False
     check_every: Steps = 500
-    check_batches: _AtLeastTwo = 16
+    check_batches: TwoOrMore = 16
     check_images: Steps = 5000
     "Images for a comparison with the validation embedding."
     schedule: Literal["constant", "one-cycle"] = "one-cycle"

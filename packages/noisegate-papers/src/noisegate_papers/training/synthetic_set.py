@@ -13,7 +13,7 @@ do as well as means.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +21,7 @@ from torch.nn.functional import cross_entropy
 
 from noisegate.devices import seeded
 from noisegate.errors import OptionError
-from noisegate.models.checkpoint import Resumable, check_finite, joined, restore, under
+from noisegate.models.checkpoint import check_finite, joined, restore, under
 from noisegate.schema.pixels import ImageShape
 from noisegate_images.models.image import ImageGenerator, build_image_generator
 from noisegate_images.models.image_network import ImageNetwork
@@ -96,19 +96,6 @@ INNER_BATCH = 256
 
 _NETWORK, _ORDER = 0, 1
 _TINY = 1e-12
-
-
-class SyntheticSet(Resumable, Protocol):
-    """A set of records that can be moved."""
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Returns everything that `load_state_dict` needs."""
-
-    def inputs(self) -> Float[Tensor, "records inputs"]:
-        """Returns the set as a network sees it, (records, inputs), with the graph back to what is moved."""
-
-    def descend(self, inputs: Float[Tensor, "records inputs"], gradient: Float[Tensor, "records inputs"]) -> None:
-        """Takes a step against the gradient of something at what `inputs` returned, of its shape."""
 
 
 class SetTraining:
@@ -291,6 +278,10 @@ class GeneratedImages:
         """Resumes where `state_dict` was called."""
         restore(self._weights, under(tensors, "weight/"))
         self._adam.load_state_dict(tensors)
+
+
+SyntheticSet: TypeAlias = FreeRecords | GeneratedImages
+"""A set of records that can be moved."""
 
 
 def prior_images(

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import safetensors.torch
 import torch
@@ -34,19 +33,7 @@ if TYPE_CHECKING:
 Name = Literal["encoder", "torchvision:resnet18"]
 
 
-class Classifier(nn.Module):
-    """A network under a linear classifier of public labels."""
-
-    @abstractmethod
-    def forward(self, images: Float[Tensor, "rows 3 height width"]) -> Float[Tensor, "rows classes"]:
-        """Returns logits of intensities in [0, 1]."""
-
-    @abstractmethod
-    def write(self, path: Path) -> str:
-        """Writes the weights; returns the SHA-256 of the file."""
-
-
-class SmallClassifier(Classifier):
+class SmallClassifier(nn.Module):
     """The encoder of the package; its file holds it folded, in float16."""
 
     def __init__(self, classes: int, *, seed: int) -> None:
@@ -56,15 +43,15 @@ class SmallClassifier(Classifier):
             self.head = nn.Linear(WIDTH, classes)
 
     def forward(self, images: Float[Tensor, "rows 3 height width"]) -> Float[Tensor, "rows classes"]:
-        """See `Classifier`."""
+        """Returns logits of intensities in [0, 1]."""
         return classify(self.encoder, self.head, images)
 
     def write(self, path: Path) -> str:
-        """See `Classifier`."""
+        """Writes the weights; returns the SHA-256 of the file."""
         return save_encoder(folded(self.encoder), self.head, path)
 
 
-class ResNet18Classifier(Classifier):
+class ResNet18Classifier(nn.Module):
     """The ResNet18 of torchvision; a MissingExtraError if that is not installed."""
 
     def __init__(self, classes: int, *, seed: int) -> None:
@@ -76,19 +63,20 @@ class ResNet18Classifier(Classifier):
             self.network = models.resnet18(weights=None, num_classes=classes)
 
     def forward(self, images: Float[Tensor, "rows 3 height width"]) -> Float[Tensor, "rows classes"]:
-        """See `Classifier`."""
+        """Returns logits of intensities in [0, 1]."""
         mean, std = (torch.tensor(channels)[:, None, None] for channels in IMAGENET)
         logits: Tensor = self.network((images - mean) / std)
         return logits
 
     def write(self, path: Path) -> str:
-        """See `Classifier`."""
+        """Writes the weights; returns the SHA-256 of the file."""
         content = safetensors.torch.save(self.network.state_dict())
         path.write_bytes(content)
         return hashlib.sha256(content).hexdigest()
 
 
-CLASSIFIERS: dict[str, type[SmallClassifier | ResNet18Classifier]] = {
+Classifier: TypeAlias = SmallClassifier | ResNet18Classifier
+CLASSIFIERS: dict[str, type[Classifier]] = {
     "encoder": SmallClassifier,
     "torchvision:resnet18": ResNet18Classifier,
 }
