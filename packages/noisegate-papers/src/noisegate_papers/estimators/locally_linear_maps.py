@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -22,7 +22,7 @@ from noisegate_papers.estimators.private_sampler import PublicFacts, check_numbe
 from noisegate_papers.methods.classifiers import DPLLM
 
 
-class LocallyLinearMaps(ClassifierMixin, PublicFacts, BaseEstimator):  # type: ignore[misc]
+class LocallyLinearMaps(ClassifierMixin, PublicFacts):  # type: ignore[misc]
     """A differentially private classifier that explains itself: DP-LLM with the interface of scikit-learn.
 
     Every call of `fit` costs `epsilon` anew, also those that cross-validation or a grid search makes: choose settings
@@ -131,7 +131,6 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts, BaseEstimator):  # type: i
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.non_deterministic = True
         # Noise may drown the few records of a test set.
         tags.classifier_tags.poor_score = True
         return tags

@@ -30,12 +30,17 @@ from noisegate.schema import Categorical, Column, Continuous, Schema
 LABEL = "label"
 
 
-class PublicFacts:
+class PublicFacts(BaseEstimator):  # type: ignore[misc]
     """A base of estimators that are told about X and y by `classes` and `bounds`, or by a schema."""
 
     classes: Any
     bounds: Any
     schema: Schema | None
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        return tags
 
     def described(self, X: Any, y: Any) -> tuple[Schema, pa.Table]:  # noqa: N803
         """Returns the schema of X and y, and both as one table; y may be None where X needs no label, or has it."""
@@ -166,7 +171,7 @@ def _learning(pipeline: Pipeline) -> Iterator[str]:
 _SEEDS = 2**31 - 1
 
 
-class PrivateSampler(PublicFacts, BaseEstimator):  # type: ignore[misc]
+class PrivateSampler(PublicFacts):
     """Draws differentially private synthetic records, with the interface of scikit-learn and imbalanced-learn.
 
     `fit` spends the budget, and every fit costs `epsilon` anew. `sample` draws from the model as
@@ -289,11 +294,6 @@ class PrivateSampler(PublicFacts, BaseEstimator):  # type: ignore[misc]
         """The statement to hand out with the records."""
         check_is_fitted(self)
         return self.synthesizer_.certificate
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = True
-        return tags
 
     def _labels(self, drawn: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Returns labels as `classes` has them."""

@@ -45,9 +45,23 @@ Interval = Annotated[
 _FREQUENCIES = (*range(1, 10), *(figures * 10**power for power in range(5) for figures in range(10, 100)))
 
 
+@settings
+class EmbeddedMethod(MatchedMethod):
+    """Base of the three, whose fits differ for images alone, by `image_fit`."""
+
+    image_fit: ClassVar[Mapping[str, Any]]
+
+    @property
+    def fit_defaults(self) -> Mapping[str, Any]:
+        """What the fit has otherwise."""
+        if self.generator in TABLES:
+            return {"steps": 1000, "learning_rate": 0.1} if self.generator == "mixture" else {}
+        return {**self.image_fit, "learning_rate": 5e-3, **IMAGE_FIT}
+
+
 @register("dp-merf")
 @settings
-class DPMERF(MatchedMethod):
+class DPMERF(EmbeddedMethod):
     """Settings of DP-MERF; none of them depends on private data.
 
     Harder, Adamczewski and Park (AISTATS 2021), https://arxiv.org/abs/2002.11603. The sums are of random Fourier
@@ -67,6 +81,7 @@ class DPMERF(MatchedMethod):
         {'fourier': (200, 3.79), 'counts': (2, 21.86)}
     """
 
+    image_fit: ClassVar = {"steps": 3000, "batch": 128}
     audit_settings: ClassVar[Mapping[str, Any]] = {"frequencies": 50}
 
     frequencies: Count = 1000
@@ -83,13 +98,6 @@ class DPMERF(MatchedMethod):
     """Budget share of the one-hot sums."""
     hidden: Widths = by_generator(table=(256, 256), images=(), convolutional=(200,), fully_connected=(500, 500))
     """Widths of the generator's hidden layers."""
-
-    @property
-    def fit_defaults(self) -> Mapping[str, Any]:
-        """What the fit has otherwise."""
-        if self.generator in TABLES:
-            return {"steps": 1000, "learning_rate": 0.1} if self.generator == "mixture" else {}
-        return {"steps": 3000, "batch": 128, "learning_rate": 5e-3, **IMAGE_FIT}
 
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:
         """Returns the Fourier sums, and the one-hot sums of a table with coded columns besides the label."""
@@ -136,7 +144,7 @@ TANGENT = "tangent"
 
 @register("dp-ntk")
 @settings
-class DPNTK(MatchedMethod):
+class DPNTK(EmbeddedMethod):
     """Settings of DP-NTK; none of them depends on private data.
 
     Yang, Adamczewski, Sutherland and Park (TMLR 2024), https://arxiv.org/abs/2303.01687. The sum is of normalised
@@ -151,6 +159,7 @@ class DPNTK(MatchedMethod):
         {'tangent': (30, 3.79), 'counts': (2, 21.86)}
     """
 
+    image_fit: ClassVar = {"steps": 2000, "batch": 200}
     audit_settings: ClassVar[Mapping[str, Any]] = {"width": 4, "cells": 8}
 
     width: Count = by_generator(table=8, images=200)
@@ -161,13 +170,6 @@ class DPNTK(MatchedMethod):
     """What the vectors of all cells of a table may take, in megabytes."""
     hidden: Widths = by_generator(table=(256, 256), images=(), convolutional=(200,), fully_connected=(500, 500))
     """Widths of the generator's hidden layers."""
-
-    @property
-    def fit_defaults(self) -> Mapping[str, Any]:
-        """What the fit has otherwise."""
-        if self.generator in TABLES:
-            return {"steps": 1000, "learning_rate": 0.1} if self.generator == "mixture" else {}
-        return {"steps": 2000, "batch": 200, "learning_rate": 5e-3, **IMAGE_FIT}
 
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:
         """Returns the sum of gradients; refuses tables whose vectors would take more than `memory`."""
@@ -199,7 +201,7 @@ Subsets = Annotated[tuple[Names, ...], Field(strict=False), "lists of names of c
 
 @register("dp-hp")
 @settings
-class DPHP(MatchedMethod):
+class DPHP(EmbeddedMethod):
     """Settings of DP-HP; none of them depends on private data.
 
     Vinaroz, Charusaie, Harder, Adamczewski and Park (ICML 2022), https://arxiv.org/abs/2106.05042. The sums are of the
@@ -216,6 +218,7 @@ class DPHP(MatchedMethod):
         {'sum': (22, 3.79), 'counts': (2, 21.86)}
     """
 
+    image_fit: ClassVar = {"steps": 1500, "batch": 200}
     renamed: ClassVar[Mapping[str, str]] = {"kept": "kernel_mass"}
 
     generator: Generator = "mixture"
@@ -285,13 +288,6 @@ class DPHP(MatchedMethod):
         """Returns the shape, a generator that can make such images, and no pooling where squares do not fill them."""
         settings = super().for_images(shape, given)
         return settings | ({"pool": 1} if settings and (shape.height % 2 or shape.width % 2) else {})
-
-    @property
-    def fit_defaults(self) -> Mapping[str, Any]:
-        """What the fit has otherwise."""
-        if self.generator in TABLES:
-            return {"steps": 1000, "learning_rate": 0.1} if self.generator == "mixture" else {}
-        return {"steps": 1500, "batch": 200, "learning_rate": 5e-3, **IMAGE_FIT}
 
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:
         """Returns the sum kernel, the products, and the counts; refuses products that would take more than `memory`."""

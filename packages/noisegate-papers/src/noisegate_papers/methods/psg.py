@@ -120,21 +120,6 @@ class PrivateSetGeneration(SetSchedule, GenerativeMethod):
     momentum: Unit = 0.5
     """Of the set."""
 
-    def check_start(self, possible: bool) -> None:
-        """Refuses a start other than noise for what is no set of images that are moved by themselves."""
-        if self.start == "noise":
-            return
-        if not possible:
-            raise OptionError(
-                f"start={self.start!r} is for images that are moved by themselves: give image=(height, width, "
-                "channels) and prior=False, or use start='noise'."
-            )
-        if small_images(self.shape).dim > MOST_PIXELS + 1:
-            raise OptionError(
-                f"start={self.start!r}: images of {self.shape.height} x {self.shape.width} pixels cannot be made "
-                f"small, to {MOST_PIXELS} numbers, by whole squares; use start='noise'."
-            )
-
     def start_queries(self, schema: Schema) -> tuple[Query, ...]:
         """Returns the query for the moments of each class; none where the start is noise."""
         if self.start == "noise":
@@ -168,7 +153,16 @@ class PrivateSetGeneration(SetSchedule, GenerativeMethod):
         return matched_images(images, draw, features_of, steps=self.start_steps).flatten(0, 1)
 
     def __post_init__(self) -> None:
-        self.check_start(self.image is not None and not self.prior)
+        if self.start != "noise" and (self.image is None or self.prior):
+            raise OptionError(
+                f"start={self.start!r} is for images that are moved by themselves: give image=(height, width, "
+                "channels) and prior=False, or use start='noise'."
+            )
+        if self.start != "noise" and small_images(self.shape).dim > MOST_PIXELS + 1:
+            raise OptionError(
+                f"start={self.start!r}: images of {self.shape.height} x {self.shape.width} pixels cannot be made "
+                f"small, to {MOST_PIXELS} numbers, by whole squares; use start='noise'."
+            )
         if not self.prior:
             return
         even = self.prior_network == "dcgan"

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from noisegate.devices import seeded
+from noisegate.models.checkpoint import under
 from noisegate.models.record_model import Array
 from noisegate.schema import EncodedTable, Schema
 from noisegate_images.models.decoder import LoadedDecoder
@@ -261,8 +262,8 @@ class Decoded:
     def from_saved(cls, schema: Schema, tensors: Mapping[str, Array], description: Mapping[str, Any]) -> Self:
         """Returns the model that `tensors` and `to_json` describe."""
         layout, weights = schema.layout, tensors["weights"].astype(np.float64)
-        decoder = LoadedDecoder.from_saved(_part(tensors, _DECODER), description["decoder"])
-        source = cls.source_type.from_saved(_part(tensors, _SOURCE), description["source"])
+        decoder = LoadedDecoder.from_saved(under(tensors, _DECODER), description["decoder"])
+        source = cls.source_type.from_saved(under(tensors, _SOURCE), description["source"])
         labels = [column.size for column in layout.coded]
         if decoder.shape.size != len(layout.numeric) or (labels or [1]) != [len(weights)]:
             raise ValueError(f"images of {decoder.shape} with {len(weights)} labels do not fit the schema")
@@ -274,10 +275,6 @@ class Decoded:
         if not ((weights >= 0).all() and np.isfinite(weights).all() and weights.sum() > 0):
             raise ValueError("the shares of the labels are no shares")
         return cls(source=source, decoder=decoder, weights=weights, labelled=bool(labels))
-
-
-def _part(tensors: Mapping[str, Array], prefix: str) -> dict[str, Array]:
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
 class DecodedGaussian(Decoded):

@@ -59,8 +59,7 @@ class GraphicalFit:
 
     def __init__(self, sizes: tuple[int, ...], marginals: tuple[NoisyMarginal, ...], *, iterations: int) -> None:
         self._sizes, self._marginals, self.steps = sizes, marginals, iterations
-        self.step = 0
-        self.discrepancy = math.inf
+        self.step, self.discrepancy = 0, math.inf
         self._factors: tuple[Conditional, ...] | None = None
 
     @property
