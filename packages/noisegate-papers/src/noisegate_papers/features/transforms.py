@@ -35,12 +35,9 @@ _LONGEST = 2.0
 class Squares(AfterMap):
     """The element-wise squares of vectors of norm at most 1: what a second moment is a sum of.
 
-    DP-MGE, Wu, Guo and Chaudhuri (2023), https://arxiv.org/abs/2309.00008, section 3.1. Of norm at most 1 and never
-    negative, whatever the signs were: the sensitivity of a sum is 1 under add/remove-one and √2 under replace-one
-    (proof in docs/mge.md), which the paper's Claim 1 does not have.
-
-    These are not `Perceptual(moment=2)`, whose squares are scaled to norm 1 once more: f²/‖f²‖ has no variance of f/‖f‖
-    in it. The entries of one of these add up to ‖z‖², which is 1 for every vector of length 1.
+    DP-MGE, Wu, Guo and Chaudhuri (2023), https://arxiv.org/abs/2309.00008, section 3.1; what a sum of them is worth,
+    which the paper's Claim 1 does not have, is in docs/mge.md. These are not `Perceptual(moment=2)`, whose squares are
+    scaled to norm 1 once more: f²/‖f²‖ has no variance of f/‖f‖ in it.
     """
 
     nonnegative: ClassVar[bool] = True
@@ -64,10 +61,9 @@ class Squares(AfterMap):
 class OuterProducts(AfterMap):
     """The outer product of a vector with itself, as a vector of the same geometry: what a full covariance is a sum of.
 
-    Of the symmetric matrix xxᵀ the upper triangle is kept, row by row, with the entries off the diagonal times √2:
-    noise of one size on it is noise of one size on the matrix, and ⟨v(x), v(y)⟩ = ⟨x, y⟩², so that the norm is ‖x‖² ≤
-    1. Under replace-one √2 would do, but the gate enforces norms and signs alone, and is asked with the 2 of signed
-    vectors (docs/mge.md).
+    Of the symmetric matrix xxᵀ the upper triangle is kept, row by row, with the entries off the diagonal times √2, so
+    that noise of one size on it is noise of one size on the matrix. The norm is ‖x‖² ≤ 1 (docs/mge.md, also of
+    replace-one).
     """
 
     @property
@@ -107,10 +103,8 @@ def matrices_of(triangles: Matrix) -> Matrix:
 class Compression(AfterMap):
     """A public projection of vectors to few numbers, such as the axes of a public PCA, which makes no vector longer.
 
-    Each partial sum of a product of entries, multiples of 2⁻²⁵, is a multiple of 2⁻⁵⁰ below 2, which float64 holds. The
-    one rounding is that of the result to float32, entry by entry. What all rounding adds to a norm is below 2⁻¹⁵ for up
-    to 1024 entries and axes; the gate clips it off. `axes` are orthonormal columns, (dim of the map, dim), or an
-    OptionError says so.
+    `axes` are orthonormal columns, (dim of the map, dim), or an OptionError says so. What rounding adds to a norm is
+    below 2⁻¹⁵ for up to 1024 entries and axes; the gate clips it off.
     """
 
     axes: Matrix

@@ -1,15 +1,10 @@
 """Votes of records for the nearest of public candidates: a record's vector is 1 at its candidate and 0 elsewhere.
 
-Private Evolution, Lin, Gopi, Kulkarni, Nori and Yekhanin (ICLR 2024), https://arxiv.org/abs/2305.15560, algorithm 2.
-
-In a table every column's cells stand at public points of a lattice, so that records x and candidates y are rows of
-whole numbers. The nearest candidate has the least ‖y‖² − 2⟨x, y⟩, the first of equally near ones, bit for bit (G-25):
-‖x‖², ‖y‖² ≤ 2²³ is checked when the map is made.
-
-Of images, features of norm at most 1 that a frozen public network gives are multiplied by 2363 and rounded toward zero.
-A vote goes to the greatest 2⟨x, y⟩ − ‖y‖² among the candidates of the image's label, the first of equally near ones; it
-follows from the rounded features and the label alone, bit for bit (G-25). The gate probes the features before it reads
-a record (G-06).
+Private Evolution, Lin, Gopi, Kulkarni, Nori and Yekhanin (ICLR 2024), https://arxiv.org/abs/2305.15560, algorithm 2. In
+a table every column's cells stand at public points of a lattice, so that records x and candidates y are rows of whole
+numbers of squared norm at most 2²³; of images, they are features of norm at most 1 that a frozen public network gives,
+times 2363 and rounded toward zero. The nearest candidate, for images of those of their label, has the least ‖y‖² − 2⟨x,
+y⟩, the first of equally near ones, bit for bit (G-25). The gate probes features before it reads a record (G-06).
 """
 
 from __future__ import annotations
