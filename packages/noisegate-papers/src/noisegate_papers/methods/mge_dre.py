@@ -34,31 +34,12 @@ from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget, Query
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
-from noisegate.settings import (
-    Count,
-    Fraction,
-    Positive,
-    Seed,
-    Share,
-    TwoOrMore,
-    Unit,
-    Widths,
-    by_preset,
-    derived,
-    settings,
-)
+from noisegate.settings import Count, Fraction, Positive, Seed, Share, Unit, Widths, by_preset, derived, settings
 from noisegate_images.methods.matched import EncodedImages
 from noisegate_images.models.image_network import check_image_schema
 from noisegate_papers.features.transforms import whitened
 from noisegate_papers.methods.generative import GenerativeMethod, released_arrays, weight_shapes
-from noisegate_papers.methods.public_reference import (
-    Axes,
-    PublicFeatures,
-    Source,
-    features_of,
-    public_axes,
-    read_reference,
-)
+from noisegate_papers.methods.public_reference import PublicFeatures, Source, features_of, public_axes, read_reference
 from noisegate_papers.models.inputs import input_features
 from noisegate_papers.models.record_sets import weight_notes
 
@@ -68,6 +49,7 @@ if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
     from noisegate.models.record_model import RecordModel
     from noisegate_images.features.perceptual import Perceptual
+    from noisegate_papers.methods.public_reference import Axes
     from noisegate_papers.models.decoded import DecodedGaussian, FeatureGaussians
     from noisegate_papers.training.adversarial import DensityRatioTraining, Discriminator
 
@@ -238,7 +220,7 @@ class DPDRE(EncodedImages, GenerativeMethod):
     public: Source = field(default=None, compare=False)
     """Path of the public records, of the same schema and in any form that private ones may have, or a table in memory.
     They are handed out as they are, so they must hold no private record."""
-    references: TwoOrMore = 10_000
+    references: Annotated[int, Field(ge=2), "a whole number, 2 or more"] = 10_000
     """How many of them are used at most, drawn at random; they travel with the model."""
     public_labels: bool = derived(lambda given: given["image"] is None)
     """Whether they have the label of the schema. By default true for tables and false for images."""

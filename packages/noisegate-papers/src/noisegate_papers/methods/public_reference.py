@@ -46,19 +46,18 @@ class PublicReference:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PublicFeatures:
-    """A reference set, its features, and what they are decoded by."""
+    """A reference set, what centres and stretches features as public ones are like, and what they are decoded by.
+
+    `plain` are features of the public records before that, (references, features); `labels` theirs, (references,), if
+    any; `encoder` is the SHA-256 of its weights, None for tables; without a decoder records are handed out as they are.
+    """
 
     reference: PublicReference
     features: Whitened
-    """From any record to its features, centred and stretched by what public ones are like."""
     plain: npt.NDArray[np.float32]
-    """Features of the public records before they are centred and stretched, (references, features)."""
     labels: npt.NDArray[np.int64] | None
-    """Labels of the public records, (references,) int64; None where they have none."""
     encoder: str | None
-    """SHA-256 of the weights of the encoder; None for tables."""
     decoder: LoadedDecoder | None
-    """From plain features to images; None where public records are handed out as they are."""
 
     @cached_property
     def vectors(self) -> npt.NDArray[np.float32]:

@@ -34,16 +34,15 @@ _BLOCK = 500
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Validation:
-    """The released mean embedding that candidates are compared with."""
+    """The released mean embedding that so many images of candidates are compared with.
+
+    For each block, `means` are noisy means over all records, (dim,); `weights` the share of each class, (classes,).
+    """
 
     means: Mapping[str, npt.NDArray[np.float64]]
-    """For each block, the noisy mean over all records, (dim,)."""
     embeddings: Mapping[str, TorchForm]
-    """For each block, the mean features of what a generator gives."""
     weights: npt.NDArray[np.float64]
-    """Share of each class among the records, (classes,)."""
     images: int
-    """How many images of a candidate are compared."""
 
     def distance(self, generator: Generator, random: torch.Generator, device: torch.device) -> float:
         """Returns the squared distance of a generator's mean embedding to the released one, in evaluation mode."""
