@@ -176,7 +176,7 @@ def reasons(classifier: LocallyLinear, records: EncodedTable, *, of: npt.NDArray
 
 
 def answers(classifier: LocallyLinear, label: str | int | bool) -> tuple[Values, Values]:
-    """Returns what a class answers to by each input: mean weight over its maps less the others' mean, and their std."""
+    """Returns what a class answers to by each input, as `filters`: its maps' mean less the others', and their std."""
     maps = np.stack([classifier.filters(one) for one in classifier.classes]).astype(np.float64)
     own = classifier.filters(label)
     means = maps.mean(axis=1)[:, None]

@@ -103,7 +103,7 @@ Change: TypeAlias = Callable[[Tensor, torch.Generator], Tensor]
 
 
 class DiffusionTraining:
-    """A denoiser on its way, of which a running mean is released, that forgets faster at first: (1 + t)/(10 + t)."""
+    """A denoiser, `batch` records a step, expected; its running mean forgets faster at first, (1 + t)/(10 + t)."""
 
     def __init__(
         self, denoiser: Denoiser, *, learning_rate: float, batch: float, ema_decay: float, device: str
