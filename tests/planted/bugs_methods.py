@@ -190,7 +190,7 @@ def records_counted_unasked(init: Any, gate: Any, data: Any, *, records: int | N
     init(gate, data, records=records or data.num_rows, **options)
 
 
-@wrong("estimators.LocallyLinearMaps.fit", "test_an_unknown_label_is_refused_without_quoting_it")
+@wrong("locally_linear_maps.LocallyLinearMaps.fit", "test_an_unknown_label_is_refused_without_quoting_it")
 def classes_read_off_the_labels(fit: Any, estimator: Any, x: Any, y: Any = None) -> Any:
     """The classes are those that occur."""
     estimator.classes = np.unique(y).tolist()

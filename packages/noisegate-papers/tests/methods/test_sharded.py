@@ -136,7 +136,7 @@ def test_a_student_takes_the_side_of_the_majority():
         training.parameters()
         training.step({"votes": torch.full((8,), 3.0)})
     records, labels = training._latest()
-    assert (training._student(training._rows(records, labels)) > 0).all()
+    assert (training._student(training._student.rows(records, labels)) > 0).all()
 
 
 @pytest.mark.slow
