@@ -274,7 +274,9 @@ def draw_pairs(layout: Layout, *, width: int, cells: int, memory: int, seed: int
     amplitude = np.float32((1 - _MARGIN) * len(groups) ** -0.5)
     vectors = []
     for place, group in enumerate(groups):
-        inputs = _joint([codes[column] for column in group])
+        # Of the joint cells, the last column's fastest.
+        places = np.indices([len(codes[column]) for column in group]).reshape(len(group), -1)
+        inputs = np.concatenate([codes[column][where] for column, where in zip(group, places, strict=True)], axis=1)
         own_seed = int(np.random.SeedSequence([seed, place]).generate_state(1)[0])
         network = draw_network(inputs.shape[1], width=width, seed=own_seed)
         vectors.append(network(EncodedTable(inputs, np.zeros((len(inputs), 0), dtype=np.int32))) * amplitude)
@@ -290,12 +292,6 @@ def _inputs_of(bins: NumericBins) -> Inputs:
     inputs = np.pad(middles, ((0, 1), (0, 1)))
     inputs[-1, 1] = 1.0
     return inputs
-
-
-def _joint(codes: Sequence[Inputs]) -> Inputs:
-    """Returns the inputs of the joint cells of columns, the last column's fastest, (cells, inputs)."""
-    places = np.indices([len(one) for one in codes]).reshape(len(codes), -1)
-    return np.concatenate([one[place] for one, place in zip(codes, places, strict=True)], axis=1)
 
 
 def _shares(cells: Cells, bins: NumericBins) -> Inputs:

@@ -100,17 +100,12 @@ def _classes(origins: Sequence[ImageOrigin]) -> tuple[str | int, ...]:
     """Returns every label, in order; text after whole numbers, which the schema refuses beside each other."""
     found: set[str | int] = set()
     for origin in origins:
-        if not isinstance(origin, ImageFolder) or _has_no_classes(origin.path):
+        if not isinstance(origin, ImageFolder) or (listing := list_folder(origin.path)).files or not listing.folders:
             origin.check()  # folders of classes are checked when their names are known
         for pictures in origin.batches(_AT_ONCE):
             assert pictures.labels is not None
             found |= _values(pictures.labels)
     return tuple(sorted(found, key=lambda value: (isinstance(value, str), value)))
-
-
-def _has_no_classes(folder: Path) -> bool:
-    listing = list_folder(folder)
-    return bool(listing.files) or not listing.folders
 
 
 def _values(labels: pa.Array) -> set[str | int]:
