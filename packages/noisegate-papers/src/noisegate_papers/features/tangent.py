@@ -16,7 +16,6 @@ cell's vector, whole numbers both, as in G-23.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, combinations
