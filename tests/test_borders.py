@@ -14,7 +14,7 @@ ROOMS = {
     "methods models models/output privacy runs schema silos tables",
     "noisegate_evaluate": "auditing cli metrics reporting utility",
     "noisegate_images": "data features methods models networks output training",
-    "noisegate_papers": "cli features methods models networks training",
+    "noisegate_papers": "cli features methods models training",
 }
 MODULES = {
     "noisegate": "__main__ api errors testing data.tables.tables discovery.init gate.execution gate.gate gate.journal "
@@ -26,7 +26,7 @@ MODULES = {
     "models.record_model models.synthesizer silos.verbs",
     "noisegate_evaluate": "comparison families images tables cli.audit",
     "noisegate_images": "demo training.moment_matching",
-    "noisegate_papers": "methods.merf",
+    "noisegate_papers": "methods.mean_embeddings",
 }
 CORE = {
     "privacy.noise": "import opendp.mod\nimport randomgen\n",
@@ -81,7 +81,7 @@ def test_the_house_as_designed_keeps_every_contract(house):
     [
         ("noisegate.methods.__init__", "import noisegate_papers", "The kernel knows no package"),
         ("noisegate.gate.gate", "from noisegate_evaluate.auditing import x", "The kernel knows no package"),
-        ("noisegate_evaluate.tables", "from noisegate_papers.networks import x", "Images and evaluation stand below"),
+        ("noisegate_evaluate.tables", "from noisegate_papers.models import x", "Images and evaluation stand below"),
         ("noisegate_images.demo", "import noisegate_evaluate.images", "Images are made without evaluation"),
         ("noisegate.tables.__init__", "from noisegate.linked import model", "What may leave the kernel"),
         ("noisegate.gate.gate", "from noisegate.linked import schema", "What may leave the kernel"),
@@ -89,8 +89,12 @@ def test_the_house_as_designed_keeps_every_contract(house):
         ("noisegate.models.synthesizer", "import noisegate.data.tables.tables", "The public side"),
         ("noisegate.models.output.__init__", "import noisegate.data.tables.tables", "The public side"),
         ("noisegate.linked.model", "from noisegate.linked import source", "The public side"),
-        ("noisegate_papers.methods.merf", "from noisegate.gate import session", "The papers read no records"),
-        ("noisegate_papers.methods.merf", "import noisegate_images.data", "The papers read no records"),
+        (
+            "noisegate_papers.methods.mean_embeddings",
+            "from noisegate.gate import session",
+            "The papers read no records",
+        ),
+        ("noisegate_papers.methods.mean_embeddings", "import noisegate_images.data", "The papers read no records"),
         ("noisegate_images.features.__init__", "from noisegate.data import tables", "Features are frozen"),
         ("noisegate.features.__init__", "from noisegate.data import tables", "Features are frozen"),
         ("noisegate.privacy.plan", "from noisegate.data import tables", "The privacy core"),
@@ -106,14 +110,14 @@ def test_the_house_as_designed_keeps_every_contract(house):
         ("noisegate.gate.per_example.clipping", "import torch.func", "The integer half of gradients"),
         ("noisegate.privacy.plan", "import opendp.measurements", "One file draws private noise"),
         ("noisegate.gate.gate", "from randomgen import ChaCha", "Streams of a secret key are of noise"),
-        ("noisegate_papers.methods.merf", "import opendp.extras.mbi", "One file draws private noise"),
+        ("noisegate_papers.methods.mean_embeddings", "import opendp.extras.mbi", "One file draws private noise"),
         (
             "noisegate.methods.__init__",
             "from noisegate.privacy.noise import x",
             "Only the state machine of the gate asks",
         ),
         (
-            "noisegate_papers.methods.merf",
+            "noisegate_papers.methods.mean_embeddings",
             "from noisegate.privacy.noise import x",
             "Only the state machine of the gate",
         ),

@@ -17,7 +17,7 @@ NEEDED = {
     "noisegate": ["noisegate/py.typed", "noisegate/cli/demo_schema.toml", "noisegate/cli/json_output.json"],
     "noisegate-images": ["noisegate_images/networks/weights_cifar10.safetensors", "noisegate_images/py.typed"],
     "noisegate-evaluate": ["noisegate_evaluate/reporting/templates/", "noisegate_evaluate/py.typed"],
-    "noisegate-papers": ["noisegate_papers/methods/merf.py", "noisegate_papers/py.typed"],
+    "noisegate-papers": ["noisegate_papers/methods/mean_embeddings.py", "noisegate_papers/py.typed"],
 }
 ENGINES = ("podman", "docker", "buildah")
 

@@ -40,7 +40,7 @@ from noisegate.records import Rows
 from noisegate_evaluate import LabelledRows, evaluate_tables, read_classifiers, utility_scores
 from noisegate_evaluate.utility.scores import score
 from noisegate_papers.models.locally_linear import LocallyLinear
-from noisegate_papers.models.network_classifier import NetworkClassifier
+from noisegate_papers.models.released_classifier import NetworkClassifier
 
 HERE = Path(__file__).parent
 TABLES = ("adult",)

@@ -28,7 +28,7 @@ from noisegate import UserError
 from noisegate.schema import pixel_schema
 from noisegate.schema.pixels import ImageShape
 from noisegate_evaluate.reporting.filters import MapRow, maps_picture
-from noisegate_papers.estimators import LocallyLinearMaps
+from noisegate_papers.estimators.locally_linear_maps import LocallyLinearMaps
 
 HERE = Path(__file__).parent
 SIDE, DIGITS = 28, tuple(range(10))

@@ -44,7 +44,7 @@ from noisegate_evaluate.images import image_distances
 from noisegate_images.models.decoder import load_decoder
 from noisegate_images.networks.encoder import load_encoder
 from noisegate_images.output.grid import SampleGrid
-from noisegate_papers.methods.mge import DPMGE
+from noisegate_papers.methods.mge_dre import DPMGE
 
 SIDE, NOT_PRIVATE = 32, 1000.0
 BLOCK = 256  # images that are encoded at once

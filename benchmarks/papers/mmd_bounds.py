@@ -6,9 +6,8 @@ DP-MEPF (Harder, Jalali Asadabadi, Sutherland and Park, TMLR 2023, supplement A)
 Park, AISTATS 2021, Proposition 3.1) and DP-HP (ICML 2022, Proposition B.1) say how far the two are apart, and what that
 costs the generator. Each function names its proposition. Where the printed one is loose the tight form is given here,
 where it is false the right one, and the docstring says so; `tests/benchmarks/test_mmd_bounds.py` has both, with
-simulations and with the counterexample. DP-MEPF's are in
-`noisegate_papers.features.noise_bounds`; what `noisegate plan` prints is there and in
-`noisegate_papers.features.error_bounds`.
+simulations and with the counterexample. DP-MEPF's, and
+what `noisegate plan` prints, are in `noisegate_papers.features.error_bounds`.
 """
 
 from __future__ import annotations
@@ -16,18 +15,41 @@ from __future__ import annotations
 import math
 
 from noisegate.errors import OptionError
+from noisegate_papers.features.error_bounds import MeanNoise as MeanNoise
+from noisegate_papers.features.error_bounds import along as along
+from noisegate_papers.features.error_bounds import error_quantile as error_quantile
+from noisegate_papers.features.error_bounds import error_quantile_of_any as error_quantile_of_any
+from noisegate_papers.features.error_bounds import excess_of_minimiser as excess_of_minimiser
+from noisegate_papers.features.error_bounds import expected_error_of_one as expected_error_of_one
+from noisegate_papers.features.error_bounds import optimistic_excess_of_minimiser as optimistic_excess_of_minimiser
 from noisegate_papers.features.error_bounds import random_feature_error
-from noisegate_papers.features.noise_bounds import MeanNoise as MeanNoise
-from noisegate_papers.features.noise_bounds import along as along
-from noisegate_papers.features.noise_bounds import error_quantile as error_quantile
-from noisegate_papers.features.noise_bounds import error_quantile_of_any as error_quantile_of_any
-from noisegate_papers.features.noise_bounds import excess_of_minimiser as excess_of_minimiser
-from noisegate_papers.features.noise_bounds import expected_error_of_any as expected_error_of_any
-from noisegate_papers.features.noise_bounds import expected_error_of_one as expected_error_of_one
-from noisegate_papers.features.noise_bounds import frobenius as frobenius
-from noisegate_papers.features.noise_bounds import largest_variance as largest_variance
-from noisegate_papers.features.noise_bounds import optimistic_excess_of_minimiser as optimistic_excess_of_minimiser
-from noisegate_papers.features.noise_bounds import squared_norm_quantile as squared_norm_quantile
+from noisegate_papers.features.error_bounds import squared_norm_quantile as squared_norm_quantile
+
+
+def frobenius(noise: MeanNoise) -> float:
+    """Returns ‖Σ‖_F. DP-MEPF's equation 9 adds up the blocks instead of their squares: an upper bound of this."""
+    return math.sqrt(math.fsum(std**4 * dim for std, dim in zip(noise.stds, noise.dims, strict=True)))
+
+
+def largest_variance(noise: MeanNoise) -> float:
+    """Returns ‖Σ‖_op, the largest variance of a coordinate."""
+    return max(noise.stds) ** 2
+
+
+def expected_error_of_any(noise: MeanNoise, *, norm: float) -> float:
+    """Returns Tr Σ + 4 B E‖n‖ ≥ E sup |‖a + n‖² − ‖a‖²| over all synthetic tables, also those fitted to this noise.
+
+    E‖n‖ is exact for one block, by the mean of the chi distribution, and then so is all of it when the features of
+    tables fill the ball of radius B; for several it is √Tr Σ, which is above. Source: as of
+    `noisegate_papers.features.error_bounds.noise_error`, which is this for one block.
+    """
+    # For long blocks the two agree to a relative 1/(4 dim), and the difference of logarithms loses digits.
+    if len(noise.stds) > 1 or noise.dims[0] > 1_000_000:
+        expected = math.sqrt(noise.trace)
+    else:
+        half = noise.dims[0] / 2
+        expected = noise.stds[0] * math.sqrt(2) * math.exp(math.lgamma(half + 0.5) - math.lgamma(half))
+    return noise.trace + 4 * norm * expected
 
 
 def random_feature_mmd_error(*, frequencies: int, noise_std: float, columns: int = 1) -> float:

@@ -32,7 +32,7 @@ from noisegate.devices import choose_device
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
 from noisegate_evaluate import LabelledRows, NetworkOptions, Training, networks, utility_scores
-from noisegate_papers.methods.dp_sgd import DPSGD
+from noisegate_papers.methods.classifiers import DPSGD
 
 HERE = Path(__file__).parent
 SHAPE = ImageShape(height=28, width=28)

@@ -61,7 +61,7 @@ def _measure(options: argparse.Namespace) -> int:
     from noisegate import Gate
     from noisegate.gate.sums import LocalEngine
     from noisegate.schema import pixel_schema
-    from noisegate_papers.methods.hp import DPHP
+    from noisegate_papers.methods.mean_embeddings import DPHP
 
     drawn, labels = simulated_digits(min(options.rows, 10_000), seed=0)
     # Their number matters here, not their variety.

@@ -32,8 +32,7 @@ from noisegate_images.networks.layers import ChosenLayers
 from noisegate_papers.features.hermite import Series, column_tables, numeric_table
 from noisegate_papers.features.hermite_products import PooledProducts
 from noisegate_papers.features.products import Products
-from noisegate_papers.features.tangent import draw_network
-from noisegate_papers.features.tangent_pairs import draw_pairs
+from noisegate_papers.features.tangent import draw_network, draw_pairs
 from noisegate_papers.features.thumbnails import Thumbnails
 from noisegate_papers.features.transforms import Compression, OuterProducts, Squares, random_axes, whitened
 

@@ -148,7 +148,7 @@ def rounds_that_look_at_the_images(plant: Plant) -> None:
 
 
 @wrong(
-    "image_votes.ImageVotes.__call__",
+    "votes.ImageVotes.__call__",
     "test_an_image_votes_for_its_label_once_and_moves_the_sum_by_the_bound_and_no_more",
 )
 def an_image_votes_for_every_near_candidate(call: Any, votes: Any, records: Any) -> Any:
@@ -190,7 +190,7 @@ def records_counted_unasked(init: Any, gate: Any, data: Any, *, records: int | N
     init(gate, data, records=records or data.num_rows, **options)
 
 
-@wrong("estimators.LocallyLinearMaps.fit", "test_an_unknown_label_is_refused_without_quoting_it")
+@wrong("locally_linear_maps.LocallyLinearMaps.fit", "test_an_unknown_label_is_refused_without_quoting_it")
 def classes_read_off_the_labels(fit: Any, estimator: Any, x: Any, y: Any = None) -> Any:
     """The classes are those that occur."""
     estimator.classes = np.unique(y).tolist()
@@ -227,7 +227,7 @@ def gradients_as_long_as_they_are(parts: Any, features: Any, values: Any) -> Any
     return active, inputs * np.float32(1.5), outputs * np.float32(1.5)
 
 
-@wrong("tangent_pairs.PairTangents.exact_sum", TANGENTS)
+@wrong("tangent.PairTangents.exact_sum", TANGENTS)
 def a_cell_counted_twice(exact_sum: Any, features: Any, grid: Any) -> Any:
     """A record adds the vectors of its cells in pairs of columns twice."""
     found = exact_sum(features, grid)
@@ -278,7 +278,7 @@ points-finer-than-float32-holds: Points of a row together are longer than what i
     set votes.LARGEST: 2**31
 features-finer-than-float32-sums: Features are rounded more finely than what is added up without rounding.
     by test_whole_numbers_are_no_longer_than_float32_sums_exactly
-    set image_votes.SCALE: 2**14
+    set votes.SCALE: 2**14
 votes-probed-in-place-of-features: The gate probes votes, which hide what a network rounds by a record's place.
     by test_what_a_network_rounds_is_probed_and_not_what_votes_hide
     rewrite sums_query.SumSession._task: is_reviewed(type(feature_map), ENCODED) => False

@@ -12,7 +12,7 @@ from noisegate.gate.sums import Engine, LocalEngine, SumTask
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget, Plan, Query
 from noisegate.schema import Boolean, Categorical, Continuous, Date, EncodedTable, Integer, Ordinal, Schema
-from noisegate_papers.methods.merf import DPMERF
+from noisegate_papers.methods.mean_embeddings import DPMERF
 
 
 @dataclass

@@ -6,7 +6,7 @@ import pytest
 
 from noisegate import Gate
 from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Schema
-from noisegate_papers.methods.llm import DPLLM
+from noisegate_papers.methods.classifiers import DPLLM
 
 TRAINED_SCHEMA = Schema(
     (

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from noisegate_papers.estimators import LocallyLinearMaps
+from noisegate_papers.estimators.locally_linear_maps import LocallyLinearMaps
 
 
 class Told(LocallyLinearMaps):

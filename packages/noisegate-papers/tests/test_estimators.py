@@ -7,7 +7,7 @@ from sklearn.exceptions import NotFittedError
 
 from noisegate.errors import DataError, OptionError
 from noisegate.schema import Boolean, Categorical, Continuous, Schema
-from noisegate_papers.estimators import LocallyLinearMaps
+from noisegate_papers.estimators.locally_linear_maps import LocallyLinearMaps
 
 QUICK = {
     "epsilon": 50.0,

@@ -17,7 +17,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from noisegate.errors import BudgetRefusedError, OptionError, UnbookedWarning, UncoveredWarning, installed
 from noisegate.ledger.ledger import Ledger
 from noisegate.schema import Boolean, Categorical, Continuous, Schema
-from noisegate_papers.estimators import LocallyLinearMaps, PrivateSampler
+from noisegate_papers.estimators.locally_linear_maps import LocallyLinearMaps
+from noisegate_papers.estimators.private_sampler import PrivateSampler
 
 from .test_estimator_contract import EXPECTED, facts
 

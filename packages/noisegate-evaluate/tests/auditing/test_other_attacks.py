@@ -9,8 +9,8 @@ from noisegate.privacy.events import Adjacency
 from noisegate.schema import Boolean, Categorical, Integer, Schema
 from noisegate_evaluate.auditing.attacks import Auditor, from_samples, of_attribute, one_run
 from noisegate_evaluate.auditing.examples import TABLE
-from noisegate_papers.methods.merf import DPMERF
-from noisegate_papers.methods.privbayes import PrivBayes
+from noisegate_papers.methods.graphical import PrivBayes
+from noisegate_papers.methods.mean_embeddings import DPMERF
 
 PRIVBAYES = PrivBayes(cells=3)
 
@@ -37,7 +37,7 @@ def test_one_run_at_a_large_epsilon_sees_some_of_it():
 
 @pytest.mark.slow
 def test_one_run_of_gradients_stays_below_the_claim():
-    from noisegate_papers.methods.llm import DPLLM
+    from noisegate_papers.methods.classifiers import DPLLM
 
     found = one_run(
         Auditor(method=DPLLM(steps=20, sampling_probability=0.2, maps=2), schema=TABLE, budget=Budget(epsilon=4.0)),

@@ -14,9 +14,9 @@ from noisegate.privacy.events import Adjacency
 from noisegate_evaluate.auditing.attacks import Auditor, projected
 from noisegate_evaluate.auditing.examples import TABLE
 from noisegate_evaluate.auditing.measure import measured
+from noisegate_papers.methods.classifiers import DPLLM
 from noisegate_papers.methods.dp_sinkhorn import DPSinkhorn
-from noisegate_papers.methods.llm import DPLLM
-from noisegate_papers.methods.merf import DPMERF
+from noisegate_papers.methods.mean_embeddings import DPMERF
 
 MERF = DPMERF(frequencies=5)
 SINKHORN = DPSinkhorn(**{**DPSinkhorn.audit_settings, "steps": 12})

@@ -14,7 +14,7 @@ from noisegate.privacy.plan import Budget
 from noisegate.runs.folder import RUN_FILE, Run
 from noisegate.runs.work import _Spent
 from noisegate.schema import Schema
-from noisegate_papers.methods.llm import DPLLM
+from noisegate_papers.methods.classifiers import DPLLM
 from noisegate_papers.models.locally_linear import LocallyLinear
 
 from .conftest import CANARY, HEADER, SCHEMA

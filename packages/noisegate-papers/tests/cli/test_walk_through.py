@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from noisegate_images.training.fit import FitSettings
-from noisegate_papers.methods.llm import DPLLM
-from noisegate_papers.methods.merf import DPMERF
+from noisegate_papers.methods.classifiers import DPLLM
+from noisegate_papers.methods.mean_embeddings import DPMERF
 
 from .conftest import rows
 

@@ -15,7 +15,7 @@ from noisegate.errors import DataError
 from noisegate.schema import Integer, Schema, pixel_schema
 from noisegate_images.data.decode import ImageReadOptions
 from noisegate_images.data.images import find_images
-from noisegate_papers.contrib.pretraining.images import read_public_images
+from noisegate_papers.contrib.pretraining.training import read_public_images
 
 SCHEMA = Schema((Integer(name="age", lower=0, upper=99),), ignore=("id", "old"))
 IMAGES = pixel_schema(8, 8, 1)

@@ -10,8 +10,8 @@ from noisegate.records import Images
 from noisegate.schema import pixel_schema
 from noisegate.schema.pixels import ImageShape
 from noisegate.testing import check_feature_map, made_up
-from noisegate_papers.features.image_votes import LARGEST, SCALE, ImageVotes, whole_numbers
-from noisegate_papers.features.pixels import BlurredPixels
+from noisegate_papers.features.thumbnails import BlurredPixels
+from noisegate_papers.features.votes import LARGEST_IMAGE, SCALE, ImageVotes, whole_numbers
 
 SCHEMA = pixel_schema(8, 8, labels=("across", "down", "both"))
 SHAPE = ImageShape(height=8, width=8)
@@ -64,13 +64,13 @@ def test_image_votes_keep_the_contract_of_feature_maps(encoding):
 
 
 def test_whole_numbers_are_no_longer_than_float32_sums_exactly():
-    assert 3 * LARGEST <= 2**24
-    assert (SCALE * (1 + 2.0**-15)) ** 2 <= LARGEST
+    assert 3 * LARGEST_IMAGE <= 2**24
+    assert (SCALE * (1 + 2.0**-15)) ** 2 <= LARGEST_IMAGE
     vectors = Signed()(images())
     whole = whole_numbers(vectors)
     assert np.array_equal(whole, np.trunc(whole))
     assert (np.abs(whole) <= np.abs(vectors * np.float32(SCALE))).all()
-    assert np.square(whole.astype(np.int64)).sum(axis=1).max() <= LARGEST
+    assert np.square(whole.astype(np.int64)).sum(axis=1).max() <= LARGEST_IMAGE
     too_long = np.array([[2.0, 0.0], [np.nan, 0.0], [np.inf, 1.0]], dtype=np.float32)
     assert not whole_numbers(too_long).any()
 

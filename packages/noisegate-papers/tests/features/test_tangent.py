@@ -11,8 +11,7 @@ from noisegate.privacy.grid import UNITS, Grid
 from noisegate.records import Rows
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema, pixel_schema
 from noisegate.testing import made_up
-from noisegate_papers.features.tangent import WEIGHT_STEPS, NeuralTangent, draw_network
-from noisegate_papers.features.tangent_pairs import draw_pairs
+from noisegate_papers.features.tangent import WEIGHT_STEPS, NeuralTangent, draw_network, draw_pairs
 
 TABLE = Schema(
     (

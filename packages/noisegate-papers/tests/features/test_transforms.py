@@ -21,7 +21,7 @@ from noisegate_papers.features.transforms import (
     random_axes,
     whitened,
 )
-from noisegate_papers.methods.mge import DPMGE
+from noisegate_papers.methods.mge_dre import DPMGE
 
 SHAPE = ImageShape(height=8, width=8)
 LAYOUT = pixel_schema(8, 8, labels=("a", "b")).layout

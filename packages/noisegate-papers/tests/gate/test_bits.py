@@ -13,7 +13,7 @@ from noisegate.gate.sums import LocalEngine, SumTask, sum_records
 from noisegate.privacy.grid import Grid
 from noisegate.records import Rows
 from noisegate_images.features.fourier import draw
-from noisegate_papers.methods.merf import DPMERF
+from noisegate_papers.methods.mean_embeddings import DPMERF
 
 ROWS = 2 * BLOCK_ROWS + 37
 

@@ -18,7 +18,7 @@ from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget, Plan, Query
 from noisegate.privacy.release import array_hashes, release_arrays
 from noisegate.schema import Boolean, Schema
-from noisegate_papers.methods.merf import DPMERF
+from noisegate_papers.methods.mean_embeddings import DPMERF
 
 SCHEMA = Schema((Boolean(name="ill"), Boolean(name="old")), label="ill")
 PLAN = Plan(queries=(Query(name="counts", dim=1, columns=2, norm=1.0, share=1.0, nonnegative=True),))

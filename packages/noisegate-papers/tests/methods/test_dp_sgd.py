@@ -9,7 +9,7 @@ from noisegate import Budget, Gate
 from noisegate.errors import ModelError, OptionError
 from noisegate.schema import pixel_schema
 from noisegate_images.training.adam import NoisyMomentum
-from noisegate_papers.methods.dp_sgd import DPSGD
+from noisegate_papers.methods.classifiers import DPSGD
 from noisegate_papers.models.released_classifier import load_classifier
 
 from .test_llm import SCHEMA, accuracy, gate

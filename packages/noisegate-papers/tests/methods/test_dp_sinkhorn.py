@@ -7,7 +7,7 @@ import torch
 
 from noisegate import DPSinkhorn, Gate
 from noisegate.schema import Boolean, Continuous, Schema
-from noisegate_papers.training.transport import transport_gradient, transport_plan
+from noisegate_papers.training.teachers import transport_gradient, transport_plan
 
 SCHEMA = Schema((Continuous(name="a", lower=0.0, upper=1.0), Boolean(name="ill")), label="ill")
 

@@ -12,7 +12,7 @@ from noisegate.errors import ModelError
 from noisegate.gate.per_example.gradients import block_gradients, gradient_source
 from noisegate.privacy.grid import UNITS
 from noisegate.schema import pixel_schema
-from noisegate_papers.training.diffusion import STEP
+from noisegate_papers.training.denoising import STEP
 
 SCHEMA = pixel_schema(4, 4, labels=("across", "down"))
 SMALL = {"channels": (4,), "steps": 3, "sampling_probability": 0.5, "sampling_steps": 3}

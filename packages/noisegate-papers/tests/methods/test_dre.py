@@ -12,9 +12,8 @@ from noisegate.errors import DataError, ModelError, OptionError
 from noisegate.gate.queries.gradients import GradientSession
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
 from noisegate_images.training.adam import Adam
-from noisegate_papers.methods.dre import DPDRE, MAX_CLIP_NORM
-from noisegate_papers.models.record_sets import density_ratios
-from noisegate_papers.training.adversarial import stream
+from noisegate_papers.methods.mge_dre import DPDRE, MAX_CLIP_NORM
+from noisegate_papers.training.adversarial import density_ratios, stream
 
 COLUMNS = (
     Continuous(name="x", lower=0.0, upper=10.0, missing=True),

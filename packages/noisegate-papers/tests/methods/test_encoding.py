@@ -6,7 +6,7 @@ import torch
 
 from noisegate.gate.execution import made_up_records
 from noisegate.schema import pixel_schema
-from noisegate_papers.methods.mge import DPMGE
+from noisegate_papers.methods.mge_dre import DPMGE
 
 SHAPE = (16, 16, 3)
 

@@ -12,7 +12,7 @@ from noisegate.privacy import noise
 from noisegate.records import Rows
 from noisegate.schema import ImageShape
 from noisegate_papers.features.thumbnails import Thumbnails
-from noisegate_papers.training.diffusion import DiffusionTraining, enlarged
+from noisegate_papers.training.denoising import DiffusionTraining, enlarged
 
 from .test_dpdm import SCHEMA, SMALL, gate_of, stripes
 

@@ -11,7 +11,7 @@ from tests.shared.feature_space import SCHEMA, stripes, write_decoder
 from noisegate import Budget, Gate
 from noisegate.errors import ModelError, OptionError
 from noisegate.schema import EncodedTable
-from noisegate_papers.methods.gan_ft import DPGANFineTuned, DPGANInversion
+from noisegate_papers.methods.gan import DPGANFineTuned, DPGANInversion
 from noisegate_papers.models.inputs import encode_features
 
 SMALL = {"image": (8, 8, 1), "latent": 4, "hidden": (16,), "discriminator_hidden": (16,), "sampling_probability": 0.1}

@@ -7,7 +7,7 @@ import torch
 
 from noisegate import Budget, Gate
 from noisegate.schema import Categorical, Continuous, Schema
-from noisegate_papers.methods.llm import DPLLM
+from noisegate_papers.methods.classifiers import DPLLM
 
 SCHEMA = Schema(
     (

@@ -9,8 +9,7 @@ from noisegate.errors import ModelError, OptionError, SchemaError
 from noisegate.methods.registry import method_of
 from noisegate.privacy.events import SampledGaussianEvent
 from noisegate.schema import EncodedTable, pixel_schema
-from noisegate_papers.methods.mepf import FIRST
-from noisegate_papers.methods.mepf_trained import ENCODER, DPMEPFTrained
+from noisegate_papers.methods.mepf import ENCODER, FIRST, DPMEPFTrained
 
 SCHEMA = pixel_schema(8, 8, labels=("across", "down"))
 QUICK = {"steps": 4, "batch": 8, "check_every": 2, "check_batches": 2, "check_images": 20}

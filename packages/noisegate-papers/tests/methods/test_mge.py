@@ -14,7 +14,7 @@ from noisegate.errors import ModelError, OptionError, UserError
 from noisegate.privacy.grid import UNITS
 from noisegate.schema import EncodedTable
 from noisegate_papers.features.transforms import matrices_of
-from noisegate_papers.methods.mge import DPMGE, MEAN, SECOND
+from noisegate_papers.methods.mge_dre import DPMGE, MEAN, SECOND
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from noisegate.methods.registry import make_for
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.grid import UNITS
 from noisegate.schema import Boolean, Categorical, Continuous, Schema, pixel_schema
-from noisegate_papers.methods.ntk import TANGENT
+from noisegate_papers.methods.mean_embeddings import TANGENT
 
 SCHEMA = Schema(
     (Continuous(name="u", lower=0.0, upper=1.0), Categorical(name="w", levels=("low", "high")), Boolean(name="ill")),

@@ -14,7 +14,7 @@ from noisegate.schema import pixel_schema
 from noisegate.testing import FakeGate
 from noisegate_evaluate.auditing.examples import _made_up
 from noisegate_images.features.perceptual import Perceptual
-from noisegate_papers.training.image_variations import simulated_shapes, varied
+from noisegate_papers.training.image_evolution import simulated_shapes, varied
 
 SCHEMA, PLAIN = pixel_schema(8, 8, labels=("across", "down")), pixel_schema(8, 8, labels=None)
 SMALL = {"image": (8, 8, 1), "candidates": 60, "images": 80, "rounds": 3}

@@ -16,8 +16,7 @@ from noisegate.records import Rows
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
 from noisegate.tables.released import Table
 from noisegate.tables.tables import class_tables
-from noisegate_papers.training.bayesian_network import Family, conditional_tables, mutual_information, shrunk
-from noisegate_papers.training.network_design import FAMILIES
+from noisegate_papers.training.graphical import FAMILIES, Family, conditional_tables, mutual_information, shrunk
 
 LEVELS = tuple("abc")
 COLUMNS = (

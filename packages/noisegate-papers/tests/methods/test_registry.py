@@ -8,7 +8,7 @@ from noisegate.methods.registry import make_for, make_method, method_named, meth
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import Adjacency
 from noisegate.schema import Boolean, Schema
-from noisegate_papers.methods.llm import DPLLM
+from noisegate_papers.methods.classifiers import DPLLM
 
 
 def certificate(settings, method="dp-merf"):

@@ -12,7 +12,7 @@ from noisegate import GPATE, GSWGAN, PATEGAN, DataLens, Gate
 from noisegate.privacy.plan import Budget
 from noisegate.schema import Boolean, Continuous, Schema, pixel_schema
 from noisegate_images.demo import drawn_digits
-from noisegate_papers.training.transport import StudentTraining
+from noisegate_papers.training.teachers import StudentTraining
 
 SCHEMA = Schema((Continuous(name="a", lower=0.0, upper=1.0), Boolean(name="ill")), label="ill")
 METHODS = {"datalens": DataLens, "pate-gan": PATEGAN, "g-pate": GPATE, "gs-wgan": GSWGAN}
@@ -136,7 +136,7 @@ def test_a_student_takes_the_side_of_the_majority():
         training.parameters()
         training.step({"votes": torch.full((8,), 3.0)})
     records, labels = training._latest()
-    assert (training._student(training._rows(records, labels)) > 0).all()
+    assert (training._student(training._student.rows(records, labels)) > 0).all()
 
 
 @pytest.mark.slow

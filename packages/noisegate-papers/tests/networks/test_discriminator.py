@@ -4,7 +4,7 @@ from torch.func import functional_call, grad, vmap
 
 from noisegate.errors import OptionError
 from noisegate.schema.pixels import ImageShape
-from noisegate_papers.networks.discriminator import build_image_discriminator, build_table_discriminator
+from noisegate_papers.training.adversarial import build_image_discriminator, build_table_discriminator
 
 GREY, ODD = ImageShape(height=28, width=28), ImageShape(height=9, width=5, channels=2)
 

@@ -10,7 +10,7 @@ from noisegate.errors import ModelError
 from noisegate_images.networks import drawing, strokes
 from noisegate_images.networks.named import load_network
 from noisegate_images.networks.strokes import StrokeEncoder, folded_strokes, load_strokes, stroke_bytes
-from noisegate_papers.contrib.pretraining.signs import draw_signs
+from noisegate_papers.contrib.pretraining.strokes import draw_signs
 
 
 def trained():

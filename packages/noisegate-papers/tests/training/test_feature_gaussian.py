@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from noisegate_papers.training.feature_gaussian import (
+from noisegate_papers.training.gaussians import (
     diagonal_gaussians,
     full_gaussians,
     mean_projection,

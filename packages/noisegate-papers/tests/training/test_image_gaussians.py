@@ -8,7 +8,7 @@ from noisegate.records import Rows
 from noisegate.schema.pixels import ImageShape
 from noisegate_papers.features.thumbnails import Thumbnails
 from noisegate_papers.features.transforms import OuterProducts
-from noisegate_papers.training.image_gaussians import image_gaussians, matched_images
+from noisegate_papers.training.gaussians import image_gaussians, matched_images
 
 SMALL = Thumbnails(image=ImageShape(height=8, width=8), side=2, lead=1.0)
 

@@ -19,8 +19,7 @@ from noisegate.seeds import MOST_EVALUATION_SEED
 
 if TYPE_CHECKING:
     from noisegate_images.networks.named import FrozenNetwork
-    from noisegate_papers.contrib.pretraining.images import PublicImages
-    from noisegate_papers.contrib.pretraining.training import Pretraining
+    from noisegate_papers.contrib.pretraining.training import Pretraining, PublicImages
 
 CHECKPOINT_SECONDS = 30.0
 
@@ -145,7 +144,7 @@ def _encoder_of(file: Path | None) -> FrozenNetwork:
 def _public(images: Path, size: int, channels: int, *, label: str | None, on_error: str) -> PublicImages:
     from dataclasses import replace
 
-    from noisegate_papers.contrib.pretraining.images import grey, read_public_images
+    from noisegate_papers.contrib.pretraining.training import grey, read_public_images
 
     say(f"Reading {images}.")
     public = read_public_images(images, size=size, label=label, on_error=on_error)

@@ -7,23 +7,22 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from noisegate.data.frames import records_table
 from noisegate.data.tables.tables import TableSource
 from noisegate.errors import OptionError
-from noisegate.gate.gate import Gate
 from noisegate.ledger.ledger import Ledger
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import Adjacency
 from noisegate.schema import EncodedTable, Schema
-from noisegate_papers.estimators.public_facts import PublicFacts, check_numbers, warn_of_fitted_before
-from noisegate_papers.methods.llm import DPLLM
+from noisegate_papers.estimators.private_sampler import PublicFacts, check_numbers, warn_of_fitted_before
+from noisegate_papers.methods.classifiers import DPLLM
 
 
-class LocallyLinearMaps(ClassifierMixin, PublicFacts, BaseEstimator):  # type: ignore[misc]
+class LocallyLinearMaps(ClassifierMixin, PublicFacts):  # type: ignore[misc]
     """A differentially private classifier that explains itself: DP-LLM with the interface of scikit-learn.
 
     Every call of `fit` costs `epsilon` anew, also those that cross-validation or a grid search makes: choose settings
@@ -42,7 +41,7 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts, BaseEstimator):  # type: i
             divided by it.
         random_state: Of the public randomness: projection and initial weights. The samples and the noise take no seed,
             so two fits with the same `random_state` differ.
-        maps: See `noisegate_papers.methods.llm.DPLLM`, and for the others below.
+        maps: See `noisegate_papers.methods.classifiers.DPLLM`, and for the others below.
         projection: Dimensions of the random projection; None for none.
         temperature: How many maps have a say.
         steps: How many noisy gradients are taken.
@@ -120,16 +119,7 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts, BaseEstimator):  # type: i
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         method = DPLLM(**{name: getattr(self, name) for name in _METHOD}, seed=seed)
         method.check_fit("cpu")
-        gate = Gate(
-            table,
-            schema=schema,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            adjacency=self.adjacency,
-            records=self.records,
-            ledger=self.ledger,
-            dataset=self.dataset,
-        )
+        gate = self.gate(schema, table)
         warn_of_fitted_before(self)
         self.classifier_ = method.classifier(method.query(gate))
         labels = np.asarray(self.classifier_.classes if self.schema is not None else self.declared())
@@ -141,7 +131,6 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts, BaseEstimator):  # type: i
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.non_deterministic = True
         # Noise may drown the few records of a test set.
         tags.classifier_tags.poor_score = True
         return tags

@@ -2,14 +2,20 @@
 
 A mean embedding of finitely many features stands for a kernel, and it is released with noise. The error of the former
 falls with its length, that of the latter grows: a method states both as an `ErrorBound`, which `noisegate plan` prints.
-Embeddings are means over the records: noise on a sum is divided by the number of records. The notation is that of
-`noisegate_papers.features.noise_bounds`; the papers' other propositions are in benchmarks/papers/mmd_bounds.py.
+Embeddings are means over the records: noise on a sum is divided by the number of records.
+
+`NoiseBounds` are DP-MEPF's Propositions A.1 to A.5, corrected where they are wrong in print (Harder, Jalali Asadabadi,
+Sutherland and Park, TMLR 2023, supplement A). Throughout, a is the difference between the mean embedding of the records
+and that of the synthetic records, n is the noise on the former, normal with covariance Σ, and B is `norm`, the largest
+norm of a record's vector. The squared MMD is ‖a‖²; what is fitted is ‖a + n‖². A bound may fail with probability
+`failure`, in (0, 1), and Q = Tr Σ + 2 ‖Σ‖_F √L + 2 ‖Σ‖_op L with L = ln(1/failure). Simulations and the counterexample
+are in tests/benchmarks/test_mmd_bounds.py; the papers' other propositions are in benchmarks/papers/mmd_bounds.py.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +30,8 @@ BOUNDED = "the expected absolute error of the noisy squared MMD by features agai
 def noise_error(std: float, dim: int, *, norm: float) -> float:
     """Returns a bound on E sup |‖a + n‖² − ‖a‖²| over all synthetic tables, also those fitted to this very noise.
 
-        D s² + 4 B E‖n‖,    E‖n‖ = s √2 Γ((D+1)/2)/Γ(D/2)
-
-    for noise of standard deviation s on each of D coordinates of the mean embedding, and B, the largest norm of a
-    record's vector. It is exact when the features of tables fill the ball of radius B.
+    It is D s² + 4 B E‖n‖, with E‖n‖ = s √2 Γ((D+1)/2)/Γ(D/2), for noise of standard deviation s on each of D
+    coordinates of the mean embedding; exact when the features of tables fill the ball of radius B.
 
     Source: DP-MERF, Lemma B.3 and the bracket of Proposition 3.1, where B = 1 and s = 2σ/m. The paper states it for one
     table, for which Tr Σ + 2 √(2/π) ‖Σ^½ a‖ does, but its proof takes the supremum. (Equations 38 and 41 are printed
@@ -69,13 +73,9 @@ def truncation_error(tail: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class ErrorTerms:
-    """The bound at one value of a setting.
+    """The bound at one value of a setting, with which a record's vector has length `dim`.
 
-    Attributes:
-        value: Of the setting.
-        dim: Length of a record's vector, that is of the embedding of one label value.
-        approximation: What is lost because finitely many features stand for a kernel.
-        noise: What is lost because of the noise.
+    `approximation` is lost because finitely many features stand for a kernel, and `noise` because of the noise.
     """
 
     value: int
@@ -93,13 +93,8 @@ class ErrorTerms:
 class ErrorBound:
     """How far what is fitted may be from the squared MMD of the kernel, for one question of a plan.
 
-    Attributes:
-        question: Its name in the plan.
-        setting: The setting that its dimension follows from.
-        chosen: The bound at the value that the method has.
-        least: The bound at the value where it is least.
-        largest: The largest value that a squared MMD of such features can have; a bound above it says nothing.
-        source: Paper and proposition.
+    It is the bound at the value that the method has for `setting`, from which its dimension follows, and at that where
+    it is `least`. `largest` is what a squared MMD of such features can be at most; a bound above it says nothing.
     """
 
     question: str
@@ -141,20 +136,11 @@ def error_bound(
     approximation: Callable[[int], float],
     source: str,
 ) -> ErrorBound:
-    """Returns the bound for one question, and where it is least.
+    """Returns the bound for one question of a plan, a sum over so many `records`, and where it is least.
 
     The noise on a coordinate does not depend on how many there are; so that of `release` is that of every candidate.
-
-    Args:
-        release: The question with its noise.
-        records: How many records the sum is divided by.
-        setting: The setting that the dimension follows from.
-        value: The value that the method has.
-        candidates: Values to choose from, besides `value`.
-        dimension: Value of the setting to length of a record's vector.
-        approximation: Value of the setting to a bound on |MMD² by the features − MMD² by the kernel|, or on its
-            expectation.
-        source: Paper and proposition.
+    `dimension` gives for a value of the setting the length of a record's vector, `approximation` a bound on |MMD² by
+    the features − MMD² by the kernel|, or on its expectation.
     """
     question = release.query
     std = release.noise_std_natural / records
@@ -169,4 +155,174 @@ def error_bound(
     largest = 4 * question.norm**2
     return ErrorBound(
         question=question.name, setting=setting, chosen=chosen, least=least, largest=largest, source=source
+    )
+
+
+FAILURE = 0.01
+"""The probability with which those bounds that hold with high probability may fail, where a plan is printed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanNoise:
+    """Independent normal noise on a mean embedding, in blocks: Σ is diagonal and constant on each block.
+
+    `stds` are in the units of the mean embedding; `dims` are numbers of coordinates, all labels together.
+    """
+
+    stds: tuple[float, ...]
+    dims: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.stds or len(self.stds) != len(self.dims):
+            raise OptionError(f"stds={self.stds!r} and dims={self.dims!r} must name the same blocks, at least one.")
+        if not all(math.isfinite(std) and std >= 0 for std in self.stds) or min(self.dims) < 1:
+            raise OptionError(f"stds={self.stds!r} must be finite and at least 0, and dims={self.dims!r} at least 1.")
+
+    @property
+    def trace(self) -> float:
+        """Tr Σ = E‖n‖²."""
+        return math.fsum(std**2 * dim for std, dim in zip(self.stds, self.dims, strict=True))
+
+
+def along(noise: MeanNoise, distances: tuple[float, ...]) -> float:
+    """Returns ‖Σ^½ a‖ for an a that has norm `distances` on each block."""
+    if len(distances) != len(noise.stds):
+        raise OptionError(f"distances={distances!r} must have one entry for each of {len(noise.stds)} blocks.")
+    return math.sqrt(math.fsum((std * distance) ** 2 for std, distance in zip(noise.stds, distances, strict=True)))
+
+
+def squared_norm_quantile(noise: MeanNoise, failure: float) -> float:
+    """Returns Q, which ‖n‖² exceeds with probability at most `failure` (Laurent and Massart, 2000, Lemma 1)."""
+    if not 0 < failure < 1:
+        raise OptionError(f"failure={failure!r} must be a probability between 0 and 1.")
+    log = -math.log(failure)
+    # Equation 9 of DP-MEPF adds up the blocks instead of their squares: an upper bound of this.
+    frobenius = math.sqrt(math.fsum(std**4 * dim for std, dim in zip(noise.stds, noise.dims, strict=True)))
+    return noise.trace + 2 * frobenius * math.sqrt(log) + 2 * max(noise.stds) ** 2 * log
+
+
+def expected_error_of_one(noise: MeanNoise, *, distances: tuple[float, ...]) -> float:
+    """Returns Tr Σ + 2 √(2/π) ‖Σ^½ a‖ ≥ E |‖a + n‖² − ‖a‖²| for one table that was made without looking at the noise.
+
+    It is at most twice the expectation, which is E max(‖n‖², 2|⟨n, a⟩|) exactly. `distances` are ‖a‖ on each block, at
+    most twice the norm of a record's vector.
+
+    Source: DP-MEPF, Proposition A.1. DP-MERF's Lemma B.3 bounds the same by way of E‖n‖, which grows with the
+    dimension.
+    """
+    return noise.trace + 2 * math.sqrt(2 / math.pi) * along(noise, distances)
+
+
+def error_quantile(noise: MeanNoise, *, distances: tuple[float, ...], failure: float) -> float:
+    """Returns what |‖a + n‖² − ‖a‖²| exceeds with probability at most `failure`, for one synthetic table.
+
+        Tr Σ + 2 (‖Σ‖_F + √2 ‖Σ^½ a‖) √L + 2 ‖Σ‖_op L,    L = ln(2/failure)
+
+    `distances` are ‖a‖ on each block; the table must have been made without looking at the noise.
+
+    Source: DP-MEPF, Proposition A.2, less its term √(2/π) ‖Σ^½ a‖: ⟨n, a⟩ is normal, and there is nothing to add for
+    its mean. (The printed proof needs twice the printed term. The statement is true all the same.)
+    """
+    return squared_norm_quantile(noise, failure / 2) + 2 * along(noise, distances) * math.sqrt(
+        2 * math.log(2 / failure)
+    )
+
+
+def error_quantile_of_any(noise: MeanNoise, *, norm: float, failure: float) -> float:
+    """Returns Q + 4 B √Q, which sup |‖a + n‖² − ‖a‖²| over all tables exceeds with probability at most `failure`.
+
+    The supremum is ‖n‖² + 4B‖n‖ exactly, so one bound on ‖n‖ does for both terms.
+
+    Source: DP-MEPF, Proposition A.3, which is false as printed: its 4 B ‖Σ‖_op^½ √ln(2/ρ) has lost a factor √2 of its
+    own proof. With one coordinate, σ ≪ B and ρ = 10⁻⁸ it fails with probability 7.9 · 10⁻⁸.
+    """
+    squared = squared_norm_quantile(noise, failure)
+    return squared + 4 * norm * math.sqrt(squared)
+
+
+def excess_of_minimiser(noise: MeanNoise, *, norm: float, failure: float) -> float:
+    """Returns 4 B √Q: how much larger ‖a‖² is at the minimiser of ‖a + n‖² than at its own minimiser, at most.
+
+    For any set of generators; both minimisers are assumed to be found, which no fit promises.
+
+    Source: DP-MEPF, Proposition A.4, made tight: the paper takes twice the bound of A.3 (its proof says A.2), but ‖n‖²
+    is the same for both generators and cancels, so ‖ã‖² − ‖â‖² ≤ 2⟨n, â − ã⟩ ≤ 2‖n‖ · 2B.
+    """
+    return 4 * norm * math.sqrt(squared_norm_quantile(noise, failure))
+
+
+def optimistic_excess_of_minimiser(noise: MeanNoise, *, distance: float, failure: float) -> float:
+    """Returns 4 Q + 4 M √Q: the bound of `excess_of_minimiser` for generators of which one has the MMD M, `distance`.
+
+    Source: DP-MEPF, Proposition A.5, made tight: 4 stands for the paper's 9. By the triangle inequality, twice, ‖ã‖ is
+    at most ‖ã + n‖ + ‖n‖ ≤ ‖â + n‖ + ‖n‖ ≤ M + 2‖n‖, which can be reached.
+    """
+    squared = squared_norm_quantile(noise, failure)
+    return 4 * squared + 4 * distance * math.sqrt(squared)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseBounds:
+    """The five propositions for the queries of a plan, whose features are summed up by their mean embeddings.
+
+    `expected` (A.1) is the expected error of the squared MMD, of synthetic records made without looking at the noise,
+    which is above `quantile` (A.2) with probability at most `failure`; `quantile_of_any` (A.3) is that for any
+    synthetic records, also those fitted to this very noise. `excess` (A.4) is how much the squared MMD of the best fit
+    to the noisy embedding is above the least one, at most, and `optimistic_excess` (A.5) that where the best generator
+    matches the records exactly. A squared MMD of such features is at most `largest`; a bound above it says nothing.
+    """
+
+    queries: tuple[str, ...]
+    features: int
+    expected: float
+    quantile: float
+    quantile_of_any: float
+    excess: float
+    optimistic_excess: float
+    failure: float
+    largest: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the bounds as a JSON object."""
+        return {**asdict(self), "source": "DP-MEPF, Propositions A.1 to A.5, corrected"}
+
+    def text(self) -> str:
+        """Returns the bounds in words."""
+        names, chance = ", ".join(map(repr, self.queries)), f"{1 - self.failure:.0%} of the time"
+        lines = [
+            f"The noise on {names} ({self.features:,} numbers) moves the squared MMD, at most {self.largest:g},",
+            f"  by {self.expected:.3g} in expectation (DP-MEPF, A.1), by less than {self.quantile:.3g} {chance} (A.2), "
+            "for images made without looking at it;",
+            f"  by less than {self.quantile_of_any:.3g} {chance}, for whatever is fitted to it (A.3, corrected).",
+            f"  The best fit is worse than the best generator by less than {self.excess:.3g} {chance} (A.4), and by "
+            f"{self.optimistic_excess:.3g} if that matches the records (A.5).",
+        ]
+        least = min(self.excess, self.optimistic_excess)
+        if least >= self.largest:
+            lines.append("  So these bounds say nothing at this ε and number of records.")
+        return "\n".join(lines)
+
+
+def noise_bounds(releases: Sequence[PlannedRelease], *, records: int, failure: float = FAILURE) -> NoiseBounds:
+    """Returns the bounds for the queries of a plan that a generator is matched to, as sums over so many `records`.
+
+    Mean embeddings are at most twice the norm of a record's vector apart in each query, so A.1 and A.2 are stated for
+    the farthest synthetic records that there are.
+    """
+    noise = MeanNoise(
+        stds=tuple(one.noise_std_natural / records for one in releases),
+        dims=tuple(one.query.dim * one.query.columns for one in releases),
+    )
+    norms = [one.query.norm for one in releases]
+    norm, distances = math.hypot(*norms), tuple(2 * each for each in norms)
+    return NoiseBounds(
+        queries=tuple(one.query.name for one in releases),
+        features=sum(noise.dims),
+        expected=expected_error_of_one(noise, distances=distances),
+        quantile=error_quantile(noise, distances=distances, failure=failure),
+        quantile_of_any=error_quantile_of_any(noise, norm=norm, failure=failure),
+        excess=excess_of_minimiser(noise, norm=norm, failure=failure),
+        optimistic_excess=optimistic_excess_of_minimiser(noise, distance=0.0, failure=failure),
+        failure=failure,
+        largest=4 * norm**2,
     )

@@ -57,13 +57,8 @@ def hermite(values: npt.ArrayLike, *, order: int, rho: float) -> npt.NDArray[np.
 class Series:
     """A truncated series for positions x in [0, 1], taken at (x − origin)·stretch: the same kernel for every stretch.
 
-    A stretch that fits the interval needs far fewer terms (`shortest_series`).
-
-    Attributes:
-        length_scale: ℓ, in units of the column's range.
-        order: C; the vector has C + 1 coordinates.
-        origin: The position that is zero.
-        stretch: What positions are multiplied by.
+    A stretch that fits the interval needs far fewer terms (`shortest_series`). `length_scale` is ℓ, in units of the
+    column's range, `order` C: the vector has C + 1 coordinates.
     """
 
     length_scale: float
@@ -128,12 +123,10 @@ MOST_STEPS = 4096
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ColumnTable:
-    """The features of one column.
+    """The features of one column: `rows`, (values, width) float32, read-only.
 
-    Attributes:
-        rows: (values, width) float32, read-only.
-        steps: For a numeric column, how many steps its range is cut into: its values are 0 … steps, and then missing if
-            it may be. None for a coded column.
+    `steps` says of a numeric column how many its range is cut into: its values are 0 … steps, and then missing if it
+    may be.
     """
 
     rows: npt.NDArray[np.float32]
@@ -177,10 +170,7 @@ def numeric_table(series: Series, steps: int, *, missing: bool, reference: float
 
 
 def compressed(table: ColumnTable, rank: int) -> ColumnTable:
-    """Returns a numeric column's table with its rows projected on their `rank` strongest directions.
-
-    The directions are those of the table itself, every value counting alike; they are public.
-    """
+    """Returns a numeric column's table with its rows projected on their `rank` strongest directions, public ones."""
     if rank >= table.width:
         return table
     directions = np.linalg.svd(table.rows.astype(np.float64), full_matrices=False)[2][:rank]
@@ -197,10 +187,7 @@ def level_table(size: int) -> ColumnTable:
 def column_tables(
     layout: Layout, series: Sequence[Series], *, reference: float | None = None, rank: int | None = None
 ) -> tuple[ColumnTable, ...]:
-    """Returns the table of each column of a layout, numeric ones first, with a series for each; equal ones share one.
-
-    `reference` is that of `numeric_table`, `rank` that of `compressed`; None keeps all directions.
-    """
+    """Returns the table of each column, numeric ones first, by a series for each of these; equal ones share one."""
 
     @cache
     def table_of(one: Series, steps: int, missing: bool) -> ColumnTable:

@@ -38,15 +38,9 @@ _BYTES_A_FEATURE = 256 * 3 * 4
 
 @dataclass(frozen=True, kw_only=True)
 class Kernel:
-    """One Gaussian kernel for each numeric column, and the series that stands for it.
+    """One Gaussian kernel for each numeric column, and the series that stands for it; see the settings of `DPHP`.
 
-    Attributes:
-        length_scale: In units of a column's range.
-        order: Of the series; None for the shortest one that keeps `kernel_mass` of the kernel.
-        kernel_mass: Least share of the kernel's squared norm that the shortest series keeps.
-        moved: Whether the series is centred and stretched to the column's range; the paper's starts at the lower bound.
-        reference: Public position whose features are subtracted from every column's, or None.
-        rank: How many directions of a numeric column's features are kept; None for all.
+    `rank` is how many directions of a numeric column's features are kept; None for all.
     """
 
     length_scale: float
@@ -76,20 +70,12 @@ def weighted(tables: Sequence[ColumnTable], groups: Sequence[Group]) -> Products
     return Products(tables=tuple(tables), groups=tuple(groups), weights=tuple(weight / whole for weight in weights))
 
 
-def sum_groups(layout: Layout) -> list[Group]:
-    """Returns every column but the label, alone."""
-    return [(column,) for column in _usable(layout)]
-
-
 def pair_groups(
     layout: Layout, widths: Sequence[int], *, most: int, image: ImageShape | None, seed: int
 ) -> list[Group]:
-    """Returns pairs of columns but the label: all that fit, or else as many as fit, drawn by public randomness.
-
-    Columns have `widths` coordinates, and all pairs together at most `most`. Near pixels of an `image` come more often.
-    """
+    """Returns pairs of columns but the label: all, or at random as `most` coordinates allow, near pixels first."""
     random = np.random.Generator(np.random.Philox(seed))
-    pairs: list[Group] = list(combinations(_usable(layout), 2))
+    pairs: list[Group] = list(combinations(columns_to_learn(layout), 2))
     if sum(widths[a] * widths[b] for a, b in pairs) > most:
         order = random.permutation(len(pairs)).tolist()
         pairs = [pairs[place] for place in order] if image is None else _pixel_pairs(image, random)
@@ -100,7 +86,7 @@ def pair_groups(
 def random_groups(layout: Layout, *, columns: int, draws: int, seed: int) -> list[Group]:
     """Returns one group of randomly chosen columns for each draw, as the paper's product kernel (section 3.2.1)."""
     random = np.random.Generator(np.random.Philox(seed))
-    usable = np.asarray(_usable(layout))
+    usable = np.asarray(columns_to_learn(layout))
     if columns > len(usable):
         raise OptionError(
             f"product_columns={columns}: the schema has {len(usable)} columns besides the label; choose at most that."
@@ -111,7 +97,7 @@ def random_groups(layout: Layout, *, columns: int, draws: int, seed: int) -> lis
 def named_groups(layout: Layout, subsets: Sequence[Sequence[str]]) -> list[Group]:
     """Returns the groups of columns that `subsets` names."""
     names = [column.name for column in (*layout.numeric, *layout.coded)]
-    allowed = [names[column] for column in _usable(layout)]
+    allowed = [names[column] for column in columns_to_learn(layout)]
     for subset in subsets:
         for name in subset:
             if name not in allowed:
@@ -145,10 +131,7 @@ def pooled_schema(image: ImageShape, pool: int) -> Schema:
 
 
 def least_noise_shares(maps: Mapping[str, FeatureMap], bounds: Mapping[str, float]) -> dict[str, float]:
-    """Returns the budget share of each question that makes the total noise least, summing to 1.
-
-    Each is clipped to the part `bounds` of its map's norm.
-    """
+    """Returns the budget shares, of sum 1, of the least total noise; each is clipped to a part `bounds` of its norm."""
     raw = {name: bounds[name] * one.norm * math.sqrt(one.dim) for name, one in maps.items()}
     return {name: value / sum(raw.values()) for name, value in raw.items()}
 
@@ -175,7 +158,8 @@ def check_memory(name: str, feature_map: FeatureMap, *, columns: int, memory: in
     )
 
 
-def _usable(layout: Layout) -> list[int]:
+def columns_to_learn(layout: Layout) -> list[int]:
+    """Returns every column but the label; an OptionError if there is none."""
     label = None if layout.label is None else len(layout.numeric) + layout.label
     usable = [column for column in range(len(layout.numeric) + len(layout.coded)) if column != label]
     if not usable:
@@ -184,10 +168,7 @@ def _usable(layout: Layout) -> list[int]:
 
 
 def _pixel_pairs(image: ImageShape, random: np.random.Generator) -> list[Group]:
-    """Returns pairs of pixels, each once, in the order in which they are taken.
-
-    Half of them are drawn with a distance of at most three pixels, where strokes are; the others anywhere.
-    """
+    """Returns pairs of pixels, each once, in order: half at most three apart, where strokes are, others anywhere."""
     count = image.size
     far = random.integers(0, count, (200_000, 2))
     rows, columns = np.divmod(far[:, 0] // image.channels, image.width)
@@ -202,15 +183,10 @@ def _pixel_pairs(image: ImageShape, random: np.random.Generator) -> list[Group]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PooledProducts:
-    """`Products` of an image's averages over squares of pixels, looked up as a smaller image.
+    """`Products` of an image's averages over squares of `pool` x `pool` pixels, looked up as a smaller image.
 
     An average of k·k intensities is a whole multiple of 1/(255·k²), a step of the smaller image's columns, taken in one
     order: nothing is rounded, and an image has the same bits wherever it stands.
-
-    Attributes:
-        products: On the columns of the smaller image, in the order of `pixel_schema`.
-        image: Shape of the images as they come.
-        pool: Side of the squares, in pixels.
     """
 
     products: Products

@@ -90,13 +90,8 @@ _Indices = npt.NDArray[np.intp]
 class Products:
     """The map from a record to the weighted outer products of its groups of columns. Everything in it is public.
 
-    Attributes:
-        tables: For each column of the layout, numeric ones first.
-        groups: For each group its columns, by position in `tables`, each once.
-        weights: For each group what its vector is multiplied by, positive.
-
-    Raises:
-        OptionError: if a group or a weight is unusable.
+    There is a table for each column of the layout, numeric ones first; a group has its columns, by position in
+    `tables`, each once, and a positive weight. An OptionError if a group or a weight is unusable.
     """
 
     tables: tuple[ColumnTable, ...]

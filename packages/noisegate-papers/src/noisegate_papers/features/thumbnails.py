@@ -1,4 +1,4 @@
-"""Images made smaller: the mean of each square of pixels."""
+"""Images as a few means of their pixels: squares made one pixel, and overlapping cells by which images are compared."""
 
 from __future__ import annotations
 
@@ -12,27 +12,18 @@ import numpy as np
 from noisegate.features.feature_map import Vectors
 from noisegate.schema import EncodedTable
 from noisegate.schema.pixels import ImageShape
+from noisegate_images.features.orientation import INTENSITIES, Orientations
 
 
 @dataclass(frozen=True, kw_only=True)
 class Thumbnails:
-    """The mean intensity of each square of `side` x `side` pixels, for each channel.
+    """The mean intensity of each square of `side` x `side` pixels, for each channel, in images of multiples of `side`.
 
     The central images of DP-FETA, Li, Gong, Li, Zhao, Hou and Wang (2025), https://arxiv.org/abs/2504.01395, are sums
     of such vectors over a class. A vector of `dim` of them is at most √dim long, and none is negative. Squares are
-    added up pixel by pixel in one order, so a record's vector is a function of that record alone, bit for bit.
-
-    Attributes:
-        image: Shape of the images, whose sides are multiples of `side`.
-        side: Of the squares, in pixels; 1 for the image itself.
-        lead: A number that every vector begins with, if it is positive: outer products then hold how many records they
-            are of, and their mean.
-
-    Examples:
-        >>> from noisegate_papers.features.thumbnails import Thumbnails
-        >>> from noisegate.schema import ImageShape
-        >>> Thumbnails(image=ImageShape(height=28, width=28), side=2).dim
-        196
+    added up pixel by pixel in one order, so a record's vector is a function of that record alone, bit for bit. With a
+    positive `lead` every vector begins with that number: outer products then hold how many records they are of, and
+    their mean.
     """
 
     image: ImageShape
@@ -75,3 +66,37 @@ class Thumbnails:
     def second_half(self, values: Vectors) -> Vectors:
         """Returns what the first half gave."""
         return values
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlurredPixels:
+    """Intensities in overlapping cells whose middles are 2 pixels apart, scaled so that no vector is longer than 1.
+
+    For digits this tells better which are alike than what a network of photographs sees (benchmarks/images/README.md).
+    It is sums of whole numbers that float64 holds, so a vector is a function of its image alone, bit for bit. Cells of
+    an odd side are of its pixels.
+    """
+
+    image: ImageShape
+    norm: ClassVar[float] = 1.0
+    nonnegative: ClassVar[bool] = True
+
+    @property
+    def cells(self) -> Orientations:
+        """The cells, which are those of gradient orientations, smaller."""
+        shape = self.image
+        return Orientations(image=shape, cell=1 if shape.height % 2 or shape.width % 2 else 2)
+
+    @property
+    def dim(self) -> int:
+        """Number of cells and channels."""
+        return math.prod(self.cells.grid) * self.image.channels
+
+    def __call__(self, records: EncodedTable) -> Vectors:
+        """Returns the vectors, (rows, dim)."""
+        shape, cells = self.image, self.cells
+        whole = np.rint(records.numeric * INTENSITIES).reshape(-1, shape.height, shape.width, shape.channels)
+        down, right = cells.pooling(shape.height), cells.pooling(shape.width)
+        pooled = down @ np.moveaxis(whole, 3, 1) @ right.T
+        most = INTENSITIES * int(cells.weights.sum()) ** 2 * math.sqrt(self.dim)
+        return (pooled.reshape(len(whole), self.dim) / most).astype(np.float32)

@@ -35,12 +35,9 @@ _LONGEST = 2.0
 class Squares(AfterMap):
     """The element-wise squares of vectors of norm at most 1: what a second moment is a sum of.
 
-    DP-MGE, Wu, Guo and Chaudhuri (2023), https://arxiv.org/abs/2309.00008, section 3.1. Of norm at most 1 and never
-    negative, whatever the signs were: the sensitivity of a sum is 1 under add/remove-one and √2 under replace-one
-    (proof in docs/mge.md), which the paper's Claim 1 does not have.
-
-    These are not `Perceptual(moment=2)`, whose squares are scaled to norm 1 once more: f²/‖f²‖ has no variance of f/‖f‖
-    in it. The entries of one of these add up to ‖z‖², which is 1 for every vector of length 1.
+    DP-MGE, Wu, Guo and Chaudhuri (2023), https://arxiv.org/abs/2309.00008, section 3.1; what a sum of them is worth,
+    which the paper's Claim 1 does not have, is in docs/mge.md. These are not `Perceptual(moment=2)`, whose squares are
+    scaled to norm 1 once more: f²/‖f²‖ has no variance of f/‖f‖ in it.
     """
 
     nonnegative: ClassVar[bool] = True
@@ -64,10 +61,9 @@ class Squares(AfterMap):
 class OuterProducts(AfterMap):
     """The outer product of a vector with itself, as a vector of the same geometry: what a full covariance is a sum of.
 
-    Of the symmetric matrix xxᵀ the upper triangle is kept, row by row, with the entries off the diagonal times √2:
-    noise of one size on it is noise of one size on the matrix, and ⟨v(x), v(y)⟩ = ⟨x, y⟩², so that the norm is ‖x‖² ≤
-    1. Under replace-one √2 would do, but the gate enforces norms and signs alone, and is asked with the 2 of signed
-    vectors (docs/mge.md).
+    Of the symmetric matrix xxᵀ the upper triangle is kept, row by row, with the entries off the diagonal times √2, so
+    that noise of one size on it is noise of one size on the matrix. The norm is ‖x‖² ≤ 1 (docs/mge.md, also of
+    replace-one).
     """
 
     @property
@@ -107,15 +103,8 @@ def matrices_of(triangles: Matrix) -> Matrix:
 class Compression(AfterMap):
     """A public projection of vectors to few numbers, such as the axes of a public PCA, which makes no vector longer.
 
-    Each partial sum of a product of entries, multiples of 2⁻²⁵, is a multiple of 2⁻⁵⁰ below 2, which float64 holds. The
-    one rounding is that of the result to float32, entry by entry. What all rounding adds to a norm is below 2⁻¹⁵ for up
-    to 1024 entries and axes; the gate clips it off.
-
-    Attributes:
-        axes: Orthonormal columns, (dim of the map, dim), float64; public.
-
-    Raises:
-        OptionError: if the columns are not orthonormal, or do not fit the map.
+    `axes` are orthonormal columns, (dim of the map, dim), or an OptionError says so. What rounding adds to a norm is
+    below 2⁻¹⁵ for up to 1024 entries and axes; the gate clips it off.
     """
 
     axes: Matrix
@@ -153,10 +142,7 @@ def random_axes(entering: int, leaving: int, *, seed: int) -> Matrix:
 
 
 def principal_axes(vectors: npt.NDArray[np.floating], leaving: int) -> Matrix:
-    """Returns the axes along which public vectors, (rows, dim), are largest: (dim, leaving), the largest first.
-
-    They are eigenvectors of the second moment E zzᵀ: the mean direction is the first thing to keep.
-    """
+    """Returns the axes along which public vectors, (rows, dim), are largest, (dim, leaving): eigenvectors of E zzᵀ."""
     if len(vectors) < leaving:
         raise OptionError(f"{len(vectors)} public record(s) give no {leaving} principal axes; give more, or ask fewer.")
     exact = vectors.astype(np.float64)
@@ -173,19 +159,11 @@ def axes_digest(axes: Matrix) -> str:
 class Whitened:
     """Vectors centred, turned and stretched by what is known of public ones, so that no direction drowns in another.
 
-    With μ and Σ the mean and covariance of public vectors, Σ = V diag(s²) Vᵀ, a vector z becomes the first numbers of
-
-        a · diag(s^−w) Vᵀ (z − μ),
-
-    where a makes public vectors as long as they should be, on average, and w from 0 to 1 says how much short directions
-    are stretched. What is longer than twice that is shortened to it: the record is one that no public one resembles.
-    Made by `whitened`.
-
-    Attributes:
-        of: The map.
-        centre: μ, (dim of the map,), float64; public.
-        axes: a · V diag(s^−w), (dim of the map, dim), float64; public.
-        norm: What no vector is longer than.
+    With μ and Σ = V diag(s²) Vᵀ the mean and covariance of public vectors, a vector z becomes the first numbers of a ·
+    diag(s^−w) Vᵀ (z − μ), where a makes public vectors as long as they should be, on average, and w from 0 to 1 says
+    how much short directions are stretched. What is longer than `norm`, twice that, is shortened to it: the record is
+    one that no public one resembles. `centre` is μ, (dim of the map,), and `axes` are a · V diag(s^−w), (dim of the
+    map, dim); both are public, float64, and made by `whitened`.
     """
 
     of: FeatureMap
@@ -228,14 +206,10 @@ class Whitened:
 
 
 def whitened(of: FeatureMap, public: Vectors, *, dim: int, exponent: float, length: float) -> Whitened:
-    """Returns a map that is centred, turned and stretched by public vectors.
+    """Returns a map that is centred, turned and stretched by public vectors, (rows, dim of the map).
 
-    Args:
-        of: The map.
-        public: Its vectors at public records, (rows, dim of the map).
-        dim: How many directions are kept, those first in which public vectors vary most; at most the map's.
-        exponent: w, from 0 for none to 1, where public vectors vary as much in each direction.
-        length: Root of the mean square of the lengths that public vectors get.
+    `dim` directions are kept, those first in which public vectors vary most; `exponent` is w, and `length` the root of
+    the mean square of the lengths that public vectors get.
     """
     exact = public.astype(np.float64)
     centre = exact.mean(axis=0)

@@ -1,18 +1,20 @@
 """Votes of records for the nearest of public candidates: a record's vector is 1 at its candidate and 0 elsewhere.
 
-Private Evolution, Lin, Gopi, Kulkarni, Nori and Yekhanin (ICLR 2024), https://arxiv.org/abs/2305.15560, algorithm 2.
-Every column's cells stand at public points of a lattice, so that records x and candidates y are rows of whole numbers.
-The nearest candidate has the least ‖y‖² − 2⟨x, y⟩, the first of equally near ones, bit for bit (G-25): ‖x‖², ‖y‖² ≤ 2²³
-is checked when the map is made.
+Private Evolution, Lin, Gopi, Kulkarni, Nori and Yekhanin (ICLR 2024), https://arxiv.org/abs/2305.15560, algorithm 2. In
+a table every column's cells stand at public points of a lattice, so that records x and candidates y are rows of whole
+numbers of squared norm at most 2²³; of images, they are features of norm at most 1 that a frozen public network gives,
+times 2363 and rounded toward zero. The nearest candidate, for images of those of their label, has the least ‖y‖² − 2⟨x,
+y⟩, the first of equally near ones, bit for bit (G-25). The gate probes features before it reads a record (G-06).
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +22,12 @@ import numpy.typing as npt
 from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.features.contingency import column_cells
-from noisegate.features.feature_map import ExactSum, Vectors
+from noisegate.features.feature_map import ExactSum, FeatureMap, Vectors
 from noisegate.privacy.grid import Grid
 from noisegate.schema import EncodedTable
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32, Int32
 
 LARGEST = 2**23
 """Of the squared norm of a row of points."""
@@ -33,35 +38,41 @@ _BLOCK = 2**21
 Points = npt.NDArray[np.int64]
 
 
+class Votes(ABC):
+    """What both maps share: a vector of votes for candidates, of which one is the nearest."""
+
+    candidates: npt.NDArray[Any]
+    norm: ClassVar[float] = 1.0
+    nonnegative: ClassVar[bool] = True
+
+    @property
+    def dim(self) -> int:
+        """Number of candidates."""
+        return len(self.candidates)
+
+    @abstractmethod
+    def nearest(self, records: EncodedTable) -> npt.NDArray[np.intp]:
+        """Returns the place of each record's candidate, (rows,)."""
+
+    def __call__(self, records: EncodedTable) -> Vectors:
+        """Returns the votes, (rows, candidates)."""
+        votes = np.zeros((len(records), self.dim), dtype=np.float32)
+        votes[np.arange(len(records)), self.nearest(records)] = 1.0
+        return votes
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class NearestVotes:
-    """The map from a record to its vote. Everything in it is public.
+class NearestVotes(Votes):
+    """The map from a record of a table to its vote; an OptionError if points or candidates are unusable.
 
-    Columns are numbered as in the layout, numeric ones first.
-
-    Attributes:
-        bins: Cells of each numeric column of the layout.
-        points: For each column the points of its cells, (cells, axes): whole numbers, none negative.
-        candidates: The cell of each candidate in each column, (candidates, columns).
-
-    Raises:
-        OptionError: if points or candidates are unusable.
-
-    Examples:
-        >>> import numpy as np
-        >>> from noisegate_papers.features.votes import NearestVotes, lattice
-        >>> from noisegate.records import Rows
-        >>> candidates = np.array([[0], [2]], dtype=np.int32)
-        >>> votes = NearestVotes(bins=(), points=lattice((), (3,)), candidates=candidates)
-        >>> votes(Rows(np.zeros((3, 0)), np.array([[0], [1], [2]], dtype=np.int32))).tolist()
-        [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
+    Everything in it is public. Columns are numbered as in the layout, numeric ones first: `bins` are the cells of
+    these, `points` has for each column those of its cells, (cells, axes), whole numbers, none negative, and
+    `candidates` the cell of each candidate in each column, (candidates, columns).
     """
 
     bins: tuple[NumericBins, ...]
     points: tuple[Points, ...]
     candidates: npt.NDArray[np.int32]
-    norm: ClassVar[float] = 1.0
-    nonnegative: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         squares = [int(np.square(points).sum(axis=1).max()) for points in self.points]
@@ -72,11 +83,6 @@ class NearestVotes:
         if not fits or (self.candidates < 0).any() or (self.candidates >= sizes).any():
             raise OptionError(f"candidates of shape {self.candidates.shape} are no cells of {len(sizes)} columns.")
 
-    @property
-    def dim(self) -> int:
-        """Number of candidates."""
-        return len(self.candidates)
-
     def nearest(self, records: EncodedTable) -> npt.NDArray[np.intp]:
         """Returns the place of each record's candidate, (rows,)."""
         cells, (twice, squares) = column_cells(self.bins, records), self._coordinates
@@ -85,12 +91,6 @@ class NearestVotes:
             block = _rows_of(self.points, cells[start : start + rows])
             found[start : start + rows] = (block @ twice - squares).argmax(axis=1)
         return found
-
-    def __call__(self, records: EncodedTable) -> Vectors:
-        """Returns the votes, (rows, candidates)."""
-        votes = np.zeros((len(records), self.dim), dtype=np.float32)
-        votes[np.arange(len(records)), self.nearest(records)] = 1.0
-        return votes
 
     def exact_sum(self, grid: Grid) -> ExactSum | None:
         """Returns the counts of votes, each times the weight of one in grid units; None where it would be clipped."""
@@ -124,13 +124,8 @@ def lattice(
 
     A numeric column's intervals stand on a line at equal distances, and missing values beside its middle; codes are all
     equally far from each other. The squared distance of codes, and of a missing value and the middle, is half of that
-    of the ends of a line; of labels it is `label_weight` times that of other codes.
-
-    Args:
-        bins: Cells of each numeric column.
-        coded: Number of codes of each coded column.
-        label: The coded column, numbered among all columns, that is the label, or None.
-        label_weight: Positive.
+    of the ends of a line; of labels, the coded column `label` as numbered among all columns, it is `label_weight` times
+    that.
     """
     weights = [0.25] * len(coded)
     if label is not None:
@@ -141,9 +136,63 @@ def lattice(
     for each in bins:
         line = np.rint(np.linspace(0, side, len(each.cuts) + 1)).astype(np.int64)
         if each.nullable:
-            line_and_more = np.stack([np.append(line, side // 2), np.append(np.zeros_like(line), beside)], axis=1)
-            found.append(line_and_more)
+            found.append(np.stack([np.append(line, side // 2), np.append(np.zeros_like(line), beside)], axis=1))
         else:
             found.append(line[:, None])
     lengths = [math.isqrt(int(weight * side * side)) for weight in weights]
     return (*found, *(length * np.eye(size, dtype=np.int64) for length, size in zip(lengths, coded, strict=True)))
+
+
+LARGEST_IMAGE = 2**24 // 3
+"""Of the squared norm of a row of whole numbers."""
+
+SCALE = math.isqrt(LARGEST_IMAGE) - 1
+"""What features are multiplied by: 2363. It leaves room for a norm of 1 that is one up to rounding."""
+
+
+def whole_numbers(vectors: Vectors) -> Vectors:
+    """Returns vectors of norm at most 1 on the lattice of the votes, rounded toward zero: whole numbers in float32.
+
+    A row that is longer all the same counts as one of zeros, which is near to no candidate in particular.
+    """
+    whole = np.trunc(vectors * np.float32(SCALE))
+    # In float64, where squares of whole numbers add up without rounding; a NaN is no short row either.
+    short = np.square(whole, dtype=np.float64).sum(axis=1) <= LARGEST_IMAGE
+    return np.where(short[:, None], whole, np.float32(0))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ImageVotes(Votes):
+    """The map from an image to its vote; an OptionError if there is no candidate, or rows or features do not fit.
+
+    Everything in it is public. `encoding` gives features of norm at most 1, which is what the gate probes; there is at
+    least one candidate for each label, and `label` is the coded column of a record's, None where all labels are 0.
+    """
+
+    encoding: FeatureMap
+    candidates: Float32[npt.NDArray[np.float32], "candidates features"]
+    labels: Int32[npt.NDArray[np.int32], " candidates"]
+    label: int | None
+
+    def __post_init__(self) -> None:
+        if not len(self.labels) or self.candidates.shape != (len(self.labels), self.encoding.dim):
+            raise OptionError(
+                f"candidates of shape {self.candidates.shape} are not {len(self.labels)} labelled rows of "
+                f"{self.encoding.dim} features."
+            )
+
+    def nearest(self, records: EncodedTable) -> npt.NDArray[np.intp]:
+        """Returns the place of each record's candidate, (rows,)."""
+        twice, squares = self._lattice
+        scores = whole_numbers(self.encoding(records)) @ twice - squares
+        if self.label is not None:
+            scores[records.codes[:, self.label, None] != self.labels] = -np.inf
+        places: npt.NDArray[np.intp] = scores.argmax(axis=1)
+        return places
+
+    @cached_property
+    def _lattice(self) -> tuple[Vectors, Vectors]:
+        """Twice the candidates' whole numbers, (features, candidates), and their squared norms, (candidates,)."""
+        rows = whole_numbers(self.candidates)
+        squares = np.square(rows, dtype=np.float64).sum(axis=1)
+        return np.ascontiguousarray(2 * rows.T), squares.astype(np.float32)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
     from noisegate.gate.queries.batches import SampleVector
     from noisegate.gate.queries.gradients import StepSession
-    from noisegate_papers.training.transport import TransportTraining
+    from noisegate_papers.training.teachers import TransportTraining
 
 
 @register("dp-sinkhorn")
@@ -49,10 +49,7 @@ class DPSinkhorn(GuidedMethod):
 
     audit_settings: ClassVar[Mapping[str, Any]] = {
         **AUDITED_STEPS,
-        "hidden": (8,),
-        "latent": 4,
-        "batch": 16,
-        "iterations": 10,
+        **{"hidden": (8,), "latent": 4, "batch": 16, "iterations": 10},
     }
 
     steps: Count = by_records(table=600, images=2000)
@@ -91,7 +88,7 @@ class DPSinkhorn(GuidedMethod):
 
     def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> TransportTraining:
         """Returns the generator at its start."""
-        from noisegate_papers.training.transport import TransportTraining
+        from noisegate_papers.training.teachers import TransportTraining
 
         return TransportTraining(**self.generator_training(schema, plan.plan.parameters["records"][0], device))
 
@@ -99,7 +96,7 @@ class DPSinkhorn(GuidedMethod):
         """Returns the gradient of the loss with respect to generated records, of those and a sample of real ones."""
         import torch
 
-        from noisegate_papers.training.transport import transport_gradient
+        from noisegate_papers.training.teachers import transport_gradient
 
         label, inputs = schema.layout.label, self.gan(schema).inputs(schema)[0]
         loss = {"label_cost": self.label_cost, "regularisation": self.regularisation, "iterations": self.iterations}

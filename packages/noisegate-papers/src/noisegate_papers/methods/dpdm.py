@@ -1,14 +1,19 @@
-"""DPDM: a diffusion model of images whose denoiser learns from noisy gradients.
+"""DPDM and DP-FETA: diffusion models of images whose denoiser learns from noisy gradients.
 
-Dockhorn, Cao, Vahdat and Kreis (TMLR 2023), https://arxiv.org/abs/2210.09929. The loss of a record is the mean of that
-of EDM over several draws of noise (`noisegate_papers.training.denoising`); what is released is a running mean of the
-weights, from which a deterministic sampler draws (`noisegate_papers.models.diffusion`). Labels are public knowledge, in
-equal shares or in those that are given. What differs is in docs/differences.md.
+DPDM, Dockhorn, Cao, Vahdat and Kreis (TMLR 2023), https://arxiv.org/abs/2210.09929. The loss of a record is the mean of
+that of EDM over several draws of noise (`noisegate_papers.training.denoising`); what is released is a running mean of
+the weights, from which a deterministic sampler draws (`noisegate_papers.models.diffusion`). Labels are public
+knowledge, in equal shares or in those that are given.
+
+DP-FETA, Li, Gong, Li, Zhao, Hou and Wang (IEEE S&P 2025), https://arxiv.org/abs/2504.01395, buys the sum of small
+images over each class first, in the same plan, and trains the denoiser on these means, a little turned, sheared and
+moved, before its first private step. What differs is in docs/differences.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -18,23 +23,36 @@ from noisegate.gate.per_example.gradients import RecordLoss, module_loss
 from noisegate.methods.method import AUDITED_STEPS
 from noisegate.methods.registry import register
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
-from noisegate.privacy.plan import Budget
+from noisegate.privacy.plan import Budget, Query
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
-from noisegate.settings import Count, Fraction, ImageSize, LabelShares, by_preset, settings
+from noisegate.settings import (
+    Count,
+    Fraction,
+    ImageSize,
+    LabelShares,
+    Number,
+    Positive,
+    Share,
+    TwoOrMore,
+    Unit,
+    Whole,
+    Widths,
+    by_preset,
+    settings,
+)
 from noisegate_images.models.image_network import check_image_schema
+from noisegate_papers.features.thumbnails import Thumbnails
 from noisegate_papers.methods.generative import GenerativeMethod, public_shares, released_arrays, weight_shapes
-from noisegate_papers.training.schedules import DiffusionConfig
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int64
     from torch import Tensor
 
-    from noisegate_papers.models.diffusion import DiffusionImages
-    from noisegate_papers.networks.denoiser import Denoiser
-    from noisegate_papers.training.denoising import NoiseDraws
-    from noisegate_papers.training.diffusion import DiffusionTraining
+    from noisegate.gate.gate import Gate
+    from noisegate_papers.models.diffusion import Denoiser, DiffusionImages
+    from noisegate_papers.training.denoising import DiffusionTraining, NoiseDraws
 
 DENOISER = "denoiser"
 """The event, and what is released."""
@@ -42,7 +60,7 @@ DENOISER = "denoiser"
 
 @register("dpdm")
 @settings
-class DPDM(DiffusionConfig, GenerativeMethod):
+class DPDM(GenerativeMethod):
     """Settings of DPDM; none of them depends on private data.
 
     Examples:
@@ -60,6 +78,24 @@ class DPDM(DiffusionConfig, GenerativeMethod):
         **{"steps": 8, "clip_norm": 0.01, "channels": (4,), "sampling_steps": 2},
     }
 
+    preset: Literal["laptop", "paper"] = "laptop"
+    """"laptop", or "paper": more channels at every pixel, 32 draws a record, 4395 steps on samples of 4096."""
+    channels: Widths = by_preset((32, 64), paper=(64, 128, 128))
+    """Of the denoiser at each size, every one half of that before."""
+    patch: Count = by_preset(2, paper=1)
+    """Pixels to a side of what the denoiser's first size sees as one."""
+    noise_draws: Count = by_preset(2, paper=32)
+    """Draws of noise for each record in a step (K, noise multiplicity)."""
+    p_mean: Number = -1.2
+    """Mean of the logarithm of σ in training, where images are in [−1, 1]."""
+    p_std: Positive = 1.2
+    """Its standard deviation."""
+    learning_rate: Positive = by_preset(1e-3, paper=3e-4)
+    """Of Adam."""
+    ema_decay: Unit = by_preset(0.98, paper=0.999)
+    """Of the running mean of the weights, which is what is released."""
+    sampling_steps: TwoOrMore = by_preset(12, paper=50)
+    """Levels of noise on the way to an image, of which the denoiser sees each but the last one twice."""
     image: ImageSize | None = None
     """Height, width and channels of the images."""
     steps: Count = by_preset(400, paper=4395)
@@ -87,7 +123,7 @@ class DPDM(DiffusionConfig, GenerativeMethod):
 
     def denoiser(self, schema: Schema) -> Denoiser:
         """Returns the denoiser at its start, on the CPU; refuses a schema that does not fit."""
-        from noisegate_papers.networks.denoiser import build_denoiser
+        from noisegate_papers.models.diffusion import build_denoiser
 
         check_image_schema(schema, self.shape, labelled=False)
         public_shares(schema, self.label_shares)
@@ -103,7 +139,7 @@ class DPDM(DiffusionConfig, GenerativeMethod):
 
     def gradient_plan(self, schema: Schema, budget: Budget) -> GradientPlan:
         """Returns the steps; beside the weights, the number of the step is a parameter, of gradient zero."""
-        from noisegate_papers.training.diffusion import STEP
+        from noisegate_papers.training.denoising import STEP
 
         shapes = weight_shapes(self.denoiser(schema))
         return self.steps_of(DENOISER, {**shapes, STEP: (1,)}, trained=shapes)
@@ -112,9 +148,8 @@ class DPDM(DiffusionConfig, GenerativeMethod):
         """Returns the mean loss of one record over its draws of noise."""
         import torch
 
-        from noisegate_papers.networks.denoiser import coefficients
-        from noisegate_papers.training.denoising import denoising_loss
-        from noisegate_papers.training.diffusion import STEP
+        from noisegate_papers.models.diffusion import coefficients
+        from noisegate_papers.training.denoising import STEP, denoising_loss
 
         network, draws, label, classes = self.denoiser(schema), self.draws(), schema.layout.label, schema.layout.classes
 
@@ -131,7 +166,7 @@ class DPDM(DiffusionConfig, GenerativeMethod):
 
     def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> DiffusionTraining:
         """Returns the denoiser at its start."""
-        from noisegate_papers.training.diffusion import DiffusionTraining
+        from noisegate_papers.training.denoising import DiffusionTraining
 
         options: dict[str, Any] = {"learning_rate": self.learning_rate, "ema_decay": self.ema_decay, "device": device}
         return DiffusionTraining(self.denoiser(schema), batch=batch, **options)
@@ -151,3 +186,70 @@ class DPDM(DiffusionConfig, GenerativeMethod):
 def divides(shape: ImageShape, scale: int) -> bool:
     """Returns whether both sides of images are multiples of `scale`."""
     return not (shape.height % scale or shape.width % scale)
+
+
+MEANS = "means"
+"""The query for the sums of small images."""
+
+
+@register("dp-feta")
+@settings
+class DPFETA(DPDM):
+    """Settings of DP-FETA: those of `DPDM`, and of what comes before its steps.
+
+    Examples:
+        >>> from noisegate import DPFETA, Budget
+        >>> from noisegate.schema import pixel_schema
+        >>> schema = pixel_schema(8, 8, labels=("cat", "dog"))
+        >>> plan = DPFETA.for_schema(schema, {"steps": 10}).plan(schema, Budget(epsilon=1.0))
+        >>> {event.name: event.coordinates for event in plan.events}["means"]
+        32
+    """
+
+    audit_settings: ClassVar[Mapping[str, Any]] = {**DPDM.audit_settings, "means_steps": 3}
+
+    means_share: Share = 0.05
+    """Budget share of the mean images, where that of the steps is 1."""
+    means_bound: Fraction = 0.5
+    """What small images are clipped to, as a part of the length of a white one; public knowledge."""
+    means_steps: Whole = by_preset(300, paper=2000)
+    """Steps of Adam on the mean images."""
+    means_batch: Count = 64
+    """Images in such a step."""
+    means_learning_rate: Positive = by_preset(2e-3, paper=3e-4)
+    """Of Adam there."""
+    means_jitter: Fraction = 0.1
+    """Standard deviation of how far they are turned, sheared, stretched and moved, as a part of half a side."""
+
+    def thumbnails(self) -> Thumbnails:
+        """Returns the map to images of half the size, where sides are even."""
+        return Thumbnails(image=self.shape, side=2 if divides(self.shape, 2) else 1)
+
+    def gradient_plan(self, schema: Schema, budget: Budget) -> GradientPlan:
+        """Returns the sums and the steps after them."""
+        options: dict[str, Any] = {"columns": max(schema.layout.classes, 1), "bound": self.means_bound}
+        query = Query.of(MEANS, self.thumbnails(), share=self.means_share, **options)
+        return replace(super().gradient_plan(schema, budget), queries=(query,))
+
+    def before_steps(self, gate: Gate, session: Any, training: Any) -> None:
+        """Asks for the sums, and trains the denoiser on the means that they tell of."""
+        import torch
+
+        from noisegate_papers.training.denoising import enlarged, jittered
+
+        assert gate.records is not None
+        schema, small = gate.schema, self.thumbnails()
+        session.prepare(training.parameters())
+        sums = session.ask({MEANS: small})[MEANS].T
+        # Divided by what the public expects: the number of records of a class is private.
+        expected = gate.records * np.asarray(public_shares(schema, self.label_shares) or (1.0,))
+        means = torch.from_numpy(np.clip(sums / expected[:, None], 0, 1).astype(np.float32))
+        options: dict[str, Any] = {"steps": self.means_steps, "batch": self.means_batch, "seed": self.seed}
+        training.warm_up(
+            enlarged(means, small.small, small.side),
+            torch.arange(len(means)),
+            self.draws(),
+            learning_rate=self.means_learning_rate,
+            change=jittered(self.shape, self.means_jitter),
+            **options,
+        )

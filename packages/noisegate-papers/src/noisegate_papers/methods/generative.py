@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from noisegate_images.models.generator import Generator
     from noisegate_papers.models.inputs import DiscriminatorInput
     from noisegate_papers.models.released_classifier import ReleasedClassifier
-    from noisegate_papers.networks.discriminator import Discriminator
-    from noisegate_papers.training.adversarial import AdversarialTraining
+    from noisegate_papers.training.adversarial import AdversarialTraining, Discriminator
 
 Shapes = Mapping[str, tuple[int, ...]]
 

@@ -32,8 +32,8 @@ from noisegate_papers.features.thumbnails import Thumbnails
 from noisegate_papers.features.transforms import OuterProducts
 from noisegate_papers.methods.generative import GenerativeMethod, released_arrays, weight_shapes
 from noisegate_papers.models.inputs import Inputs, class_label, decode_inputs, inputs_of, scaled_inputs
-from noisegate_papers.models.network_classifier import ClassifierDesign
 from noisegate_papers.models.record_sets import PointSet
+from noisegate_papers.models.released_classifier import ClassifierDesign
 from noisegate_papers.training.schedules import SetSchedule
 
 if TYPE_CHECKING:
@@ -53,10 +53,7 @@ _DRAWS, _FEATURES = 4, 5
 
 
 def small_images(shape: ImageShape) -> Thumbnails:
-    """Returns the map to the largest small images of at most `MOST_PIXELS` numbers, led by a quarter of white's length.
-
-    Images themselves where no square of a whole number of pixels makes them as small.
-    """
+    """Returns the map to the largest small images of `MOST_PIXELS` numbers or fewer, led by a quarter of white."""
     sides = range(1, min(shape.height, shape.width) // 4 + 1)
     whole = [side for side in sides if not (shape.height % side or shape.width % side)]
     fitting = [side for side in whole if shape.size // side**2 <= MOST_PIXELS]
@@ -123,21 +120,6 @@ class PrivateSetGeneration(SetSchedule, GenerativeMethod):
     momentum: Unit = 0.5
     """Of the set."""
 
-    def check_start(self, possible: bool) -> None:
-        """Refuses a start other than noise for what is no set of images that are moved by themselves."""
-        if self.start == "noise":
-            return
-        if not possible:
-            raise OptionError(
-                f"start={self.start!r} is for images that are moved by themselves: give image=(height, width, "
-                "channels) and prior=False, or use start='noise'."
-            )
-        if small_images(self.shape).dim > MOST_PIXELS + 1:
-            raise OptionError(
-                f"start={self.start!r}: images of {self.shape.height} x {self.shape.width} pixels cannot be made "
-                f"small, to {MOST_PIXELS} numbers, by whole squares; use start='noise'."
-            )
-
     def start_queries(self, schema: Schema) -> tuple[Query, ...]:
         """Returns the query for the moments of each class; none where the start is noise."""
         if self.start == "noise":
@@ -158,7 +140,7 @@ class PrivateSetGeneration(SetSchedule, GenerativeMethod):
         """Returns draws from the Gaussians of noisy moments, matched to more draws by features of fresh networks."""
         from torch import nn
 
-        from noisegate_papers.training.image_gaussians import image_gaussians, matched_images
+        from noisegate_papers.training.gaussians import image_gaussians, matched_images
 
         def features_of(step: int) -> Callable[[Tensor], Tensor]:
             pictures, network = training.build(self.stream(_FEATURES, step)).children()
@@ -171,7 +153,16 @@ class PrivateSetGeneration(SetSchedule, GenerativeMethod):
         return matched_images(images, draw, features_of, steps=self.start_steps).flatten(0, 1)
 
     def __post_init__(self) -> None:
-        self.check_start(self.image is not None and not self.prior)
+        if self.start != "noise" and (self.image is None or self.prior):
+            raise OptionError(
+                f"start={self.start!r} is for images that are moved by themselves: give image=(height, width, "
+                "channels) and prior=False, or use start='noise'."
+            )
+        if self.start != "noise" and small_images(self.shape).dim > MOST_PIXELS + 1:
+            raise OptionError(
+                f"start={self.start!r}: images of {self.shape.height} x {self.shape.width} pixels cannot be made "
+                f"small, to {MOST_PIXELS} numbers, by whole squares; use start='noise'."
+            )
         if not self.prior:
             return
         even = self.prior_network == "dcgan"

@@ -1,11 +1,13 @@
-"""A public reference set: public records of the same schema, as many of them as may travel with a model."""
+"""A public reference set: public records of the same schema, as many as may travel with a model, and their features."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +17,85 @@ from noisegate.errors import DataError, ModelError, OptionError, said
 from noisegate.features.feature_map import FeatureMap
 from noisegate.records import Images, Rows
 from noisegate.schema import Schema
-from noisegate_papers.models.public_features import PublicReference
-from noisegate_papers.models.record_sets import tensors_of
+from noisegate_papers.features.transforms import Whitened
+from noisegate_papers.models.record_sets import WeightedReference, tensors_of
+
+if TYPE_CHECKING:
+    from noisegate.models.record_model import RecordModel
+    from noisegate_images.models.decoder import LoadedDecoder
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PublicReference:
+    """What is taken as public: the records that were drawn, in the order of the data, which has `of` of them.
+
+    Where they came without labels of the schema, codes of the label are 0. `sha256` is of the records as encoded, which
+    travel with a model, `source_sha256` of the file or folder that they came from, None for a table in memory.
+    """
+
+    records: Rows
+    of: int
+    labelled: bool
+    sha256: str
+    source_sha256: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns what a certificate says of the set."""
+        return {**vars(self), "records": len(self.records)}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PublicFeatures:
+    """A reference set, what centres and stretches features as public ones are like, and what they are decoded by.
+
+    `plain` are features of the public records before that, (references, features); `labels` theirs, (references,), if
+    any; `encoder` is the SHA-256 of its weights, None for tables; without a decoder records are handed out as they are.
+    """
+
+    reference: PublicReference
+    features: Whitened
+    plain: npt.NDArray[np.float32]
+    labels: npt.NDArray[np.int64] | None
+    encoder: str | None
+    decoder: LoadedDecoder | None
+
+    @cached_property
+    def vectors(self) -> npt.NDArray[np.float32]:
+        """Features of the public records, (references, dim)."""
+        return self.features.after(self.plain)
+
+    def model(self, weights: npt.NDArray[np.float64], schema: Schema) -> RecordModel:
+        """Returns the public records, or what their features decode to, drawn by weights (labels or 1, references)."""
+        label = schema.layout.label
+        if self.decoder is None:
+            return WeightedReference(records=self.reference.records, weights=weights, label=label)
+        from noisegate_papers.models.decoded import DecodedReference, WeightedFeatures
+
+        if self.labels is not None and label is not None:
+            codes = np.arange(schema.layout.classes)
+            weights = np.where(codes[:, None] == self.labels[None], weights, 0.0)
+        source = WeightedFeatures(vectors=self.plain, weights=weights)
+        return DecodedReference(source=source, decoder=self.decoder, weights=source.shares, labelled=label is not None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns what a certificate says of it: digests of references, features, encoder and decoder."""
+        features: dict[str, Any] = {"dim": self.features.dim, "sha256": self.features.digest()}
+        if self.encoder is not None:
+            features["encoder_sha256"] = self.encoder
+        facts = {"reference": self.reference.to_json(), "features": features}
+        return facts if self.decoder is None else {**facts, "decoder": {"sha256": self.decoder.digest}}
+
+    def check(self, public: Mapping[str, Any]) -> None:
+        """Raises a ModelError if the public records, or what was made of them, are others than a certificate says."""
+        here = self.to_json()
+        for part, what in (
+            ("decoder", "the decoder is another one than was named; give the same one"),
+            ("reference", "the public records are others than those that were used; give the same ones"),
+            ("features", "this machine makes other features of the public records; fit where they were asked"),
+        ):
+            if public.get(part) != here.get(part):
+                raise ModelError(f"public: {what}. The certificate says {public.get(part)}, found {here.get(part)}.")
+
 
 # Rows of a block that a map is called with on the public side; a network there may be run on more than at the gate.
 _ROWS = 256
@@ -28,12 +107,8 @@ Source = Annotated[Any, BeforeValidator(lambda source: str(source) if isinstance
 def read_reference(source: Any, schema: Schema, *, most: int, labelled: bool, seed: int) -> PublicReference:
     """Returns public records; where there are more than `most`, so many drawn at random, each with the same chance.
 
-    Args:
-        source: A path of a table or of images, or a table in memory; the same kinds as of private records.
-        schema: Of the private records, which public ones must fit.
-        most: Records kept at most.
-        labelled: Whether they have the label of the schema. If not, a column or folder of that name is not looked at.
-        seed: Which ones are drawn; public.
+    The source is a path or a table of any kind that private records may have, and must fit their schema. Where records
+    are not `labelled`, a column or folder of that name is not looked at. `seed` is public.
     """
     # Here, so that a plan needs no library of tables.
     from noisegate.data.same_files import digest_of

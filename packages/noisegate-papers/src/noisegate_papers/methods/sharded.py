@@ -1,24 +1,28 @@
-"""Base of methods on disjoint shards: each has a teacher behind the gate, and a generator learns from noisy sums.
+"""Methods on disjoint shards: PATE-GAN, GS-WGAN, DataLens and G-PATE.
 
-Teachers, each trained on its shard alone, answer about generated records, and the noisy sum of their bounded answers
-leaves the gate (`Gate.shards`, G-26). ε is that of the worst case and follows from the plan: published programs state
-one that depends on how far teachers agree, which is private (https://arxiv.org/abs/1802.08908).
+Each shard has a teacher behind the gate, trained on it alone, which answers about generated records; the noisy sum of
+bounded answers leaves the gate (`Gate.shards`, G-26), and a generator learns from it. ε is that of the worst case and
+follows from the plan: published programs state one that depends on how far teachers agree, which is private
+(https://arxiv.org/abs/1802.08908). What differs is in docs/differences.md.
 """
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from noisegate.errors import OptionError
+from noisegate.methods.registry import register
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.shard_plan import ShardPlan
 from noisegate.schema import Schema
-from noisegate.settings import Count, Fraction, Positive, Widths, settings
+from noisegate.settings import Count, Fraction, Positive, TwoOrMore, Unit, Widths, derived, settings
 from noisegate_papers.methods.gan import GuidedMethod, by_records
 from noisegate_papers.methods.generative import GENERATOR, shapes_of
 from noisegate_papers.models.inputs import inputs_of
@@ -29,9 +33,7 @@ if TYPE_CHECKING:
 
     from noisegate.gate.gate import Gate
     from noisegate_papers.methods.generative import Shapes
-    from noisegate_papers.training.teachers import ShardTeacher
-    from noisegate_papers.training.transport import TransportTraining
-
+    from noisegate_papers.training.teachers import Critic, ShardTeacher, StudentTraining, TransportTraining
 
 AUDITED_TEACHERS: Mapping[str, Any] = MappingProxyType(
     {
@@ -105,14 +107,14 @@ class ShardedMethod(GuidedMethod):
 
     def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> TransportTraining:
         """Returns the generator at its start."""
-        from noisegate_papers.training.transport import TransportTraining
+        from noisegate_papers.training.teachers import TransportTraining
 
         asked: dict[str, Any] = {"gradient": partial(self.pulled, schema), "beside": partial(self.beside, schema)}
         return TransportTraining(**self.generator_training(schema, self.batch, device), **asked)
 
     def teaching(self, schema: Schema) -> dict[str, Any]:
         """Returns what every teacher is given."""
-        from noisegate_papers.networks.discriminator import build_table_discriminator
+        from noisegate_papers.training.adversarial import build_table_discriminator
 
         gan, sizes = self.gan(schema), (self.inputs(schema), schema.layout.classes)
         return {
@@ -123,3 +125,216 @@ class ShardedMethod(GuidedMethod):
             "learning_rate": self.teacher_learning_rate,
             "rounds": self.teacher_rounds,
         }
+
+
+@register("pate-gan")
+@settings
+class PATEGAN(ShardedMethod):
+    """Settings of PATE-GAN; none of them depends on private data.
+
+    Jordon, Yoon and van der Schaar (ICLR 2019), https://openreview.net/forum?id=S1zk9iRqF7. Each teacher tells its
+    shard from generated records and votes on those of a step, real or not; a student discriminator takes the noisy
+    majority for the truth and never sees a real record, and the generator learns from it.
+
+    Examples:
+        >>> from noisegate import Budget, PATEGAN, Schema
+        >>> from noisegate.schema import Integer
+        >>> method = PATEGAN(steps=10, batch=64)
+        >>> event = method.plan(Schema([Integer(name="age", lower=0, upper=99)]), Budget(epsilon=1.0)).events[0]
+        >>> event.coordinates, method.clip_norm  # 64 votes of one half
+        (64, 4.0)
+    """
+
+    audit_settings: ClassVar[Mapping[str, Any]] = {**AUDITED_TEACHERS, "teacher_learning_rate": 5.0}
+
+    batch: Count = 64
+    student_learning_rate: Positive = 3e-3
+    """Of the student, by Adam."""
+    clip_norm: Positive = derived(lambda given: math.sqrt(given["batch"]) / 2)
+    """L2 norm of all votes of a teacher in a step, one half for or against each record."""
+
+    def answers(self, schema: Schema) -> Shapes:
+        """Returns the shape of the votes."""
+        return {"votes": (self.batch,)}
+
+    def teacher(self, schema: Schema) -> ShardTeacher:
+        """Returns a teacher that votes."""
+        from noisegate_papers.training.teachers import ShardTeacher, votes
+
+        return ShardTeacher(**self.teaching(schema), says=votes)
+
+    def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> StudentTraining:
+        """Returns generator and student at their start."""
+        from noisegate_papers.training.teachers import StudentTraining
+
+        student = self.teaching(schema)["discriminator"].to(device)
+        given = self.generator_training(schema, self.batch, device)
+        return StudentTraining(student, student_learning_rate=self.student_learning_rate, **given)
+
+
+@register("gs-wgan")
+@settings
+class GSWGAN(ShardedMethod):
+    """Settings of GS-WGAN; none of them depends on private data.
+
+    Chen, Orekondy and Fritz (NeurIPS 2020), https://arxiv.org/abs/2006.08265. Critics of the Wasserstein distance are
+    trained without noise behind the gate; what leaves is the gradient at generated records, each clipped, with noise.
+
+    Examples:
+        >>> from noisegate import Budget, GSWGAN, Schema
+        >>> from noisegate.schema import Integer
+        >>> paper = GSWGAN(steps=20_000, sampling_probability=1 / 1000, batch=32)
+        >>> plan = paper.plan(Schema([Integer(name="age", lower=0, upper=99)]), Budget(epsilon=1.0))
+        >>> round(plan.noise_multiplier, 2), round(plan.noise_multiplier * 32**0.5, 2)  # of a step, of each record
+        (0.56, 3.15)
+    """
+
+    audit_settings: ClassVar[Mapping[str, Any]] = {
+        **AUDITED_TEACHERS,
+        **{"sampling_probability": 0.5, "teacher_learning_rate": 0.1, "learning": 2, "warm_up": 1},
+    }
+
+    learning: Count | None = None
+    """Critics that learn in a step, in turn; None for all."""
+    warm_up: Count = 20
+    """How often every critic learns before the first step."""
+    teacher_rounds: Count = 5
+    teacher_learning_rate: Positive = 1e-3
+    penalty: Positive = 10.0
+    """Weight of the gradient penalty."""
+    drift: Positive = 1e-3
+    """Weight of the squared scores of real records."""
+    clip_norm: Positive = 1.0
+    """L2 norm of all gradients of a step together; each is clipped to this over √batch."""
+
+    def answers(self, schema: Schema) -> Shapes:
+        """Returns the shape of the gradients."""
+        return {"records": (self.batch, self.inputs(schema))}
+
+    def teacher(self, schema: Schema) -> Critic:
+        """Returns a critic."""
+        from noisegate_papers.training.teachers import Critic, clipped_answers
+
+        given = self.teaching(schema) | {"learning": self.learning, "warm_up": self.warm_up}
+        says = clipped_answers(self.clip_norm / math.sqrt(self.batch))
+        return Critic(**given, penalty=self.penalty, drift=self.drift, says=says)
+
+
+def _largest(given: Mapping[str, Any]) -> Any:
+    """Returns how many entries count, as given or by what records are."""
+    return given["largest"] or (4 if given["image"] is None else 200)
+
+
+@register("datalens")
+@settings
+class DataLens(ShardedMethod):
+    """Settings of DataLens; none of them depends on private data.
+
+    Wang, Wu, Long, Rimanic, Zhang and Li (CCS 2021), https://arxiv.org/abs/2103.11109. Each teacher's gradient at a
+    generated record is compressed to the signs of its k largest entries; they are added up with noise, and an entry of
+    the sum counts as far as it is beyond a part β of the number of teachers.
+
+    Examples:
+        >>> from noisegate import Budget, DataLens, Schema
+        >>> from noisegate.schema import Integer
+        >>> schema = Schema([Integer(name=name, lower=0, upper=99) for name in ("age", "dose")])
+        >>> method = DataLens(steps=10, batch=8, largest=2)
+        >>> event = method.plan(schema, Budget(epsilon=1.0)).events[0]
+        >>> event.shards, event.sensitivity / 2**22, method.clip_norm  # the norm of all signs of a step, √(k·batch)
+        (1000, 2.0, 4.0)
+    """
+
+    audit_settings: ClassVar[Mapping[str, Any]] = {**AUDITED_TEACHERS, "largest": 2}
+
+    largest: Count = derived(_largest)
+    """k: how many entries of a gradient count."""
+    bound: Positive = 1e-5
+    """Entries of a gradient below this are rounded to a sign at random, in proportion."""
+    threshold: Unit = 0.0
+    """β: the part of the teachers that must agree, over those that do not, for an entry to count; the paper takes 0.2
+    to 0.9. At 0 the noisy sum is followed as it is."""
+    clip_norm: Positive = derived(lambda given: math.sqrt(_largest(given) * given["batch"]))
+    """L2 norm of all signs of a teacher in a step."""
+
+    def answers(self, schema: Schema) -> Shapes:
+        """Returns the shape of the signs; an OptionError if a record has fewer inputs than signs that count."""
+        inputs = self.inputs(schema)
+        if self.largest > inputs:
+            raise OptionError(f"largest={self.largest} is more than the {inputs} inputs that a record has; lower it.")
+        return {"records": (self.batch, inputs)}
+
+    def teacher(self, schema: Schema) -> ShardTeacher:
+        """Returns a teacher that answers with signs."""
+        from noisegate_papers.training.teachers import ShardTeacher, largest_signs
+
+        return ShardTeacher(**self.teaching(schema), says=largest_signs(self.largest, self.bound))
+
+    def pulled(self, schema: Schema, told: Mapping[str, Tensor]) -> Float[Tensor, "records inputs"]:
+        """Returns the mean sign of each entry, or with a threshold the sign of each that is beyond it."""
+        mean = told["records"] / (self.teachers * self.sampling_probability)
+        return mean.sign() * (mean.abs() >= self.threshold) if self.threshold else mean
+
+
+def _coordinates(given: Mapping[str, Any]) -> Any:
+    """Returns how many coordinates a projection has, as given or by what records are."""
+    return given["coordinates"] or (10 if given["image"] is None else 100)
+
+
+@register("g-pate")
+@settings
+class GPATE(ShardedMethod):
+    """Settings of G-PATE; none of them depends on private data.
+
+    Long, Wang, Yang, Kailkhura, Zhang, Gunter and Li (NeurIPS 2021), https://arxiv.org/abs/1906.09338. Each teacher's
+    gradient at a generated record is projected at random to a few coordinates, in each of which it votes for a bin; the
+    one with the most noisy votes stands for the gradient.
+
+    Examples:
+        >>> from noisegate import Budget, GPATE, Schema
+        >>> from noisegate.schema import Integer
+        >>> method = GPATE(steps=10, batch=8, coordinates=2, bins=5)
+        >>> event = method.plan(Schema([Integer(name="age", lower=0, upper=99)]), Budget(epsilon=1.0)).events[0]
+        >>> event.coordinates, method.clip_norm, round(event.sensitivity / 2**22, 3)  # other bins: √2 times the norm
+        (80, 4.0, 1.414)
+    """
+
+    audit_settings: ClassVar[Mapping[str, Any]] = {**AUDITED_TEACHERS, "coordinates": 2, "bins": 4}
+
+    nonnegative = True
+
+    coordinates: Count = derived(_coordinates)
+    """Coordinates of the random projection; the paper has 10, of which thousands of steps are needed for images."""
+    bins: TwoOrMore = 4
+    bound: Positive = 1e-2
+    """Projected gradients are clipped to ± this; the paper has 10 bins and 1e-4."""
+    clip_norm: Positive = derived(lambda given: math.sqrt(given["batch"] * _coordinates(given)))
+    """L2 norm of all votes of a teacher in a step."""
+
+    def answers(self, schema: Schema) -> Shapes:
+        """Returns the shape of the histograms."""
+        return {"votes": (self.batch, self.coordinates, self.bins)}
+
+    def teacher(self, schema: Schema) -> ShardTeacher:
+        """Returns a teacher that votes for bins."""
+        from noisegate_papers.training.teachers import ShardTeacher, histogram_votes
+
+        return ShardTeacher(**self.teaching(schema), says=histogram_votes(self.bound, self.bins))
+
+    def beside(self, schema: Schema, step: int) -> Mapping[str, Tensor]:
+        """Returns the step's own projection, (inputs, coordinates), of independent entries of variance 1/coordinates.
+
+        With one for all steps, records could never leave a space of so few dimensions.
+        """
+        import torch
+
+        from noisegate_papers.training.adversarial import stream
+
+        # The generator's noise of the step has the stream of two numbers.
+        drawn = torch.randn(self.inputs(schema), self.coordinates, generator=stream(self.seed, step, 1))
+        return {"projection": drawn / math.sqrt(self.coordinates)}
+
+    def pulled(self, schema: Schema, told: Mapping[str, Tensor]) -> Float[Tensor, "records inputs"]:
+        """Returns the middle of the bins with the most votes, back at the inputs."""
+        votes = told["votes"]
+        middles = (2 * votes.argmax(dim=2) + 1) / self.bins - 1
+        return self.bound * middles.to(votes.dtype) @ told["projection"].T

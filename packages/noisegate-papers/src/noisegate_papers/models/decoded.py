@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from noisegate.devices import seeded
+from noisegate.models.checkpoint import under
 from noisegate.models.record_model import Array
 from noisegate.schema import EncodedTable, Schema
 from noisegate_images.models.decoder import LoadedDecoder
@@ -36,11 +37,9 @@ _BLOCK = 256
 class FeatureGaussians:
     """A Gaussian for each label, whose draws are cut to what an encoder can give and brought to length 1.
 
-    Attributes:
-        means: (labels, axes).
-        roots: Standard deviations, (labels, axes), or square roots of covariances, (labels, axes, axes).
-        axes: Orthonormal directions in the space of features, (features, axes); None where they are that space's own.
-        nonnegative: Whether features have no negative entry: what is drawn below 0 is 0.
+    `means` are (labels, axes); `roots` standard deviations, (labels, axes), or square roots of covariances, (labels,
+    axes, axes); `axes` orthonormal, (features, axes), None where they are those of the features. What is drawn below 0
+    is 0 where features are `nonnegative`.
     """
 
     means: npt.NDArray[np.float64]
@@ -108,16 +107,9 @@ def _products(
 
 
 class FeatureGenerator(Generator):
-    """A perceptron from noise and a one-hot label to a vector of length 1.
+    """A perceptron from noise and a one-hot label, of `classes`, 1 without any, to a vector of length 1.
 
     It normalises nothing over a batch, so that what it makes in training is what is drawn from it later.
-
-    Args:
-        features: Length of a feature.
-        classes: Number of labels; 1 without a label.
-        latent: Length of the noise vector.
-        hidden: Widths of the hidden layers.
-        nonnegative: Whether features have no negative entry.
     """
 
     def __init__(self, *, features: int, classes: int, latent: int, hidden: Sequence[int], nonnegative: bool) -> None:
@@ -170,12 +162,9 @@ class FeatureGenerator(Generator):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WeightedFeatures:
-    """Features of public images, with weights for each label.
+    """Features of public images, `vectors` of length 1, float32 (references, features), with weights for each label.
 
-    Attributes:
-        vectors: Of length 1, float32 (references, features).
-        weights: Nonnegative, (labels, references); one row where there are no labels. A row may be zero: its label has
-            no share either.
+    `weights` are nonnegative, (labels, references), one row without labels. A row may be zero: so is its label's share.
     """
 
     vectors: npt.NDArray[np.float32]
@@ -233,13 +222,9 @@ FeatureSource: TypeAlias = FeatureGaussians | FeatureGenerator | WeightedFeature
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Decoded:
-    """Features that are drawn and decoded; a subclass names what they are drawn from.
+    """Features that are drawn from a source and decoded; a subclass names what they are drawn from.
 
-    Attributes:
-        source: What features are drawn from.
-        decoder: From features to images.
-        weights: Share of each label, (labels,); one 1 without a label.
-        labelled: Whether the schema has a label.
+    `weights` are the share of each label, (labels,); one 1 without a label, where the schema is not `labelled`.
     """
 
     source: FeatureSource
@@ -277,8 +262,8 @@ class Decoded:
     def from_saved(cls, schema: Schema, tensors: Mapping[str, Array], description: Mapping[str, Any]) -> Self:
         """Returns the model that `tensors` and `to_json` describe."""
         layout, weights = schema.layout, tensors["weights"].astype(np.float64)
-        decoder = LoadedDecoder.from_saved(_part(tensors, _DECODER), description["decoder"])
-        source = cls.source_type.from_saved(_part(tensors, _SOURCE), description["source"])
+        decoder = LoadedDecoder.from_saved(under(tensors, _DECODER), description["decoder"])
+        source = cls.source_type.from_saved(under(tensors, _SOURCE), description["source"])
         labels = [column.size for column in layout.coded]
         if decoder.shape.size != len(layout.numeric) or (labels or [1]) != [len(weights)]:
             raise ValueError(f"images of {decoder.shape} with {len(weights)} labels do not fit the schema")
@@ -290,10 +275,6 @@ class Decoded:
         if not ((weights >= 0).all() and np.isfinite(weights).all() and weights.sum() > 0):
             raise ValueError("the shares of the labels are no shares")
         return cls(source=source, decoder=decoder, weights=weights, labelled=bool(labels))
-
-
-def _part(tensors: Mapping[str, Array], prefix: str) -> dict[str, Array]:
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
 class DecodedGaussian(Decoded):

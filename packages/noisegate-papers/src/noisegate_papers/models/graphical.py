@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from noisegate.features.binning import NumericBins
 from noisegate.models.record_model import Array
+from noisegate.models.within_cell import Choice, WithinCell, stratified_uniforms
 from noisegate.schema import EncodedTable, Schema
 from noisegate.seeds import uniform
 
@@ -24,12 +25,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Conditional:
-    """The distribution of one column given others.
+    """The distribution of one column given others, columns numbered numeric ones first.
 
-    Attributes:
-        column: Column number, numeric columns first.
-        parents: The columns that it depends on.
-        probabilities: One axis for each parent and a last one for the column's cells, along which they sum to 1.
+    `probabilities` have one axis for each parent and a last one for the column's cells, along which they sum to 1.
     """
 
     column: int
@@ -59,12 +57,9 @@ class Conditional:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GraphicalModel:
-    """Conditional tables in an order in which parents come first.
+    """Conditional tables, `factors`, one for each column, in an order in which parents come first.
 
-    Attributes:
-        bins: Cells of each numeric column; inside a cell, values are uniform.
-        coded: Number of codes of each coded column.
-        factors: One for each column, parents first.
+    Inside a cell of a numeric column, of which `bins` has them, values are uniform; `coded` are numbers of codes.
     """
 
     bins: tuple[NumericBins, ...]
@@ -123,3 +118,52 @@ class GraphicalModel:
             for factor in description["factors"]
         )
         return cls(bins=tuple(bins), coded=tuple(column.size for column in layout.coded), factors=tuple(factors))
+
+
+_PARTS = ("low", "high", "shares")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BayesianNetwork(GraphicalModel):
+    """A graphical model whose numbers follow fine histograms `within` their cells, one for each numeric column."""
+
+    within: tuple[WithinCell, ...]
+
+    kind: ClassVar[str] = "bayesian-network"
+
+    def draw(self, rows: int, random: torch.Generator) -> EncodedTable:
+        """Returns `rows` records, spread out; `random` is public randomness, on the CPU.
+
+        Each record alone is a draw from the network. Records whose parents of a column are the same take that column's
+        cells in their expected numbers, up to two (`stratified_uniforms`).
+        """
+        cells = np.zeros((len(self.factors), rows), dtype=np.int32)
+        for factor in self.factors:
+            size = factor.probabilities.shape[-1]
+            table = factor.probabilities.reshape(-1, size)
+            given = np.zeros(rows, dtype=np.int64)
+            for parent, parent_size in zip(factor.parents, factor.probabilities.shape, strict=False):
+                given = given * parent_size + cells[parent]
+            choice = Choice(table.ravel(), np.repeat(np.arange(len(table)), size))
+            cells[factor.column] = choice.pick(given, stratified_uniforms(given, random)) - given * size
+        numeric = np.empty((rows, len(self.within)))
+        for place, within in enumerate(self.within):
+            numeric[:, place] = within.draw(cells[place], random)
+        return EncodedTable(numeric, np.ascontiguousarray(cells[len(self.within) :].T))
+
+    def tensors(self) -> dict[str, Array]:
+        """Returns the tables, the cuts and the fine cells."""
+        fine = {
+            f"within/{place}/{part}": getattr(cells, part) for place, cells in enumerate(self.within) for part in _PARTS
+        }
+        return super().tensors() | fine
+
+    @classmethod
+    def from_saved(cls, schema: Schema, tensors: Mapping[str, Array], description: Mapping[str, Any]) -> Self:
+        """Returns the network that `tensors` and `to_json` describe."""
+        graph = GraphicalModel.from_saved(schema, tensors, description)
+        within = tuple(
+            WithinCell(column=column, bins=bins, **{part: tensors[f"within/{place}/{part}"] for part in _PARTS})
+            for place, (column, bins) in enumerate(zip(schema.layout.numeric, graph.bins, strict=True))
+        )
+        return cls(bins=graph.bins, coded=graph.coded, factors=graph.factors, within=within)

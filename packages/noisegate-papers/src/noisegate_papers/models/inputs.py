@@ -35,16 +35,10 @@ _TINY = 1e-20
 class Inputs:
     """Maps an encoded record to its inputs, a vector about as long as 1 at most.
 
-    A numeric column gives twice its distance from `centre`, 0 where it is missing; one that may be missing gives one
-    more input that says so. A column with levels gives one input for each. All are divided by the square root of the
-    number of columns.
-
-    Attributes:
-        names: What each input is called: the column, ``column is missing``, or ``column = level``.
-        numeric: Number of numeric columns.
-        absent: Those of them that may be missing.
-        coded: How many levels each column with levels has, the label left out.
-        centre: The position in [0, 1] that counts as nothing: 0 for ink on an empty page, 0.5 where nothing is known.
+    A numeric column gives twice its distance from `centre` in [0, 1], 0 where it is missing; one that may be missing,
+    of which `absent` has the places, gives one more input that says so. A column with levels, the label left out, gives
+    one input for each of its `coded` levels. All are divided by the square root of the number of columns. `names` say
+    what each input is: the column, ``column is missing``, or ``column = level``.
     """
 
     names: tuple[str, ...]
@@ -70,9 +64,8 @@ class Inputs:
     ) -> Float[Tensor, "... inputs"]:
         """Returns the inputs of records along any leading axes, (…, inputs), in the type of `numeric`.
 
-        Args:
-            numeric: Positions of the numeric columns in [0, 1], NaN where missing, (…, columns).
-            codes: Of the columns with levels, the label left out, (…, columns).
+        `numeric` has positions in [0, 1], NaN where missing, `codes` those of the columns with levels, the label left
+        out.
         """
         import torch
 
@@ -86,10 +79,9 @@ class Inputs:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class InputFeatures:
-    """The inputs of a row as a feature map of norm 1.
+    """The inputs of a row as a feature map of norm 1; `coded` are places of the coded columns that are no label.
 
-    It adds nothing up over columns, so a row's vector is a function of that row alone, bit for bit. `coded` are the
-    places of the coded columns that are no label.
+    It adds nothing up over columns, so a row's vector is a function of that row alone, bit for bit.
     """
 
     inputs: Inputs
@@ -113,10 +105,7 @@ class InputFeatures:
 
 
 def inputs_of(schema: Schema, *, centre: float, otherwise: str = "") -> Inputs:
-    """Returns the inputs of the records of `schema`; the label, if there is one, is none of them.
-
-    Where there must be an input, `otherwise` says what is wrong if there is none, in a SchemaError.
-    """
+    """Returns the inputs of records, the label left out; a SchemaError that says `otherwise`, if given, without any."""
     layout = schema.layout
     coded = [layout.coded[j] for j in layout.others]
     absent = tuple(j for j, column in enumerate(layout.numeric) if column.missing)
@@ -161,10 +150,7 @@ def class_label(schema: Schema, missing: str) -> CodedColumn:
 def decode_inputs(
     values: npt.NDArray[np.float64], inputs: Inputs, schema: Schema, labels: npt.NDArray[np.integer[Any]]
 ) -> EncodedTable:
-    """Returns the most probable records behind inputs over their scale, (records, inputs): the inverse of `Inputs`.
-
-    Numbers are at their positions, missing where that is the more probable; of levels it is the most probable one.
-    """
+    """Returns the most probable records behind inputs over their scale, (records, inputs): the inverse of `Inputs`."""
     layout, gaps = schema.layout, len(inputs.absent)
     numeric = values[:, : inputs.numeric]
     absent = values[:, inputs.numeric : inputs.numeric + gaps]

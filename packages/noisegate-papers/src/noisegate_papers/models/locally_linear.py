@@ -39,10 +39,7 @@ _ROWS = 4096
 def locally_linear_scores(
     answers: Float[Tensor, "*records maps classes"], temperature: float
 ) -> Float[Tensor, "*records classes"]:
-    """Returns the score of each class, of what its maps answer.
-
-    The higher the temperature T, the more maps have a say.
-    """
+    """Returns the score of each class, of what its maps answer: with a higher T, more maps have a say."""
     import torch
 
     return (torch.softmax(answers / temperature, dim=-2) * answers).sum(dim=-2)
@@ -52,13 +49,7 @@ def locally_linear_scores(
 class LocallyLinear(ReleasedClassifier):
     """A trained classifier with its release; it holds no record, and what is asked of it costs no privacy.
 
-    Attributes:
-        weights: w, (maps, classes, inputs).
-        bias: b, (maps, classes).
-        temperature: T.
-        classes: What each class is called.
-        inputs: The map from a record to its inputs.
-        release: What left the gate, with its certificate.
+    `weights` are w, (maps, classes, inputs), `bias` b, (maps, classes), and `temperature` T.
     """
 
     weights: Array
@@ -154,13 +145,10 @@ class LocallyLinear(ReleasedClassifier):
 
 @dataclass(frozen=True, kw_only=True)
 class Reasons:
-    """What the score of one class is made of, at some records.
+    """What the score of one class is made of, at some records; `columns` are named numeric ones first.
 
-    Attributes:
-        columns: Names of the columns, numeric ones first.
-        adds: What each column adds to the score of the class, less what it adds to those of the others on average,
-            (records, columns).
-        rest: The same of what no column says, (records,).
+    `adds`, (records, columns), is what each column adds to the score of the class, less what it adds to those of the
+    others on average, and `rest`, (records,), the same of what no column says.
     """
 
     columns: tuple[str, ...]
@@ -169,10 +157,7 @@ class Reasons:
 
 
 def reasons(classifier: LocallyLinear, records: EncodedTable, *, of: npt.NDArray[np.int64]) -> Reasons:
-    """Returns what the scores of some records are made of, for the class at position `of` of each.
-
-    `adds` and `rest` of a record sum to the score of the class less the mean score of the others.
-    """
+    """Returns what scores of the classes at `of` are made of: in all, what they are above the mean of the others'."""
     import torch
 
     inputs, layout = classifier.inputs, classifier.release.schema.layout
@@ -191,11 +176,7 @@ def reasons(classifier: LocallyLinear, records: EncodedTable, *, of: npt.NDArray
 
 
 def answers(classifier: LocallyLinear, label: str | int | bool) -> tuple[Values, Values]:
-    """Returns what a class answers to anywhere, for each input, in the units of `LocallyLinear.filters`.
-
-    That is the mean weight over the maps of the class, less that of the other classes, and the standard deviation over
-    the maps of the class.
-    """
+    """Returns what a class answers to by each input, as `filters`: its maps' mean less the others', and their std."""
     maps = np.stack([classifier.filters(one) for one in classifier.classes]).astype(np.float64)
     own = classifier.filters(label)
     means = maps.mean(axis=1)[:, None]
@@ -210,13 +191,10 @@ def _above(values: Values, of: npt.NDArray[np.int64]) -> Values:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Projection:
-    """Maps the inputs of a record to what the maps are trained on.
+    """Maps the inputs of a record, `size` of them, to what the maps of a class are trained on.
 
-    Attributes:
-        matrices: R, (maps, dimensions, inputs); None where every map sees the inputs as they are.
-        maps: How many maps a class has.
-        size: Number of inputs.
-        constant: What stands beside the inputs, so that its weight is the bias.
+    `matrices` are R, (maps, dimensions, inputs), None where every map sees the inputs as they are; beside them stands a
+    `constant`, so that its weight is the bias.
     """
 
     matrices: Array | None
@@ -251,10 +229,7 @@ class Projection:
 
 
 def draw_projection(*, inputs: int, maps: int, dimensions: int | None, constant: float, seed: int) -> Projection:
-    """Returns a projection drawn from public randomness; each map has a matrix of its own, which all classes share.
-
-    With `dimensions`, the rows of each matrix, None, or as many as there are inputs or more, there is none.
-    """
+    """Returns a public random projection, of `dimensions` rows for each map; none where that is None or too many."""
     matrices = None
     if dimensions is not None and dimensions < inputs:
         random = np.random.Generator(np.random.Philox(seed))

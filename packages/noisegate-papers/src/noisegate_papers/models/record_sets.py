@@ -6,7 +6,6 @@ weights that follow from what was released: only how often each one comes says a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -22,26 +21,19 @@ from noisegate.seeds import permutation, uniform, uniform32
 if TYPE_CHECKING:
     import torch
 
-    from noisegate_papers.networks.discriminator import Discriminator
 
 Weights = npt.NDArray[np.float64]
 
 LEAST_EFFECTIVE = 0.01
 """Part of the references below which a warning says that the weights rest on few of them."""
 
-_ROWS = 4096
 # References looked at at once, to tell which lie in a region.
 _AT_ONCE = 2048
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PointSet:
-    """Records that were made once; no record is ever between two of them.
-
-    Attributes:
-        records: The set, at least one record.
-        label: Place of the label among the coded columns, or None.
-    """
+    """Records that were made once, one at least; no record is ever between two of them. `label` is a coded column."""
 
     records: Rows
     label: int | None
@@ -49,10 +41,7 @@ class PointSet:
     kind: ClassVar[str] = "point-set"
 
     def draw(self, rows: int, random: torch.Generator) -> Rows:
-        """Returns `rows` records in random order: whole copies of the set, and a random part of it without repetition.
-
-        The part takes from each label its share of the set, rounded up or down. `random` is public, on the CPU.
-        """
+        """Returns `rows` records in random order: copies of the set, and a part with each label's share, rounded."""
         size = len(self.records)
         copies, rest = divmod(rows, size)
         chosen = np.concatenate([np.tile(np.arange(size), copies), self._spread(random)[:rest]])
@@ -96,13 +85,10 @@ class PointSet:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WeightedReference:
-    """Public records, drawn by weight.
+    """Public records, one at least, drawn by weight.
 
-    Attributes:
-        records: The public reference set, at least one record.
-        weights: Nonnegative, with a positive sum: (1, records), where each record has the label that it came with, or
-            (labels, records), where each may be drawn with every label.
-        label: Place of the label among the coded columns; needed where there are several rows of weights.
+    `weights` are nonnegative, with a positive sum: (1, records), where each record has the label that it came with, or
+    (labels, records), where each may be drawn with every label, which then is the coded column `label`.
     """
 
     records: Rows
@@ -112,10 +98,7 @@ class WeightedReference:
     kind: ClassVar[str] = "weighted-reference"
 
     def draw(self, rows: int, random: torch.Generator) -> Rows:
-        """Returns `rows` records in random order: each as often as its share of the weights says, rounded up or down.
-
-        `random` is public randomness, on the CPU.
-        """
+        """Returns `rows` records in random order: each as often as its share of the weights says, rounded."""
         labels, places = np.divmod(systematic_sample(self.weights.reshape(-1), rows, random), len(self.records))
         return self._labelled(places, labels)
 
@@ -205,38 +188,8 @@ def _check_records(schema: Schema, numeric: Array, codes: Array, *, records: int
         raise ValueError("a number lies outside of the bounds of its column")
 
 
-def density_ratios(
-    discriminator: Discriminator, vectors: npt.NDArray[np.float32], labels: npt.NDArray[np.int64] | None, *, most: float
-) -> Weights:
-    """Returns the weight of each reference, in proportion to w = D/(1 − D) = exp(s), divided by the largest one.
-
-    Args:
-        discriminator: On the CPU.
-        vectors: Features of the references, (references, features).
-        labels: Their labels, (references,); None where they have none.
-        most: The largest w, known beforehand: scores s are cut at its logarithm, so that no weight is infinite.
-
-    Returns:
-        (labels, references), or (1, references) where references have labels of their own, or there are none.
-    """
-    import torch
-
-    parts = []
-    with torch.no_grad():
-        for start in range(0, len(vectors), _ROWS):
-            rows = slice(start, start + _ROWS)
-            own = None if labels is None else torch.from_numpy(labels[rows])
-            parts.append(discriminator.label_scores(torch.from_numpy(vectors[rows]), own))
-    scores = np.minimum(torch.cat(parts, dim=1).numpy().astype(np.float64), math.log(most))
-    weights: Weights = np.exp(scores - scores.max())
-    return weights
-
-
 def weight_notes(weights: Weights, schema: Schema, labels: npt.NDArray[np.int64] | None) -> dict[str, Any]:
-    """Returns what a report says of weights: on how many references they rest, in all and for each label.
-
-    For weights and labels see `density_ratios`.
-    """
+    """Returns what a report says of weights as `density_ratios` gives: on how many references they rest, by label."""
     found, references = weight_summary(weights), weights.shape[1]
     notes: dict[str, Any] = {"references": references, "effective_references": found["effective"]}
     notes["largest_share"] = found["largest_share"]
@@ -269,30 +222,20 @@ def _by_label(weights: Weights, labels: npt.NDArray[np.int64] | None, schema: Sc
 
 
 def effective_size(weights: Weights) -> float:
-    """Returns the effective sample size of nonnegative weights, (Σw)² / Σw²: their number, if all weigh the same.
-
-    It is how many draws from the weighted distribution itself would estimate a mean about as well (Kish, 1965).
-    """
+    """Returns (Σw)² / Σw² of nonnegative weights (Kish, 1965): as many draws by them tell of a mean about as well."""
     shares = weights / weights.sum()
     return float(1 / np.square(shares).sum())
 
 
 def weight_summary(weights: Weights) -> dict[str, float]:
-    """Returns the effective sample size and the share of the heaviest reference, of weights (labels, references).
-
-    The weights of one reference with all its labels are added up.
-    """
+    """Returns effective size and largest share of references, whose weights, (labels, references), are added up."""
     of_references = weights.sum(axis=0)
     largest = float(of_references.max() / of_references.sum())
     return {"effective": effective_size(of_references), "largest_share": largest}
 
 
 def systematic_sample(weights: Weights, rows: int, random: torch.Generator) -> npt.NDArray[np.intp]:
-    """Returns `rows` places in random order, each as often as its share of the weights says, rounded up or down.
-
-    One uniform shift of an even comb on the cumulated weights, which are nonnegative: each place alone is a draw by
-    weight.
-    """
+    """Returns `rows` places in random order, each as often as its share, rounded; each alone is a draw by weight."""
     ends = np.cumsum(weights)
     shift = float(uniform(random, 1)[0])
     comb = (np.arange(rows) + shift) / max(rows, 1) * ends[-1]

@@ -1,31 +1,110 @@
-"""The public half of a private GAN: it sees noisy sums of the discriminator's gradients, and no record.
+"""Discriminators and the public half of their training: it sees noisy sums of their gradients, and no record.
 
-A step of the discriminator adds two mean gradients of the logistic loss: that at real records, a noisy sum over the
+A record, and its label if it has one, in; a score out, high for what looks real. Every record is treated on its own and
+nothing is drawn, so gradients are per example. The label comes in at the end, as a choice among scores (a projection,
+Miyato and Koyama, ICLR 2018), where it takes few parameters.
+
+A step of a GAN's discriminator adds two mean gradients of the logistic loss: that at real records, a noisy sum over the
 size that is expected, and that at fake ones, which costs no privacy, since generator and discriminator follow from
 earlier sums. Now and then the generator takes a step of its own, by the loss that does not saturate (Goodfellow et al.,
 NeurIPS 2014, https://arxiv.org/abs/1406.2661).
+
+DP-DRE (equation 2 of the paper, with D = σ(s)) minimises E_private softplus(−s(f)) + E_public softplus(s(f)), the
+second term at references drawn anew in each step. At the optimum exp(s) is the density of private features over
+that of public ones.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import one_hot, softplus
 
-from noisegate.models.checkpoint import joined, under
+from noisegate.devices import seeded
+from noisegate.errors import OptionError
+from noisegate.models.checkpoint import joined, restore, under
+from noisegate.schema.pixels import ImageShape
 from noisegate_images.models.generator import Generator
+from noisegate_images.networks.classifiers import RowsToImages
 from noisegate_images.training.adam import Adam, gradients
 from noisegate_papers.models.inputs import DiscriminatorInput
-from noisegate_papers.networks.discriminator import Discriminator
 from noisegate_papers.training.schedules import AdversarialConfig
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int64
+    from jaxtyping import Float, Int64, Shaped
+
+SLOPE = 0.2
+_ROWS = 4096
+
+
+class Discriminator(nn.Module):
+    """A score for each row: the record's inputs first, then its label, of `classes` or none, as a one-hot code.
+
+    The body brings inputs, (rows, inputs), to features, (rows, width).
+    """
+
+    def __init__(self, body: nn.Module, width: int, classes: int) -> None:
+        super().__init__()
+        self.body, self.classes = body, classes
+        self.scores = nn.Linear(width, 1 + classes)
+
+    def forward(self, rows: Float[Tensor, "rows inputs_classes"]) -> Float[Tensor, " rows"]:
+        """Returns scores, (rows,), of rows (rows, inputs + classes)."""
+        inputs = rows.shape[1] - self.classes
+        scores: Tensor = self.scores(self.body(rows[:, :inputs]))
+        return scores[:, 0] + (scores[:, 1:] * rows[:, inputs:]).sum(dim=1)
+
+    def rows(self, inputs: Float[Tensor, "rows inputs"], labels: Shaped[Tensor, " rows"]) -> Float[Tensor, "rows _"]:
+        """Returns rows, (rows, inputs + classes), of inputs and labels, which are not looked at without classes."""
+        if not self.classes:
+            return inputs
+        return torch.cat([inputs, one_hot(labels.to(inputs.device), self.classes).to(inputs.dtype)], dim=1)
+
+    def label_scores(
+        self, inputs: Float[Tensor, "rows inputs"], labels: Int64[Tensor, " rows"] | None
+    ) -> Float[Tensor, "labels rows"]:
+        """Returns scores s = log D/(1 − D), (labels, rows), of records (rows, inputs) with every label.
+
+        With labels, (rows,) int64, each record has its own: one row, as where there are none.
+        """
+        found: Tensor = self.scores(self.body(inputs)).T
+        if not self.classes:
+            return found
+        every = found[:1] + found[1:]
+        return every if labels is None else every.gather(0, labels[None])
+
+
+def build_image_discriminator(shape: ImageShape, classes: int, *, channels: Sequence[int], seed: int) -> Discriminator:
+    """Returns a discriminator of images, fresh, on the CPU: DCGAN's, normalised nowhere; convolutions halve sides."""
+    height, breadth = (side >> len(channels) for side in (shape.height, shape.width))
+    if not channels or not height or not breadth:
+        raise OptionError(
+            f"image={shape} cannot be halved {len(channels)} times, once for each of discriminator_channels="
+            f"{list(channels)}; give at least one, and fewer for smaller images."
+        )
+    layers: list[nn.Module] = [RowsToImages(shape)]
+    with seeded(seed):
+        for entering, leaving in pairwise((shape.channels, *channels)):
+            layers += [nn.Conv2d(entering, leaving, kernel_size=4, stride=2, padding=1), nn.LeakyReLU(SLOPE)]
+        return Discriminator(nn.Sequential(*layers, nn.Flatten()), channels[-1] * height * breadth, classes)
+
+
+def build_table_discriminator(inputs: int, classes: int, *, hidden: Sequence[int], seed: int) -> Discriminator:
+    """Returns a discriminator of table rows with fresh weights, in float32 on the CPU: a perceptron, `hidden` wide."""
+    layers: list[nn.Module] = []
+    with seeded(seed):
+        for entering, leaving in pairwise((inputs, *hidden)):
+            layers += [nn.Linear(entering, leaving), nn.LeakyReLU(SLOPE)]
+        return Discriminator(nn.Sequential(*layers), (inputs, *hidden)[-1], classes)
+
 
 LABELS = "labels"
 """What the learned shares of the labels are called, as logits."""
@@ -80,15 +159,8 @@ class DiscriminatorTraining(ABC):
 class AdversarialTraining(DiscriminatorTraining):
     """Generator and discriminator on their way; all that is given is on one device.
 
-    Args:
-        config: How they are trained.
-        generator: At its start.
-        logits: Log-shares of the labels, (labels,); one 0 where there is no label.
-        learned: Whether the shares are learned too.
-        encode: From the generator to discriminator inputs.
-        discriminator: At its start.
-        gradients: Gradients at fake records.
-        records: Expected number of real records in a step.
+    `logits` are log-shares of the labels, (labels,), one 0 where there is no label, which may be `learned` too;
+    `encode` goes from the generator to discriminator inputs; `records` are expected in a step.
     """
 
     def __init__(
@@ -122,10 +194,7 @@ class AdversarialTraining(DiscriminatorTraining):
         labels = torch.multinomial(shares, self.config.batch, replacement=True, generator=random)
         noise = self.generator.noise(self.config.batch, random).to(self._logits.device)
         labels = labels.to(self._logits.device)
-        rows = self._encode(self.generator, noise, labels, random)
-        if not self.discriminator.classes:
-            return rows, labels
-        return torch.cat([rows, one_hot(labels, len(self._logits)).to(rows.dtype)], dim=1), labels
+        return self.discriminator.rows(self._encode(self.generator, noise, labels, random), labels), labels
 
     def fake_gradients(self) -> dict[str, Tensor]:
         """Returns the mean gradient at generated records."""
@@ -188,11 +257,7 @@ def pretrain(
     encode: DiscriminatorInput,
     steps: int,
 ) -> None:
-    """Trains a generator and a discriminator in place on public records, before they see gradients at private ones.
-
-    `rows` are discriminator inputs of public records, with one-hot labels if there are any, (records, inputs +
-    classes); `steps` are the discriminator's.
-    """
+    """Trains both in place for so many steps on public rows, labels one-hot, (records, inputs + classes)."""
     classes, shares = discriminator.classes, torch.ones(1, device=rows.device)
     if classes:
         shares = rows[:, -classes:].mean(dim=0).clamp_min(1e-6)
@@ -209,3 +274,79 @@ def pretrain(
     for step in range(steps):
         chosen = torch.randint(len(rows), (config.batch,), generator=stream(config.seed, _REAL, step)).to(rows.device)
         training.step(mean_gradients(discriminator, rows[chosen], real=True))
+
+
+class DensityRatioTraining(DiscriminatorTraining):
+    """A discriminator on its way between private records and references, (references, dim).
+
+    `labels` are theirs, (references,), None where each stands for every label; a step has `records` private ones,
+    expected, and a `batch` of references. Weights after `burn_in` steps are averaged to what is released.
+    """
+
+    def __init__(
+        self,
+        discriminator: Discriminator,
+        features: npt.NDArray[np.float32],
+        labels: npt.NDArray[np.int64] | None,
+        *,
+        records: float,
+        batch: int,
+        learning_rate: float,
+        burn_in: int,
+        seed: int,
+    ) -> None:
+        super().__init__(discriminator, learning_rate=learning_rate, records=records)
+        device = next(discriminator.parameters()).device
+        self._features, self._seed = torch.from_numpy(features).to(device), seed
+        self._labels = None if labels is None else torch.from_numpy(labels).to(device)
+        self._batch, self._burn_in = min(batch, len(features)), burn_in
+        self._means = {name: value.detach().clone() for name, value in self._weights.items()}
+
+    def result(self) -> dict[str, Tensor]:
+        """Returns the mean of the weights over the last steps: most of what noise did to single ones cancels."""
+        return {name: value.clone() for name, value in self._means.items()}
+
+    def fake_gradients(self) -> dict[str, Tensor]:
+        """Returns the gradient of the mean of −log(1 − D) over references that are drawn at random."""
+        drawn = torch.randint(len(self._features), (self._batch,), generator=stream(self._seed, self.steps))
+        drawn = drawn.to(self._features.device)
+        labels = None if self._labels is None else self._labels[drawn]
+        return gradients(softplus(self.discriminator.label_scores(self._features[drawn], labels)).mean(), self._weights)
+
+    def after_step(self) -> None:
+        """Averages the weights; until the averaging begins, the mean is the latest."""
+        share = 1 / max(self.steps - self._burn_in, 1)
+        for name, value in self._weights.items():
+            self._means[name].lerp_(value.detach(), share)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Returns weights, their mean, the optimiser and the number of steps."""
+        parts = joined(weights=self.parameters(), mean=self._means, adam=self._adam.state_dict())
+        return {**parts, "steps": torch.tensor(self.steps)}
+
+    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
+        """Resumes where `state_dict` was called."""
+        self.discriminator.load_state_dict(under(tensors, "weights/"))
+        self._adam.load_state_dict(under(tensors, "adam/"))
+        restore(self._means, under(tensors, "mean/"))
+        self.steps = int(tensors["steps"])
+
+
+def density_ratios(
+    discriminator: Discriminator, vectors: npt.NDArray[np.float32], labels: npt.NDArray[np.int64] | None, *, most: float
+) -> npt.NDArray[np.float64]:
+    """Returns the weight of each reference, in proportion to w = D/(1 − D) = exp(s), divided by the largest one.
+
+    Of features, (references, features), and labels, (references,), or None, by a discriminator on the CPU: (labels,
+    references), or (1, references) where references have labels of their own, or there are none. Scores s are cut at
+    the logarithm of the `most` that w may be, known beforehand, so that no weight is infinite.
+    """
+    parts = []
+    with torch.no_grad():
+        for start in range(0, len(vectors), _ROWS):
+            rows = slice(start, start + _ROWS)
+            own = None if labels is None else torch.from_numpy(labels[rows])
+            parts.append(discriminator.label_scores(torch.from_numpy(vectors[rows]), own))
+    scores = np.minimum(torch.cat(parts, dim=1).numpy().astype(np.float64), math.log(most))
+    weights: npt.NDArray[np.float64] = np.exp(scores - scores.max())
+    return weights

@@ -1,23 +1,28 @@
-"""What a diffusion model learns from: images under noise of many levels, by the loss of EDM.
+"""The public half of a private diffusion model: a denoiser that noisy sums of gradients move, by the loss of EDM.
 
-Karras, Aittala, Aila and Laine (NeurIPS 2022), https://arxiv.org/abs/2206.00364. DPDM, Dockhorn, Cao, Vahdat and Kreis
-(TMLR 2023), https://arxiv.org/abs/2210.09929, section 3.2, takes the mean over several draws (n, σ) as the loss of a
-record, which is clipped after the mean. A loss that the gate differentiates draws no randomness, so `NoiseDraws` reads
-draws off tables, at places that follow from the number of the step and from the image, in integers: what a record adds
-is a function of it and of public values alone, bit for bit.
+EDM, Karras, Aittala, Aila and Laine (NeurIPS 2022), https://arxiv.org/abs/2206.00364. DPDM, Dockhorn, Cao, Vahdat and
+Kreis (TMLR 2023), https://arxiv.org/abs/2210.09929, algorithm 1 and section 3.2, takes the mean over several draws
+(n, σ) as the loss of a record, which is clipped after the mean. A loss that the gate differentiates draws no
+randomness, so `NoiseDraws` reads draws off tables, at places that follow from the number of the step and from the
+image, in integers: what a record adds is a function of it and of public values alone, bit for bit. Before the first
+step the denoiser may learn from public images, such as the means of DP-FETA (`DiffusionTraining.warm_up`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.nn.functional import affine_grid, grid_sample, interpolate, one_hot
 
-from noisegate_papers.networks.denoiser import Coefficients
+from noisegate.models.checkpoint import joined, restore, under
+from noisegate.schema.pixels import ImageShape
+from noisegate_images.training.adam import Adam, NoisyDescent
+from noisegate_papers.models.diffusion import Coefficients, Denoiser, coefficients
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int64
@@ -34,14 +39,9 @@ def denoising_loss(
     noise: Float[Tensor, "rows pixels"],
     at: Coefficients,
 ) -> Float[Tensor, ""]:
-    """Returns the mean squared error of what the network says of noisy images; EDM, equation 8 with its weights.
+    """Returns the mean squared error of what F says of noisy images; EDM, equation 8 with its weights.
 
-    Args:
-        network: From rows of an image, its noise level and its label to what F says.
-        images: In [−1, 1]; one, or one for each draw.
-        labels: One-hot codes of them, (…, 0) without labels.
-        noise: Standard normal.
-        at: The level of each draw, (rows, 1).
+    Images in [−1, 1] and one-hot labels, (…, 0) without any, are one, or one for each draw of standard normal noise.
     """
     seen = images + at.sigma * noise
     rows = torch.cat([at.into * seen, at.level, labels.expand(len(noise), -1)], dim=1)
@@ -53,11 +53,8 @@ def denoising_loss(
 class NoiseDraws:
     """Noise and its levels by public tables; the levels of a record's draws lie evenly, one in each part of them.
 
-    Attributes:
-        noise: Standard normal numbers; noise of an image is a piece of them.
-        sigmas: Quantiles of the levels, ascending.
-        factors: Odd numbers that tell images apart, one for each pixel.
-        multiplicity: Draws for each record (K).
+    Noise of an image is a piece of `noise`, standard normal; `sigmas` are quantiles of the levels, ascending;
+    `factors`, odd numbers, tell images apart; and `multiplicity` (K) is how many draws a record has.
     """
 
     noise: Float[Tensor, " pool"]
@@ -80,11 +77,7 @@ class NoiseDraws:
     def __call__(
         self, step: Float[Tensor, " 1"], intensities: Float[Tensor, " pixels"]
     ) -> tuple[Float[Tensor, "draws pixels"], Float[Tensor, "draws 1"]]:
-        """Returns the noise of one record in a step, and σ of each draw.
-
-        `step` is its number, and `intensities` are the record's, in [0, 1]; whether there are fractions of 1/255 does
-        not matter.
-        """
+        """Returns the noise of one record, intensities in [0, 1] up to 1/255, in a step, and σ of each draw."""
         device, draws = intensities.device, self.multiplicity
         whole = (intensities * 255).round().long()
         key = (whole * self.factors.to(device)).sum() + step.detach().round().long()[0] * _STRIDE
@@ -100,3 +93,106 @@ def _mixed(values: Int64[Tensor, "*shape"]) -> Int64[Tensor, "*shape"]:
     values = (values ^ (values >> 30)) * _FIRST
     values = (values ^ (values >> 27)) * _SECOND
     return values ^ (values >> 31)
+
+
+STEP = "step"
+"""What the number of the step is called among the parameters of a gradient: it chooses noise, and its own is zero."""
+
+Change: TypeAlias = Callable[[Tensor, torch.Generator], Tensor]
+"""From images, (rows, pixels), and public randomness to images."""
+
+
+class DiffusionTraining:
+    """A denoiser, `batch` records a step, expected; its running mean forgets faster at first, (1 + t)/(10 + t)."""
+
+    def __init__(
+        self, denoiser: Denoiser, *, learning_rate: float, batch: float, ema_decay: float, device: str
+    ) -> None:
+        self._denoiser, self._learning_rate, self._batch = denoiser.to(device), learning_rate, batch
+        self._decay, self._device, self.steps = ema_decay, device, 0
+        self._begin()
+
+    def parameters(self) -> dict[str, Tensor]:
+        """Returns the weights, and the number of the step."""
+        return {**self._descent.parameters(), STEP: torch.tensor([float(self.steps)], device=self._device)}
+
+    def result(self) -> dict[str, Tensor]:
+        """Returns the running mean of the weights."""
+        return self._mean
+
+    @torch.no_grad()
+    def step(self, noisy: Mapping[str, Tensor]) -> None:
+        """Takes a step against a noisy sum of gradients."""
+        self._descent.step({name: value for name, value in noisy.items() if name != STEP})
+        self.steps += 1
+        kept = min(self._decay, (1 + self.steps) / (10 + self.steps))
+        for name, value in self._descent.parameters().items():
+            self._mean[name].lerp_(value, 1 - kept)
+
+    def warm_up(
+        self,
+        images: Float[Tensor, "images pixels"],
+        labels: Int64[Tensor, " images"],
+        draws: NoiseDraws,
+        *,
+        steps: int,
+        batch: int,
+        learning_rate: float,
+        change: Change,
+        seed: int,
+    ) -> None:
+        """Trains the denoiser on public images before its first private step; nothing is clipped, nothing noised.
+
+        Images, intensities in [0, 1], are changed whenever they are seen, and stand under noise of the levels of
+        `draws`.
+        """
+        random, classes = torch.Generator().manual_seed(seed), self._denoiser.classes
+        codes = one_hot(labels, classes).float() if classes else torch.zeros(len(images), 0)
+        adam = Adam(dict(self._denoiser.named_parameters()), learning_rate=learning_rate)
+        for _ in range(steps):
+            chosen = torch.randint(len(images), (batch,), generator=random)
+            sigma = draws.sigmas[torch.randint(len(draws.sigmas), (batch, 1), generator=random)]
+            noise = torch.randn(batch, images.shape[1], generator=random)
+            rows = 2 * change(images[chosen], random) - 1, codes[chosen], noise, sigma
+            clean, coded, noise, sigma = (one.to(self._device) for one in rows)
+            adam.descend(denoising_loss(self._denoiser, clean, coded, noise, coefficients(sigma)))
+        self._begin()
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Returns the weights, Adam's moments, the running mean, and the number of steps."""
+        return {**joined(descent=self._descent.state_dict(), mean=self._mean), STEP: torch.tensor(self.steps)}
+
+    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
+        """Resumes where `state_dict` was called."""
+        self._descent.load_state_dict(under(tensors, "descent/"))
+        restore(self._mean, under(tensors, "mean/"))
+        self.steps = int(tensors[STEP])
+
+    def _begin(self) -> None:
+        start = dict(self._denoiser.named_parameters())
+        options: dict[str, Any] = {"learning_rate": self._learning_rate, "batch": self._batch, "device": self._device}
+        self._descent = NoisyDescent(start, **options)
+        self._mean = {name: value.detach().clone() for name, value in start.items()}
+
+
+def enlarged(images: Float[Tensor, "rows pixels"], shape: ImageShape, times: int) -> Float[Tensor, "rows _"]:
+    """Returns images of `shape` with sides so many times as long, smooth between their pixels."""
+    found = interpolate(_pictures(images, shape), scale_factor=times, mode="bilinear") if times > 1 else None
+    return images if found is None else found.permute(0, 2, 3, 1).flatten(1)
+
+
+def jittered(shape: ImageShape, spread: float) -> Change:
+    """Returns what turns, shears, stretches and moves images a little: affine maps of [−1, 1]², normal, by `spread`."""
+    still = torch.eye(2, 3)
+
+    def change(images: Float[Tensor, "rows pixels"], random: torch.Generator) -> Float[Tensor, "rows pixels"]:
+        maps = still + spread * torch.randn(len(images), 2, 3, generator=random)
+        grid = affine_grid(maps, [len(images), shape.channels, shape.height, shape.width], align_corners=False)
+        moved = grid_sample(_pictures(images, shape), grid, padding_mode="border", align_corners=False)
+        return moved.permute(0, 2, 3, 1).flatten(1)
+
+    return change
+
+
+def _pictures(images: Float[Tensor, "rows pixels"], shape: ImageShape) -> Float[Tensor, "rows c h w"]:
+    return images.reshape(-1, *shape.axes).permute(0, 3, 1, 2)

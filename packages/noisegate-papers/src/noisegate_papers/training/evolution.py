@@ -1,7 +1,7 @@
 """Private Evolution of a table: candidates are drawn from noisy one-way tables, voted for, selected and varied.
 
 Everything here follows from public facts, from a public seed and from what was released, so that the candidates of a
-round are the same when they are asked for and when a release is read. See `noisegate_papers.methods.tab_pe`.
+round are the same when they are asked for and when a release is read. See `noisegate_papers.methods.pe`.
 """
 
 from __future__ import annotations
@@ -41,14 +41,10 @@ _PASSES, _FACTOR = 20, 5.0
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OneWay:
-    """What was released before the first vote, and what can be drawn from it.
+    """What was released before the first vote, by the queries of a design, and what can be drawn from it.
 
-    Attributes:
-        design: The queries before the votes.
-        bins: Cells of each numeric column.
-        within: Where in its cells each numeric column lies.
-        tables: Noisy counts of each column.
-        shares: Of the cells of each column but the label, side by side, in each class of the label, (classes, D).
+    `bins` are the cells of numeric columns, `within` says where in these they lie, `tables` are noisy counts of each
+    column, and `shares`, of cells of each column but the label, side by side, in each of its classes, (classes, D).
     """
 
     design: Design
@@ -81,17 +77,7 @@ class OneWay:
 
 
 class Evolution:
-    """The candidates of one round after the other.
-
-    Args:
-        one_way: What was released before the votes.
-        candidates: Most candidates of a round.
-        noise_std: Of the noise on each number of votes.
-        rounds: How many rounds there are.
-        variation: Part of the cells that is drawn anew in the variations of the first round; it falls to none.
-        label_weight: How far apart labels are, beside other codes.
-        seed: Of the public randomness.
-    """
+    """The candidates of one round after the other; for the settings see `TabPE`."""
 
     def __init__(
         self,

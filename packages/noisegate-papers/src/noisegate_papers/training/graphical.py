@@ -1,19 +1,36 @@
-"""Fit a graphical model to noisy marginals by Private-PGM (McKenna, Sheldon, Miklau 2019), and take it apart."""
+"""Graphical models from noisy tables: fitted by Private-PGM, or by what PrivBayes asks after the pairwise rounds.
+
+A fit by mirror descent (McKenna, Sheldon, Miklau 2019) is taken apart into conditional tables.
+
+PrivBayes, Zhang, Cormode, Procopiuc, Srivastava and Xiao (TODS 2017), https://doi.org/10.1145/3134428, sections 4 and
+5, as post-processing of what was released: parents by mutual information of noisy pairs, and conditional tables of
+noisy counts. Columns are numbered as in `ClassTables`, the label left out: where its classes are told apart, it is a
+parent of every other column (Friedman, Geiger and Goldszmidt, 1997). A noisy table is shrunk towards what a smaller one
+says, as far as the table itself tells (empirical Bayes).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import MissingExtraError, ModelError
+from noisegate.features.binning import Histogram, NumericBins
+from noisegate.features.contingency import Contingency, equally_weighted
 from noisegate.models.checkpoint import FitState
 from noisegate.privacy.marginal_plan import marginal_columns
+from noisegate.privacy.plan import Query
 from noisegate.privacy.release import Release
-from noisegate_papers.models.graphical import Conditional
+from noisegate.tables.design import Design
+from noisegate.tables.mixture_fit import within_cells
+from noisegate.tables.released import Answered, Values
+from noisegate.tables.tables import ClassTables, class_tables, likely_shares
+from noisegate_papers.models.graphical import BayesianNetwork, Conditional
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,8 +59,7 @@ class GraphicalFit:
 
     def __init__(self, sizes: tuple[int, ...], marginals: tuple[NoisyMarginal, ...], *, iterations: int) -> None:
         self._sizes, self._marginals, self.steps = sizes, marginals, iterations
-        self.step = 0
-        self.discrepancy = math.inf
+        self.step, self.discrepancy = 0, math.inf
         self._factors: tuple[Conditional, ...] | None = None
 
     @property
@@ -122,3 +138,232 @@ def _normalised(table: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     # Below, the quotient of two subnormal numbers would be no distribution.
     held = total > 1e-280
     return np.where(held, table / np.where(held, total, 1), 1 / table.shape[-1])
+
+
+Floats = npt.NDArray[np.float64]
+
+_TINY = 1e-9
+# Mutual information is told apart to so many decimals, in nats: what rounding leaves of none is none on any machine.
+_DECIMALS = 7
+
+
+class Family(NamedTuple):
+    """A column and the columns that it depends on, the strongest first; the label is not among them."""
+
+    column: int
+    parents: tuple[int, ...]
+
+
+def shrunk(counts: Floats, expected: Floats, noise_std: float) -> Floats:
+    """Returns noisy counts moved towards expected ones, none negative: the posterior mean of expected·(1 + u)."""
+    apart, square = counts - expected, np.square(expected)
+    variance = max(float((np.square(apart) - noise_std**2).sum()), 0.0) / max(float(square.sum()), _TINY)
+    kept = variance * square / (variance * square + noise_std**2)
+    return np.maximum(expected + kept * apart, 0.0)
+
+
+def pair_counts(tables: ClassTables, shares: Floats, first: int, second: int) -> Floats | None:
+    """Returns the shrunk counts of a pair of columns in each class, (classes, cells, cells); None if not released."""
+    low, high = sorted((first, second))
+    rows, columns = tables.spans[low], tables.spans[high]
+    if not tables.precision[rows.start, columns.start]:
+        return None
+    noisy = tables.pairs[:, rows, columns].astype(np.float64)
+    expected = tables.counts[:, None, None] * shares[:, rows, None] * shares[:, None, columns]
+    found = shrunk(noisy, expected, 1 / float(tables.precision[rows.start, columns.start]))
+    return found if first == low else found.transpose(0, 2, 1)
+
+
+def mutual_information(counts: Floats) -> float:
+    """Returns the mutual information of two columns given the class, in nats, of counts (classes, cells, cells)."""
+    total = counts.sum()
+    if not total > 0:
+        return 0.0
+    joint = counts / total
+    given = joint.sum(axis=(1, 2), keepdims=True) * joint
+    apart = joint.sum(axis=2, keepdims=True) * joint.sum(axis=1, keepdims=True)
+    held = joint > 0
+    return max(float((joint[held] * np.log(given[held] / apart[held])).sum()), 0.0)
+
+
+def choose_families(tables: ClassTables, shares: Floats, *, degree: int, most_cells: float) -> tuple[Family, ...]:
+    """Returns the family of each column, parents first, by the shares of cells in each class, (classes, D).
+
+    The first parents are a tree of greatest mutual information (Chow and Liu, 1968), as PrivBayes finds for degree 1.
+    Mutual information of three columns is not known from pairs: a further parent is that which tells most beside what
+    it shares with the earlier ones (Peng, Long and Ding, 2005), where the table keeps to `most_cells`; with more, noise
+    would drown it.
+    """
+    columns, sizes = range(len(tables.sizes)), tables.sizes
+    known = np.zeros((len(sizes), len(sizes)))
+    for first in columns:
+        for second in range(first):
+            counts = pair_counts(tables, shares, first, second)
+            told = 0.0 if counts is None else round(mutual_information(counts), _DECIMALS)
+            known[first, second] = known[second, first] = told
+    families = [Family(int(known.sum(axis=0).argmax()), ())]
+    left = [column for column in columns if column != families[0].column]
+    while left:
+        drawn = [family.column for family in families]
+        reach = known[np.ix_(left, drawn)]
+        row, place = np.unravel_index(int(reach.argmax()), reach.shape)
+        column, parents = left.pop(int(row)), [drawn[int(place)]] * bool(reach[row, place] > 0)
+        while parents and len(parents) < degree:
+            cells = len(tables.counts) * math.prod(sizes[one] for one in (column, *parents))
+            gains = {
+                other: known[column, other] - known[other, parents].mean()
+                for other in drawn
+                if other not in parents and cells * sizes[other] <= most_cells
+            }
+            best = max(gains, key=lambda other: gains[other], default=None)
+            if best is None or gains[best] <= 0:
+                break
+            parents.append(best)
+        families.append(Family(column, tuple(parents)))
+    return tuple(families)
+
+
+def conditional_tables(
+    tables: ClassTables, families: Sequence[Family], counts: Sequence[Floats], noise_std: float
+) -> tuple[Floats, ...]:
+    """Returns the distribution of each family's column given the class and its parents, (classes, parents ..., cells).
+
+    `counts` are noisy, of the same shapes, which `noise_std` is of.
+    """
+    shares = likely_shares(tables)
+    pairs = zip(families, counts, strict=True)
+    return tuple(_conditional(tables, shares, family, noisy, noise_std) for family, noisy in pairs)
+
+
+def _conditional(tables: ClassTables, shares: Floats, family: Family, counts: Floats, noise_std: float) -> Floats:
+    """Returns the distribution of one column, from the smallest table that says something of it to the largest."""
+    column, parents = family
+    alone = shares[:, tables.spans[column]]
+    if not parents:
+        noise = float(tables.singles_std[tables.offsets[column]])
+        return _posterior(counts, noise_std, tables.singles[:, tables.spans[column]], noise, alone)
+    rows, cells = sorted((tables.spans[parents[0]], tables.spans[column]), key=lambda span: span.start)
+    pairs, prior = tables.pairs[:, rows, cells].astype(np.float64), alone[:, None, :]
+    pairs = pairs if parents[0] < column else pairs.transpose(0, 2, 1)
+    noise = 1 / float(tables.precision[rows.start, cells.start])
+    if len(parents) == 1:
+        return _posterior(counts, noise_std, pairs, noise, prior)
+    first = _posterior(pairs, noise, None, 0.0, prior)
+    return _posterior(counts, noise_std, None, 0.0, first.reshape(*first.shape[:2], *[1] * (len(parents) - 1), -1))
+
+
+def _posterior(counts: Floats, noise_std: float, more: Floats | None, more_std: float, prior: Floats) -> Floats:
+    """Returns the distribution along the last axis that counts, and more counts of the same cells, leave of a prior."""
+    if more is not None:
+        weight = noise_std**-2 / (noise_std**-2 + more_std**-2)
+        counts, noise_std = weight * counts + (1 - weight) * more, (noise_std**-2 + more_std**-2) ** -0.5
+    expected = np.maximum(counts.sum(axis=-1, keepdims=True), 0.0) * prior
+    # A little of the prior is always left, so that every row sums to something.
+    found = shrunk(counts, expected, noise_std) + _TINY * prior
+    return np.asarray(found / found.sum(axis=-1, keepdims=True))
+
+
+def factors_of(
+    tables: ClassTables, families: Sequence[Family], distributions: Sequence[Floats], label: int | None
+) -> tuple[Conditional, ...]:
+    """Returns the factors of a network over all columns, the label among them, which comes first where there is one."""
+    shift = {column: column + (label is not None and column >= label) for column in range(len(tables.sizes))}
+    above = () if label is None else (label,)
+    factors = [
+        Conditional(
+            column=shift[family.column],
+            parents=(*above, *(shift[parent] for parent in family.parents)),
+            probabilities=one[0] if label is None else one,
+        )
+        for family, one in zip(families, distributions, strict=True)
+    ]
+    shares = tables.counts / tables.counts.sum()
+    return (*(Conditional(column=one, parents=(), probabilities=shares) for one in above), *factors)
+
+
+FAMILIES = "families"
+"""The query for the table of each column with its parents."""
+
+_CELLS = 300_000
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the queries of a session gave so far, and the noise on the answers of all of its plan."""
+
+    values: Values
+    noise_std: Mapping[str, float]
+
+
+class Chosen(NamedTuple):
+    """What follows from the answers before the last round, and the map that asks for the tables of families."""
+
+    bins: tuple[NumericBins, ...]
+    histograms: Mapping[int, Histogram]
+    tables: ClassTables
+    families: tuple[Family, ...]
+    counted: Contingency
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkDesign:
+    """The last query about one table, after those of `pairwise`; see the settings of `PrivBayes`."""
+
+    pairwise: Design
+    degree: int
+    usefulness: float
+    largest: int | None
+
+    @property
+    def most_cells(self) -> int:
+        """Most cells of a table of two parents; 0 where there are none."""
+        return (self.largest or _CELLS // len(self.pairwise.columns)) * (self.degree > 1)
+
+    def query(self, share: float) -> Query:
+        """Returns the query, as large as it may come to be whatever the parents are."""
+        sizes, columns = self.pairwise.most_sizes, self.pairwise.columns
+        classes = 1 if self.pairwise.label is None else sizes[self.pairwise.label]
+        others = [max((sizes[other] for other in columns if other != column), default=1) for column in columns]
+        cells = (classes * sizes[column] * other for column, other in zip(columns, others, strict=True))
+        dim = sum(max(pair, self.most_cells) for pair in cells)
+        return Query(
+            name=FAMILIES,
+            dim=dim,
+            columns=1,
+            norm=1.0,
+            share=share,
+            nonnegative=True,
+            adaptive=True,
+            tables=len(columns),
+        )
+
+    def chosen(self, answers: Answered) -> Chosen:
+        """Returns what follows from the answers before the last round."""
+        design = self.pairwise
+        bins, released = design.read(answers)
+        sizes = (*(one.size for one in bins), *(column.size for column in design.layout.coded))
+        histograms = design.read_histograms(answers)
+        tables = class_tables(released, sizes, design.label, design.prior(histograms, bins))
+        noise = answers.noise_std[FAMILIES] * math.sqrt(len(design.columns))
+        useful = min(self.most_cells, float(tables.counts.sum()) / (self.usefulness * noise))
+        families = choose_families(tables, likely_shares(tables), degree=self.degree, most_cells=useful)
+        above = () if design.label is None else (design.label,)
+        asked = [(*above, *(design.columns[one] for one in (*family.parents, family.column))) for family in families]
+        return Chosen(bins, histograms, tables, families, equally_weighted(bins, sizes[len(bins) :], asked))
+
+    def network(self, release: Release) -> BayesianNetwork:
+        """Returns the network that a release says; a ModelError if it is not one of this design."""
+        design, (bins, histograms, tables, families, counted) = self.pairwise, self.chosen(release)
+        noise = release.noise_std[FAMILIES] / counted.weights[0]
+        if len(release.values[FAMILIES]) != counted.dim:
+            raise ModelError("the release does not hold the tables of columns with the parents that follow from it.")
+        counts = counted.counts(release.values[FAMILIES])
+        if design.label is None:
+            counts = [one[None] for one in counts]
+        found = conditional_tables(tables, families, counts, noise)
+        return BayesianNetwork(
+            bins=bins,
+            coded=counted.coded,
+            factors=factors_of(tables, families, found, design.label),
+            within=within_cells(design, bins, histograms),
+        )

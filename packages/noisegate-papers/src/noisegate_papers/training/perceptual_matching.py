@@ -34,16 +34,15 @@ _BLOCK = 500
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Validation:
-    """The released mean embedding that candidates are compared with."""
+    """The released mean embedding that so many images of candidates are compared with.
+
+    For each block, `means` are noisy means over all records, (dim,); `weights` the share of each class, (classes,).
+    """
 
     means: Mapping[str, npt.NDArray[np.float64]]
-    """For each block, the noisy mean over all records, (dim,)."""
     embeddings: Mapping[str, TorchForm]
-    """For each block, the mean features of what a generator gives."""
     weights: npt.NDArray[np.float64]
-    """Share of each class among the records, (classes,)."""
     images: int
-    """How many images of a candidate are compared."""
 
     def distance(self, generator: Generator, random: torch.Generator, device: torch.device) -> float:
         """Returns the squared distance of a generator's mean embedding to the released one, in evaluation mode."""
@@ -190,18 +189,10 @@ class MovingAverage:
 class SumProductMatching(HalvesMatching):
     """`HalvesMatching` with a weight on all blocks but one (DP-HP, equation 16), and these one after another.
 
-        min over the generator of  ‖μ_sum − μ̂_sum‖² + γ · ‖μ_product − μ̂_product‖²
-
-    for class-wise mean embeddings of maps of norm 1. The paper's code draws and releases a product once an epoch;
-    releases of one plan can all be made at once, and only the matching goes in turn.
-
-    Args:
-        sum_block: The block that is always matched, with weight 1.
-        gamma: γ, the weight of the others' squared distance beside it; None weighs every block by its noise, as maximum
-            likelihood does.
-        in_turn: Whether the other blocks are matched one after another, each for an equal part of the steps, and each
-            with all of γ; else all at once, with γ shared among them.
-        arguments: Those of `HalvesMatching`.
+    The least ‖μ_sum − μ̂_sum‖² + γ · ‖μ_product − μ̂_product‖² is looked for, of class-wise mean embeddings of maps of
+    norm 1; γ of None weighs every block by its noise, as maximum likelihood does. The paper's code draws and releases a
+    product once an epoch; releases of one plan can all be made at once, and only the matching goes `in_turn`: each of
+    the other blocks for an equal part of the steps, and with all of γ, which they share otherwise.
     """
 
     def __init__(self, *arguments: Any, sum_block: str, gamma: float | None, in_turn: bool, **named: Any) -> None:

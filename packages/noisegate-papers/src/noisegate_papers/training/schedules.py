@@ -7,24 +7,10 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from noisegate.settings import (
-    Count,
-    Number,
-    Positive,
-    Seed,
-    Settings,
-    Steps,
-    TwoOrMore,
-    Unit,
-    Whole,
-    Widths,
-    by_preset,
-    settings,
-)
+from noisegate.settings import Count, Positive, Seed, Settings, Steps, TwoOrMore, Unit, Whole, settings
 from noisegate_images.training.fit import MomentSettings
 
 _Small = Annotated[float, Field(gt=0, le=10), "a positive number, 10 or less"]
-_AtLeastTwo = Annotated[int, Field(ge=2), "a whole number, 2 or more"]
 
 
 @settings
@@ -34,11 +20,11 @@ class PerceptualFitSettings(MomentSettings):
     renamed = {"averaging": "ema_decay"}  # noqa: RUF012
 
     steps: Whole = 3000
-    batch: _AtLeastTwo = 128
+    batch: TwoOrMore = 128
     ema_decay: Unit = 0.998
     stop_at_noise: bool = False
     check_every: Steps = 500
-    check_batches: _AtLeastTwo = 16
+    check_batches: TwoOrMore = 16
     check_images: Steps = 5000
     "Images for a comparison with the validation embedding."
     schedule: Literal["constant", "one-cycle"] = "one-cycle"
@@ -89,27 +75,3 @@ class SetSchedule(Settings):
     def stream(self, kind: int, number: int) -> int:
         """Returns the seed of the `number`-th network or order: another for each."""
         return int(np.random.SeedSequence([self.seed, kind, number]).generate_state(1, np.uint64)[0] >> np.uint64(1))
-
-
-@settings
-class DiffusionConfig(Settings):
-    """How a diffusion model is made, trained and drawn from; none of it uses private records."""
-
-    preset: Literal["laptop", "paper"] = "laptop"
-    """"laptop", or "paper": more channels at every pixel, 32 draws a record, 4395 steps on samples of 4096."""
-    channels: Widths = by_preset((32, 64), paper=(64, 128, 128))
-    """Of the denoiser at each size, every one half of that before."""
-    patch: Count = by_preset(2, paper=1)
-    """Pixels to a side of what the denoiser's first size sees as one."""
-    noise_draws: Count = by_preset(2, paper=32)
-    """Draws of noise for each record in a step (K, noise multiplicity)."""
-    p_mean: Number = -1.2
-    """Mean of the logarithm of σ in training, where images are in [−1, 1]."""
-    p_std: Positive = 1.2
-    """Its standard deviation."""
-    learning_rate: Positive = by_preset(1e-3, paper=3e-4)
-    """Of Adam."""
-    ema_decay: Unit = by_preset(0.98, paper=0.999)
-    """Of the running mean of the weights, which is what is released."""
-    sampling_steps: TwoOrMore = by_preset(12, paper=50)
-    """Levels of noise on the way to an image, of which the denoiser sees each but the last one twice."""

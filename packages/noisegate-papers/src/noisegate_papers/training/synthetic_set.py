@@ -13,24 +13,77 @@ do as well as means.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from noisegate.models.checkpoint import Resumable, check_finite, joined, restore, under
+from noisegate.devices import seeded
+from noisegate.errors import OptionError
+from noisegate.models.checkpoint import check_finite, joined, restore, under
 from noisegate.schema.pixels import ImageShape
 from noisegate_images.models.image import ImageGenerator, build_image_generator
 from noisegate_images.models.image_network import ImageNetwork
+from noisegate_images.networks.weights import check_sizes
 from noisegate_images.training.adam import Adam, gradients
 from noisegate_images.training.fit import PriorNetwork
 from noisegate_papers.models.inputs import Inputs
-from noisegate_papers.networks.dcgan import build_dcgan
 from noisegate_papers.training.schedules import SetSchedule
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int64
+
+_CHANNELS = (256, 128, 64)
+_LEAST_SIDE = 22
+_LEAST_SQUARE = 1e-8
+
+
+class PixelNorm(nn.Module):
+    """Divides the channels of each pixel by their root mean square."""
+
+    def forward(self, images: Float[Tensor, "rows channels h w"]) -> Float[Tensor, "rows channels h w"]:
+        """Returns activations of the same shape, of mean square one at each pixel."""
+        return images * torch.rsqrt(images.square().mean(dim=1, keepdim=True) + _LEAST_SQUARE)
+
+
+class Cropped(nn.Module):
+    """Leaves out the last row and the last column."""
+
+    def forward(self, images: Float[Tensor, "rows channels h w"]) -> Float[Tensor, "rows channels h2 w2"]:
+        """Returns activations, (rows, channels, height − 1, width − 1)."""
+        return images[:, :, :-1, :-1]
+
+
+def build_dcgan(shape: ImageShape, inputs: int, *, seed: int) -> nn.Sequential:
+    """Returns a fresh network from (rows, inputs) to (rows, channels, height, width), without an end of its own.
+
+    Radford, Metz and Chintala (ICLR 2016), https://arxiv.org/abs/1511.06434, in the sizes of PSG's equation 8: of 28
+    pixels the pictures are 4, 7, 11 and 28 wide. Between them stand ReLU and pixel normalisation (Karras et al., ICLR
+    2018, section 4.2), which treats every image alone.
+    """
+    check_sizes("a DCGAN", inputs=inputs)
+    if shape.height % 2 or shape.width % 2 or min(shape.height, shape.width) < _LEAST_SIDE:
+        raise OptionError(f"image={shape}: a DCGAN makes images whose sides are even and {_LEAST_SIDE} pixels or more.")
+    # Backwards: the last layer makes 2a + 6 of a, the one before adds 4, the first adds 4 and loses one.
+    height, width = ((side - 6) // 2 - 7 for side in (shape.height, shape.width))
+    first, second, third = _CHANNELS
+    with seeded(seed):
+        return nn.Sequential(
+            nn.Linear(inputs, first * height * width),
+            nn.Unflatten(1, (first, height, width)),
+            nn.ReLU(),
+            PixelNorm(),
+            nn.ConvTranspose2d(first, second, kernel_size=5),
+            Cropped(),
+            nn.ReLU(),
+            PixelNorm(),
+            nn.ConvTranspose2d(second, third, kernel_size=5),
+            nn.ReLU(),
+            PixelNorm(),
+            nn.ConvTranspose2d(third, shape.channels, kernel_size=8, stride=2),
+        )
+
 
 SET = "set"
 """What the released set is called."""
@@ -45,29 +98,8 @@ _NETWORK, _ORDER = 0, 1
 _TINY = 1e-12
 
 
-class SyntheticSet(Resumable, Protocol):
-    """A set of records that can be moved."""
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Returns everything that `load_state_dict` needs."""
-
-    def inputs(self) -> Float[Tensor, "records inputs"]:
-        """Returns the set as a network sees it, (records, inputs), with the graph back to what is moved."""
-
-    def descend(self, inputs: Float[Tensor, "records inputs"], gradient: Float[Tensor, "records inputs"]) -> None:
-        """Takes a step against the gradient of something at what `inputs` returned, of its shape."""
-
-
 class SetTraining:
-    """A synthetic set on its way, and the network at which its gradient is compared.
-
-    Args:
-        schedule: What happens between the steps.
-        steps: How many there will be.
-        synthetic: The set at its start.
-        labels: Of the set, (records,) int64, on the device.
-        build: Returns a network with weights from a seed, on the device.
-    """
+    """A synthetic set on its way, of so many `steps`, and the network at which its gradient is compared."""
 
     def __init__(
         self,
@@ -248,6 +280,10 @@ class GeneratedImages:
         self._adam.load_state_dict(tensors)
 
 
+SyntheticSet: TypeAlias = FreeRecords | GeneratedImages
+"""A set of records that can be moved."""
+
+
 def prior_images(
     shape: ImageShape,
     labels: Int64[Tensor, " records"],
@@ -258,10 +294,7 @@ def prior_images(
     network: PriorNetwork,
     device: str,
 ) -> GeneratedImages:
-    """Returns images of some labels, made by a fresh generator: DP-MERF's, a little wider, or the paper's DCGAN.
-
-    `seeds` are those of the generator's weights and of the noise.
-    """
+    """Returns images of some labels by a fresh generator, DP-MERF's or a DCGAN; seeds are of its weights and noise."""
     design = ImageNetwork(shape=shape, kind="convolutional", latent=10, hidden=(200,), channels=(32, 16))
     classes = int(labels.max()) + 1
     if network == "dcgan":
@@ -290,14 +323,8 @@ def matching_gradient(
 ) -> tuple[float, Float[Tensor, "records ..."]]:
     """Returns the distance of the mean loss's gradient from a wanted one, and its gradient at each input.
 
-    Memory does not grow with the number of records: the gradient of the distance at the gradient is found first,
-    then that of each block of records is pulled along it.
-
-    Args:
-        network: From inputs to logits; it treats records alone.
-        inputs: (records, …).
-        labels: (records,) int64.
-        wanted: Gradient by name of the network's parameters.
+    Memory does not grow with the number of records, which the network treats alone: the gradient of the distance at the
+    gradient is found first, then that of each block of records is pulled along it.
     """
     weights = {name: value for name, value in network.named_parameters() if value.dim() > 1}
 

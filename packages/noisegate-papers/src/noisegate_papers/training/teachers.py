@@ -1,25 +1,167 @@
-"""Teachers: a discriminator for each disjoint shard, between its records and generated ones, and what it answers.
+"""What learns from noisy answers about generated records: a generator, a student; and the teachers behind the gate.
 
-Each is written for one shard, as functions of its weights; `noisegate.gate.queries.shards` maps them over all shards
-and keeps the weights, which begin alike. `parameters` hold the generated records of the step, which are public,
-(records, inputs), and their labels, (records,). A discriminator is a perceptron, whose gradient at its inputs is
-written out: it is a part of answers, and of one loss.
+A generator follows noisy gradients at what it makes, and sees no record: of an optimal transport loss, or as teachers
+say. Entropic transport W between two sets of equal weights is Σ P·cost at the plan P of Sinkhorn's algorithm (Cuturi,
+NeurIPS 2013, https://arxiv.org/abs/1306.0895), in logarithms. Its gradient takes P as it is (the envelope theorem).
+
+A teacher is a discriminator of a disjoint shard, between its records and generated ones, and what it answers. Each is
+written for one shard, as functions of its weights; `noisegate.gate.queries.shards` maps them over all shards and keeps
+the weights, which begin alike. `parameters` hold the generated records of the step, which are public, (records,
+inputs), and their labels, (records,). A discriminator is a perceptron, whose gradient at its inputs is written out: it
+is a part of answers, and of one loss.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
+from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 
-from noisegate_papers.networks.discriminator import SLOPE, Discriminator
+from noisegate.models.checkpoint import joined, under
+from noisegate_images.models.generator import Generator
+from noisegate_images.training.adam import Adam
+from noisegate_papers.models.inputs import DiscriminatorInput
+from noisegate_papers.training.adversarial import SLOPE, Discriminator, stream
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Shaped
+
+Labelled = tuple[Tensor, Tensor]
+"""Records, (records, inputs), and their labels, (records,) int64."""
+
+
+class TransportTraining:
+    """The generator on its way; `records` are generated in each step.
+
+    `shares` are those of the labels, (labels,), one where there is no label; `encode` makes of what the generator gives
+    records as the loss takes them; `beside` gives what a step asks with beside these, by its number; and `gradient`
+    makes of what left the gate, and of that, a gradient at these records.
+    """
+
+    def __init__(
+        self,
+        generator: Generator,
+        shares: Float[Tensor, " classes"],
+        *,
+        encode: DiscriminatorInput,
+        records: int,
+        learning_rate: float,
+        seed: int,
+        device: str,
+        gradient: Callable[[Mapping[str, Tensor]], Tensor] = lambda told: told["records"],
+        beside: Callable[[int], Mapping[str, Tensor]] = lambda step: {},
+    ) -> None:
+        self._gradient, self._beside = gradient, beside
+        self.steps, self._generator, self._shares = 0, generator.train(), shares
+        self._encode, self._records, self._seed, self._device = encode, records, seed, device
+        self._adam = Adam(dict(generator.named_parameters()), learning_rate=learning_rate)
+        self._generated: Labelled | None = None
+
+    def parameters(self) -> dict[str, Tensor]:
+        """Returns the generated records of this step, their labels, and what it asks with beside them."""
+        records, labels = self._latest()
+        return {"records": records.detach(), "labels": labels, **self._beside(self.steps)}
+
+    def step(self, noisy: Mapping[str, Any]) -> None:
+        """Moves the generator against a noisy gradient at its records."""
+        records, _ = self._latest()
+        told = {**self._beside(self.steps), **noisy}
+        tensors = {name: torch.as_tensor(value).to(records) for name, value in told.items()}
+        self._adam.descend(records, self._gradient(tensors))
+        self.steps, self._generated = self.steps + 1, None
+
+    def result(self) -> dict[str, Tensor]:
+        """Returns the generator's weights and running statistics."""
+        return dict(self._generator.state_dict())
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Returns the generator, its optimiser and the number of steps."""
+        return {**joined(generator=self.result(), adam=self._adam.state_dict()), "steps": torch.tensor(self.steps)}
+
+    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
+        """Resumes where `state_dict` was called."""
+        self._generator.load_state_dict(under(tensors, "generator/"))
+        self._adam.load_state_dict(under(tensors, "adam/"))
+        self.steps, self._generated = int(tensors["steps"]), None
+
+    def _latest(self) -> Labelled:
+        """Returns the generated records of this step, made once."""
+        if self._generated is None:
+            random = stream(self._seed, self.steps)
+            labels = torch.multinomial(self._shares, self._records, replacement=True, generator=random)
+            noise = self._generator.noise(self._records, random).to(self._device)
+            self._generated = self._encode(self._generator, noise, labels.to(self._device), random), labels
+        return self._generated
+
+
+def transport_gradient(
+    generated: Labelled, real: Labelled, *, first: int, label_cost: float, regularisation: float, iterations: int
+) -> Float[Tensor, "records inputs"]:
+    """Returns the gradient of the semi-debiased loss 2·W(X₁, Y) − W(X₁, X₂) at generated records, (records, inputs).
+
+    X₁ and X₂ are the `first` records generated and as many of the last, Y any number of real ones: none have no pull at
+    all. Records of different labels cost `label_cost` more. The plan is made with costs as means over inputs, for one
+    regularisation to suit records of any width.
+    """
+    if not len(real[0]):
+        return torch.zeros_like(generated[0])
+    records, labels = generated[0].detach().requires_grad_(), generated[1]
+    losses = []
+    for other in (real, (records[-first:], labels[-first:])):
+        apart = records[:first, None] - other[0]
+        cost = (apart.square() + apart.abs()).mean(dim=2) + label_cost * (labels[:first, None] != other[1])
+        losses.append((transport_plan(cost.detach(), regularisation, iterations) * cost).sum())
+    (gradient,) = torch.autograd.grad(2 * losses[0] - losses[1], records)
+    return gradient * records.shape[1]
+
+
+def transport_plan(
+    cost: Float[Tensor, "rows columns"], regularisation: float, iterations: int
+) -> Float[Tensor, "rows columns"]:
+    """Returns Sinkhorn's plan between two sets of equal weights, by their costs; both are (rows, columns)."""
+    scores = -cost / regularisation
+    of_rows, of_columns = cost.new_zeros(cost.shape[0], 1), cost.new_zeros(1, cost.shape[1])
+    for _ in range(iterations):
+        of_rows = -torch.logsumexp(scores + of_columns, dim=1, keepdim=True) - math.log(cost.shape[0])
+        of_columns = -torch.logsumexp(scores + of_rows, dim=0, keepdim=True) - math.log(cost.shape[1])
+    return (scores + of_rows + of_columns).exp()
+
+
+class StudentTraining(TransportTraining):
+    """Generator and student on their way; `given` is what the training of a generator is given."""
+
+    def __init__(self, student: Discriminator, *, student_learning_rate: float, **given: Any) -> None:
+        super().__init__(**given)
+        self._student = student
+        self._student_adam = Adam(dict(student.named_parameters()), learning_rate=student_learning_rate)
+
+    def step(self, noisy: Mapping[str, Any]) -> None:
+        """Moves the student by noisy votes on this step's records, and then the generator by the student."""
+        records, labels = self._latest()
+        # Votes are a half for or against: of the sum, the sign is what the majority says.
+        truth = (torch.as_tensor(noisy["votes"]).to(records) > 0).to(records.dtype)
+        self._student_adam.descend(
+            binary_cross_entropy_with_logits(self._student(self._student.rows(records.detach(), labels)), truth)
+        )
+        self._adam.descend(softplus(-self._student(self._student.rows(records, labels))).mean())
+        self.steps, self._generated = self.steps + 1, None
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Returns both networks, both optimisers and the number of steps."""
+        student = joined(student=dict(self._student.state_dict()), student_adam=self._student_adam.state_dict())
+        return {**super().state_dict(), **student}
+
+    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
+        """Resumes where `state_dict` was called."""
+        super().load_state_dict(tensors)
+        self._student.load_state_dict(under(tensors, "student/"))
+        self._student_adam.load_state_dict(under(tensors, "student_adam/"))
+
 
 Weights = Mapping[str, Tensor]
 """Of a shard, by name."""
@@ -32,18 +174,11 @@ Says: TypeAlias = "Callable[[ShardTeacher, Weights, Weights], Weights]"
 
 @dataclass(frozen=True, kw_only=True)
 class ShardTeacher:
-    """A discriminator of a shard; methods differ in what it says, and one in its loss.
+    """A discriminator of a shard, a table's, the same for all at its start; methods differ in what it says.
 
-    Attributes:
-        says: What it answers.
-        discriminator: At its start, the same for all shards: that of `build_table_discriminator`.
-        encode: From numeric and coded columns of records to its inputs, the label left out.
-        label: Place of the label among the coded columns; None for none.
-        records: Real records of a shard that it sees in a step.
-        learning_rate: Of Adam.
-        rounds: Steps of Adam each time that a shard learns.
-        learning: How many shards learn in a step, in turn; None for all.
-        warm_up: How often every shard learns before the first step.
+    It sees so many `records` of its shard in a step, `encode`d with the label left out, the coded column `label`, and
+    takes `rounds` steps of Adam each time that it learns. `learning` shards learn in a step, in turn, None for all; and
+    every shard `warm_up` times before the first step.
     """
 
     says: Says
@@ -134,10 +269,8 @@ class ShardTeacher:
 class Critic(ShardTeacher):
     """A teacher that learns the Wasserstein distance with a gradient penalty (GS-WGAN).
 
-    Attributes:
-        penalty: Weight of (‖gradient‖ − 1)² between real and generated records (Gulrajani et al., NeurIPS 2017,
-            https://arxiv.org/abs/1704.00028).
-        drift: Weight of the squared score of real records, which keeps scores near 0.
+    `penalty` is the weight of (‖gradient‖ − 1)² between real and generated records (Gulrajani et al., NeurIPS 2017,
+    https://arxiv.org/abs/1704.00028); `drift` that of the squared score of real ones, which keeps scores near 0.
     """
 
     penalty: float
@@ -162,10 +295,7 @@ class Critic(ShardTeacher):
 
 
 def largest_signs(largest: int, bound: float) -> Says:
-    """Returns the signs of so many largest entries of the gradient at each record, else 0: (records, inputs).
-
-    An entry below `bound` is drawn: +1 with probability (1 + entry / bound) / 2, else −1 (DataLens).
-    """
+    """Returns signs of so many largest entries of each gradient, else 0; those below `bound` are drawn (DataLens)."""
 
     def says(teacher: ShardTeacher, weights: Weights, parameters: Weights) -> Weights:
         gradient = teacher.pull(weights, parameters)

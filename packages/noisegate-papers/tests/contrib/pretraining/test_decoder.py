@@ -12,7 +12,7 @@ from noisegate_images.features.perceptual import Perceptual, chosen_activations
 from noisegate_images.networks.named import load_network
 from noisegate_papers.contrib.pretraining import decoder
 from noisegate_papers.contrib.pretraining.decoder import LAYER, DecoderFitting, DecoderTraining, instances_of
-from noisegate_papers.contrib.pretraining.images import PublicImages
+from noisegate_papers.contrib.pretraining.training import PublicImages
 
 QUICK = DecoderTraining(steps=4, batch=4, neighbours=2, latent=3)
 

@@ -11,8 +11,7 @@ from noisegate.schema.pixels import ImageShape
 from noisegate_images.networks.layers import ChosenLayers
 from noisegate_images.networks.named import load_network
 from noisegate_papers.contrib.pretraining.encoder import EncoderFitting, EncoderTraining, augmented
-from noisegate_papers.contrib.pretraining.images import PublicImages
-from noisegate_papers.contrib.pretraining.training import partial_of
+from noisegate_papers.contrib.pretraining.training import PublicImages, partial_of
 
 QUICK = EncoderTraining(epochs=2, batch=8, learning_rate=0.05)
 

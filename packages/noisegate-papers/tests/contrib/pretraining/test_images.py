@@ -10,7 +10,7 @@ from PIL import Image
 from tests.shared.image_files import class_folders, encoded, parquet, picture, pixels
 
 from noisegate.errors import DataError
-from noisegate_papers.contrib.pretraining.images import read_public_images
+from noisegate_papers.contrib.pretraining.training import read_public_images
 
 LABELS = [0, 1, 1, 0, 2, 2]
 IMAGES = pixels(6, 32, 32, 3)

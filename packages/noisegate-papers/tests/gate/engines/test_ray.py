@@ -19,7 +19,7 @@ from noisegate.errors import DataError, OptionError
 from noisegate.features.feature_map import Counts
 from noisegate.gate.sums import Engine, LocalEngine, Totals
 from noisegate.privacy.plan import Query
-from noisegate_papers.methods.llm import DPLLM
+from noisegate_papers.methods.classifiers import DPLLM
 
 ROWS = 3000
 # Ray leaves processes and sockets to be collected.

@@ -36,7 +36,7 @@ REVIEWED = frozenset(
         "noisegate_images.features.fourier.RandomFourier",
         "noisegate_papers.features.products.Products",
         "noisegate_papers.features.tangent.NeuralTangent",
-        "noisegate_papers.features.tangent_pairs.PairTangents",
+        "noisegate_papers.features.tangent.PairTangents",
         "noisegate_papers.features.votes.NearestVotes",
     }
 )
@@ -44,7 +44,7 @@ REVIEWED = frozenset(
 ENCODED = frozenset(
     {
         "noisegate_images.features.perceptual.EncodedFourier",
-        "noisegate_papers.features.image_votes.ImageVotes",
+        "noisegate_papers.features.votes.ImageVotes",
     }
 )
 """The maps of which only the `encoding` is probed: they hide what it rounds, and each row follows from one of its."""

@@ -1,9 +1,11 @@
 """Trains the decoder of `noisegate_images.networks.decoder` on public images, against heads on a frozen encoder.
 
 An instance-conditioned GAN (Casanova et al., NeurIPS 2021): for the feature of one image, what is drawn should look
-like the images next to it. The discriminator sees through the encoder (Sauer et al., NeurIPS 2021). Two more terms keep
-an image near its feature, and two draws for one feature apart (Yang et al., ICLR 2019). The weights that are kept are
-an average over the steps. Random numbers are drawn on the processor, wherever the networks are.
+like the images next to it. The discriminator is small heads on what frozen layers of the encoder see (Projected GAN,
+Sauer et al., NeurIPS 2021), and one on the pixels, so that noise which the encoder does not see is seen. Each scores
+every place of an image on its own, and by how well it goes with the feature it is to show (a projection, Miyato and
+Koyama, ICLR 2018). Two more terms keep an image near its feature, and two draws for one feature apart (Yang et al.,
+ICLR 2019). The weights that are kept are an average over the steps. Random numbers are drawn on the processor.
 """
 
 from __future__ import annotations
@@ -19,9 +21,10 @@ import numpy.typing as npt
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from torch.nn.utils.parametrizations import spectral_norm
 
 from noisegate.atomic import new_file
-from noisegate.devices import choose_device
+from noisegate.devices import choose_device, seeded
 from noisegate.errors import OptionError
 from noisegate.features.feature_map import FeatureMap
 from noisegate.schema import EncodedTable
@@ -35,16 +38,92 @@ from noisegate_images.networks.decoder import (
     decoder_from,
     default_channels,
 )
+from noisegate_images.networks.encoder import LAYERS
 from noisegate_images.networks.layers import ChosenLayers
 from noisegate_images.networks.named import FrozenNetwork
 from noisegate_images.training.adam import Adam
-from noisegate_papers.contrib.pretraining.images import PublicImages
-from noisegate_papers.contrib.pretraining.projected import SEEN, ProjectedDiscriminator, activations_of
-from noisegate_papers.contrib.pretraining.training import Part, Pretraining, Steps, Whole
+from noisegate_papers.contrib.pretraining.training import Part, Pretraining, PublicImages, Steps, Whole
 
 if TYPE_CHECKING:
     from jaxtyping import Float, UInt8
-    from PIL.Image import Image
+
+SEEN = ("early", "late", "last")
+"""Layers of the encoder that have a head; "middle" has the size of "late", and cost more than it brought."""
+
+_CHANNELS = dict(zip(LAYERS, (64, 64, 144, 144), strict=True))
+_WIDTH, _PIXELS = 48, 32
+_SLOPE, _SMALLEST = 0.2, 4
+
+
+class Head(nn.Module):
+    """Scores of places: how real they look, and how much like a feature."""
+
+    def __init__(self, channels: int, side: int, features: int) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        for _ in range(max(math.ceil(math.log2(side / _SMALLEST)), 0)):
+            layers += [spectral_norm(nn.Conv2d(channels, _WIDTH, 4, stride=2, padding=1)), nn.LeakyReLU(_SLOPE)]
+            channels = _WIDTH
+        layers += [spectral_norm(nn.Conv2d(channels, _WIDTH, 3, padding=1)), nn.LeakyReLU(_SLOPE)]
+        self.body = nn.Sequential(*layers)
+        self.score = spectral_norm(nn.Conv2d(_WIDTH, 1, 1))
+        self.likeness = nn.Linear(features, _WIDTH)
+        nn.init.normal_(self.likeness.weight, std=features**-0.5)
+
+    def forward(
+        self, activations: Float[Tensor, "rows channels height width"], inputs: Float[Tensor, "rows features"]
+    ) -> Float[Tensor, "rows places"]:
+        """Returns scores of activations beside features."""
+        seen = self.body(activations)
+        likeness = (seen * self.likeness(inputs)[:, :, None, None]).sum(dim=1).flatten(1)
+        score: Tensor = self.score(seen).flatten(1) + likeness * _WIDTH**-0.5
+        return score
+
+
+class ProjectedDiscriminator(nn.Module):
+    """One head for each layer that is seen, `SEEN`, for square images, and one for the pixels.
+
+    Activations of each layer are divided by `scales`; `features` is the length of a feature, and the seed is public.
+    """
+
+    def __init__(self, layers: ChosenLayers, scales: tuple[float, ...], features: int, *, seed: int) -> None:
+        super().__init__()
+        self._layers, self._scales = (layers,), scales  # in a tuple, or it would be a part of this module
+        shape = layers.shape
+        with seeded(seed):
+            self.heads = nn.ModuleList(
+                Head(_CHANNELS[name], side, features) for name, side in zip(SEEN, _sides(layers), strict=True)
+            )
+            self.stem = nn.Sequential(
+                spectral_norm(nn.Conv2d(shape.channels, _PIXELS, 4, stride=2, padding=1)), nn.LeakyReLU(_SLOPE)
+            )
+            self.heads.append(Head(_PIXELS, shape.height // 2, features))
+        self.to(memory_format=torch.channels_last)
+
+    def seen(self, images: Float[Tensor, "rows channels side side"]) -> list[Tensor]:
+        """Returns what the heads look at: activations of the layers, in `SEEN`'s order, and the images themselves."""
+        parts = activations_of(self._layers[0], images)
+        return [*(part / scale for part, scale in zip(parts, self._scales, strict=True)), 2 * images - 1]
+
+    def forward(self, seen: list[Tensor], inputs: Float[Tensor, "rows features"]) -> list[Tensor]:
+        """Returns the scores of each head, (rows, places), high for what looks real and like its centred feature."""
+        *activations, pixels = seen
+        looked_at = [*activations, self.stem(pixels)]
+        return [head(part, inputs) for head, part in zip(self.heads, looked_at, strict=True)]
+
+
+def activations_of(layers: ChosenLayers, images: Float[Tensor, "rows channels side side"]) -> list[Tensor]:
+    """Returns what layers give for square images in [0, 1], (rows, channels, height, width) each, in `SEEN`'s order."""
+    found: dict[int, Tensor] = {}
+    layers.each(images.permute(0, 2, 3, 1).flatten(1), lambda place, values: found.update({place: values}))
+    return [
+        found[place].reshape(-1, side, side, _CHANNELS[name]).permute(0, 3, 1, 2)
+        for place, (name, side) in enumerate(zip(SEEN, _sides(layers), strict=True))
+    ]
+
+
+def _sides(layers: ChosenLayers) -> list[int]:
+    return [math.isqrt(size // _CHANNELS[name]) for name, size in zip(SEEN, layers.sizes, strict=True)]
 
 
 _BLOCK = 256
@@ -52,12 +131,10 @@ _BLOCK = 256
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Instances:
-    """Public images as a decoder is trained on them.
+    """Public images as a decoder is trained on them, uint8 (images, height, width, channels).
 
-    Attributes:
-        pixels: (images, height, width, channels), uint8.
-        features: Of length 1, (images, features).
-        neighbours: Places of the images nearest to each, itself the first, int32 (images, neighbours).
+    Features have length 1, (images, features); `neighbours` are the nearest to each, itself first, (images,
+    neighbours).
     """
 
     pixels: Tensor
@@ -66,10 +143,7 @@ class Instances:
 
 
 def instances_of(pixels: npt.NDArray[np.uint8], encoding: FeatureMap, *, neighbours: int) -> Instances:
-    """Returns public images, (images, height, width, channels), with their features and neighbours.
-
-    The encoding goes from images to unit vectors; so many `neighbours` count as one instance.
-    """
+    """Returns public images with features of length 1 by an encoding; so many neighbours count as one instance."""
     if len(pixels) < neighbours:
         raise OptionError(f"neighbours={neighbours} of {len(pixels)} images; give more images, or fewer neighbours.")
     features = torch.from_numpy(np.concatenate([encoding(_rows(pixels, at)) for at in range(0, len(pixels), _BLOCK)]))
@@ -126,17 +200,7 @@ class DecoderTraining(Settings):
 
 
 class DecoderFitting(Pretraining[DecoderTraining]):
-    """One training.
-
-    Args:
-        images: Public images, squares of some size, colour or one channel; their labels are not used.
-        encoder: What gives the features, with the layers of `noisegate_images.networks.encoder`.
-        settings: How.
-        device: Where the networks are trained; "auto" is a GPU when there is one.
-
-    Raises:
-        OptionError: if there are too few images, they are of a size that no decoder makes, or there is no such device.
-    """
+    """One training on squares, in colour or grey; an OptionError if they are too few, or of a size that none makes."""
 
     def __init__(
         self, images: PublicImages, encoder: FrozenNetwork, settings: DecoderTraining, *, device: str = "cpu"
@@ -272,8 +336,8 @@ ROWS, DRAWS = 16, 7
 _LEAST_SIDE, _GAP, _PAPER = 56, 4, 255  # pixels of the picture, and their grey
 
 
-def draw_grid(fitting: DecoderFitting) -> Image:
-    """Returns the picture of a training so far."""
+def write_grid(fitting: DecoderFitting, path: Path) -> None:
+    """Writes the picture of a training so far to `path`, a PNG file, in place of an earlier one."""
     from PIL import Image
 
     images, draws = fitting.samples(ROWS, DRAWS)
@@ -288,10 +352,5 @@ def draw_grid(fitting: DecoderFitting) -> Image:
             left = _GAP + column * wide + (2 * _GAP if column else 0)
             cell = cells[row, column].repeat(scale, axis=0).repeat(scale, axis=1)
             paper[_GAP + row * high : (row + 1) * high, left : left + wide - _GAP] = cell
-    return Image.fromarray(paper[:, :, 0] if channels == 1 else paper)
-
-
-def write_grid(fitting: DecoderFitting, path: Path) -> None:
-    """Writes the picture to `path`, a PNG file, in place of an earlier one."""
     with new_file(path, "grid", force=True) as file:
-        draw_grid(fitting).save(file, format="png")
+        Image.fromarray(paper[:, :, 0] if channels == 1 else paper).save(file, format="png")

@@ -1,29 +1,87 @@
 """Trains an encoder, `noisegate_images.networks.encoder` or a ResNet18, to tell the labels of public images apart.
 
-Stochastic gradient descent with a one-cycle schedule on random crops and mirror images, half of them in grey.
-Intensities are never inverted: generators were seen to draw digits dark on light for it.
+The small one is the encoder of the package. The other is torchvision's ResNet18 (He et al., CVPR 2016), which DP-MEPF
+takes for grey images: `network="torchvision:resnet18"` with its state dict as `weights` and its `sha256`. Stochastic
+gradient descent with a one-cycle schedule on random crops and mirror images, half of them in grey. Intensities are
+never inverted: generators were seen to draw digits dark on light for it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
+import safetensors.torch
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from noisegate.errors import OptionError
+from noisegate.devices import seeded
+from noisegate.errors import OptionError, require
 from noisegate.models.checkpoint import under
 from noisegate.settings import Settings, settings
-from noisegate_images.networks.encoder import SIDE
-from noisegate_papers.contrib.pretraining.classifiers import CLASSIFIERS, Classifier, Name
-from noisegate_papers.contrib.pretraining.images import LUMA, PublicImages
-from noisegate_papers.contrib.pretraining.training import Part, Pretraining, Rows, Steps, Whole
+from noisegate_images.networks.encoder import SIDE, WIDTH, build_encoder, classify, folded, save_encoder
+from noisegate_images.networks.named import IMAGENET
+from noisegate_papers.contrib.pretraining.training import LUMA, Batch, Part, Pretraining, PublicImages, Steps, Whole
 
 if TYPE_CHECKING:
-    from jaxtyping import Float32, Int64, UInt8
+    from jaxtyping import Float, Float32, Int64, UInt8
+
+Name = Literal["encoder", "torchvision:resnet18"]
+
+
+class SmallClassifier(nn.Module):
+    """The encoder of the package; its file holds it folded, in float16."""
+
+    def __init__(self, classes: int, *, seed: int) -> None:
+        super().__init__()
+        self.encoder = build_encoder(seed=seed)
+        with seeded(seed):
+            self.head = nn.Linear(WIDTH, classes)
+
+    def forward(self, images: Float[Tensor, "rows 3 height width"]) -> Float[Tensor, "rows classes"]:
+        """Returns logits of intensities in [0, 1]."""
+        return classify(self.encoder, self.head, images)
+
+    def write(self, path: Path) -> str:
+        """Writes the weights; returns the SHA-256 of the file."""
+        return save_encoder(folded(self.encoder), self.head, path)
+
+
+class ResNet18Classifier(nn.Module):
+    """The ResNet18 of torchvision; a MissingExtraError if that is not installed."""
+
+    def __init__(self, classes: int, *, seed: int) -> None:
+        require("torchvision", "network='torchvision:…'")
+        from torchvision import models
+
+        super().__init__()
+        with seeded(seed):
+            self.network = models.resnet18(weights=None, num_classes=classes)
+
+    def forward(self, images: Float[Tensor, "rows 3 height width"]) -> Float[Tensor, "rows classes"]:
+        """Returns logits of intensities in [0, 1]."""
+        mean, std = (torch.tensor(channels)[:, None, None] for channels in IMAGENET)
+        logits: Tensor = self.network((images - mean) / std)
+        return logits
+
+    def write(self, path: Path) -> str:
+        """Writes the weights; returns the SHA-256 of the file."""
+        content = safetensors.torch.save(self.network.state_dict())
+        path.write_bytes(content)
+        return hashlib.sha256(content).hexdigest()
+
+
+Classifier: TypeAlias = SmallClassifier | ResNet18Classifier
+CLASSIFIERS: dict[str, type[Classifier]] = {
+    "encoder": SmallClassifier,
+    "torchvision:resnet18": ResNet18Classifier,
+}
+"""By the name that `network` of a method has."""
+
 
 _MARGIN = 4
 _RISE = 0.2
@@ -40,7 +98,7 @@ class EncoderTraining(Settings):
     "Times that every image is seen."
     steps: Steps | None = None
     "Of the training, in place of that."
-    batch: Rows = 128
+    batch: Batch = 128
     "Images a step."
     learning_rate: Annotated[float, Field(ge=0, le=10), "a number from 0 to 10"] = 0.1
     "Peak of the one-cycle schedule."
@@ -55,18 +113,10 @@ class EncoderTraining(Settings):
 
 
 class EncoderFitting(Pretraining[EncoderTraining]):
-    """One training.
+    """One training on images of 32 x 32 pixels in colour, with labels; `classifier` is the network so far.
 
-    Args:
-        images: Public images of 32 x 32 pixels in colour, and their labels.
-        settings: How.
-
-    Attributes:
-        classifier: The network so far, with its classifier.
-
-    Raises:
-        OptionError: if there are fewer images than a batch takes.
-        MissingExtraError: if it is a network of torchvision, and that is not installed.
+    An OptionError if there are fewer images than a batch takes; a MissingExtraError without torchvision for its
+    network.
     """
 
     def __init__(self, images: PublicImages, settings: EncoderTraining) -> None:

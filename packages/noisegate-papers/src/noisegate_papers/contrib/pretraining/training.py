@@ -1,16 +1,20 @@
-"""Trainings on public images: interrupted, kept on disk, and resumed with the same bits."""
+"""Trainings on public images, in every form that `noisegate.data` reads: interrupted, kept, and resumed."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
 import safetensors
 import safetensors.torch
 import torch
@@ -18,30 +22,120 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from noisegate.atomic import new_file
-from noisegate.errors import ModelError, said
+from noisegate.errors import ModelError, OptionError, said
 from noisegate.models.checkpoint import joined, under
+from noisegate.records import Images, Rows
+from noisegate.schema import ImageForm, ImageShape, pixel_schema
+from noisegate.schema.encode import is_text
+from noisegate.schema.values import TEXT_PADDING
 from noisegate.settings import Settings
+from noisegate_images.data.decode import ImageOrigin, ImageReadOptions
+from noisegate_images.data.folders import ImageFolder, list_folder
+from noisegate_images.data.images import ImageSource, check_on_error, find_images
 from noisegate_images.training.adam import Adam
-from noisegate_papers.contrib.pretraining.images import PublicImages
+
+_AT_ONCE = 1024
+LUMA = (0.299, 0.587, 0.114)
+"""Red, green and blue in a grey intensity (ITU-R BT.601)."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PublicImages:
+    """Public images of one size, (images, size, size, 3), red, green and blue; some pictures may be `skipped`.
+
+    `labels`, (images,), are places in `classes`, every label that there is; all 0, and none, where they were not asked
+    for.
+    """
+
+    pixels: npt.NDArray[np.uint8]
+    labels: npt.NDArray[np.int64]
+    classes: tuple[str | int, ...]
+    skipped: int = 0
+
+
+def read_public_images(path: Path, *, size: int, label: str | None = "label", on_error: str = "refuse") -> PublicImages:
+    """Returns all images at `path`, turned to colour, resized, and cut to the square in their middle, of side `size`.
+
+    A folder has a folder for each class or labels.csv; or it is Parquet, .npz, or MNIST's idx files; without labels,
+    any folder of images. The labels are looked for in the data, which is allowed because it is public; a `label` of
+    None leaves them alone. A picture that cannot be used is `on_error` to "refuse" the data, or to be left out, "skip".
+    """
+    check_on_error(on_error)
+    origins = _found(path, size, label)
+    classes = () if label is None else _classes(origins)
+    if label is not None and len(classes) < 2:
+        raise OptionError(
+            f"{path}: an encoder learns to tell labels apart, and there is {len(classes) or 'none'} in it; give images "
+            "of two classes or more."
+        )
+    known: dict[str, Any] = {"labels": None} if label is None else {"labels": classes, "label": label}
+    schema = pixel_schema(size, size, 3, **known, resize="crop", convert=True)
+    source = ImageSource(path, schema, show_values=True, on_error=on_error)
+    found = Rows.concatenate(list(source.batches()))
+    assert isinstance(found, Images)
+    return PublicImages(
+        pixels=found.pixels,
+        labels=np.zeros(len(found), np.int64) if found.labels is None else found.labels.astype(np.int64),
+        classes=classes,
+        skipped=source.skipped,
+    )
+
+
+def _found(path: Path, size: int, label: str | None) -> list[ImageOrigin]:
+    """Returns the images at `path`, whose labels are not known yet."""
+    # Text is let through where whole numbers are declared, so these two stand for all of them.
+    labels = (0, 1) if label is not None else ()
+    form = ImageForm(shape=ImageShape(height=size, width=size, channels=3), label=label, labels=labels)
+    origins = find_images(path, ImageReadOptions(form=form, show_values=True))
+    if origins is None:
+        what = "it is no set of images" if path.exists() else "there is no such file or folder of public images"
+        raise OptionError(
+            f"{path}: {what}; expected a folder with a folder for each class or with labels.csv, Parquet with an "
+            "image column, .npz, or idx files."
+        )
+    return origins
+
+
+def _classes(origins: Sequence[ImageOrigin]) -> tuple[str | int, ...]:
+    """Returns every label, in order; text after whole numbers, which the schema refuses beside each other."""
+    found: set[str | int] = set()
+    for origin in origins:
+        if not isinstance(origin, ImageFolder) or (listing := list_folder(origin.path)).files or not listing.folders:
+            origin.check()  # folders of classes are checked when their names are known
+        for pictures in origin.batches(_AT_ONCE):
+            assert pictures.labels is not None
+            found |= _values(pictures.labels)
+    return tuple(sorted(found, key=lambda value: (isinstance(value, str), value)))
+
+
+def _values(labels: pa.Array) -> set[str | int]:
+    """Returns the labels that there are; missing ones are refused by name when images are read."""
+    plain = labels.dictionary_decode() if pt.is_dictionary(labels.type) else labels
+    if is_text(plain.type):
+        plain = pc.utf8_trim(plain, characters=TEXT_PADDING)
+    return set(pc.unique(plain.drop_null()).to_pylist())
+
+
+def grey(pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Returns colour images as grey ones, (images, height, width, 1)."""
+    result = np.empty((*pixels.shape[:3], 1), dtype=np.uint8)
+    for one, image in zip(result, pixels, strict=True):  # one by one: no copy of all in float64
+        one[..., 0] = np.rint(image @ np.asarray(LUMA))
+    return result
+
 
 _S = TypeVar("_S", bound=Settings)
 _MOST = 2**31
 Whole = Annotated[int, Field(ge=0, lt=_MOST), "a whole number, 0 or more"]
 Steps = Annotated[int, Field(ge=1, lt=_MOST), "a whole number, 1 or more"]
-Rows = Annotated[int, Field(ge=2, lt=_MOST), "a whole number, 2 or more"]
+Batch = Annotated[int, Field(ge=2, lt=_MOST), "a whole number, 2 or more"]
 Part = Annotated[float, Field(ge=0, le=1), "a number from 0 to 1"]
 
 
 class Pretraining(ABC, Generic[_S]):
-    """A training on public images; a `noisegate.models.checkpoint.Resumable`.
+    """A training on public images; a `noisegate.models.checkpoint.Resumable`, whose state names what changes, `parts`.
 
     Every step is a function of the weights, the seed and its number: the same bits, on processors of one kind.
-
-    Attributes:
-        images: What it is trained on.
-        settings: How; all of it is public.
-        parts: What it changes, by the name in its state.
-        step: How many steps are done.
     """
 
     images: PublicImages
@@ -72,12 +166,16 @@ class Pretraining(ABC, Generic[_S]):
 
     def run(self, report: Callable[[int, float], None] | None = None) -> None:
         """Runs the remaining steps; `report` is called after each with the number of steps done and the loss."""
-        with tiny_numbers_as_zero():
+        # Sums of subnormal numbers are slow; the switch is of the whole thread, NumPy included, and is set back.
+        torch.set_flush_denormal(True)
+        try:
             while self.step < self.steps:
                 loss = self._descend()
                 self.step += 1
                 if report:
                     report(self.step, loss)
+        finally:
+            torch.set_flush_denormal(False)
 
     def save(self, path: Path) -> None:
         """Writes the state to `path`, in place of an earlier one."""
@@ -113,16 +211,3 @@ class Pretraining(ABC, Generic[_S]):
 def partial_of(out: Path) -> Path:
     """Returns where the state of a training that is to end in `out` is kept."""
     return out.with_name(f"{out.name}.partial")
-
-
-@contextmanager
-def tiny_numbers_as_zero() -> Iterator[None]:
-    """Takes subnormal numbers for zero within the block, as sums of them are slow; and for what they are after it.
-
-    The switch is that of the whole thread, NumPy included: left on, it would change what others compute.
-    """
-    torch.set_flush_denormal(True)
-    try:
-        yield
-    finally:
-        torch.set_flush_denormal(False)

@@ -1,9 +1,8 @@
-"""DP-HP: Hermite polynomial features for private data generation.
+"""DP-MERF, DP-NTK and DP-HP: mean embeddings, which a generator is fitted to.
 
-Vinaroz, Charusaie, Harder, Adamczewski and Park (ICML 2022), https://arxiv.org/abs/2106.05042. One pass over the
-records releases class-wise sums in one plan: the sum kernel (Hermite features of every column), product kernels on
-groups of columns, and counts. A generator is then fitted so that its expected embedding matches. What differs from the
-paper, and why, is in docs/choosing.md; `moved=False` and `products="random"` give the paper's series and products.
+One pass over the records releases class-wise sums and counts in one plan. A generator is then fitted so that its
+expected embedding matches. Of DP-HP, `moved=False` and `products="random"` give the paper's series and products. What
+differs from the papers, and why, is in docs/choosing.md and docs/differences.md.
 """
 
 from __future__ import annotations
@@ -13,25 +12,176 @@ from dataclasses import field, fields, replace
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from noisegate.errors import OptionError
 from noisegate.features.contingency import check_groups
-from noisegate.features.feature_map import Counts, FeatureMap
+from noisegate.features.feature_map import Counts, FeatureMap, Levels
 from noisegate.methods.embedding import COUNTS, Embedding
 from noisegate.methods.registry import register
 from noisegate.models.checkpoint import Fit
 from noisegate.privacy.plan import Budget
 from noisegate.schema import Layout, Schema
 from noisegate.schema.pixels import ImageShape
-from noisegate.settings import Count, Names, Positive, Relative, settings
+from noisegate.settings import Count, Names, Number, Positive, Relative, Share, TwoOrMore, Widths, settings
+from noisegate_images.features.fourier import Kernel, draw
 from noisegate_images.methods.matched import IMAGE_FIT, TABLES, Generator, MatchedMethod, by_generator
 from noisegate_images.models.image_network import check_image_schema
 from noisegate_papers.features import hermite_products as design
-from noisegate_papers.features.error_bounds import ErrorBound, error_bound, truncation_error
+from noisegate_papers.features.error_bounds import ErrorBound, error_bound, random_feature_error, truncation_error
 from noisegate_papers.features.hermite import MOST_ORDER
 from noisegate_papers.features.hermite_products import PooledProducts
 from noisegate_papers.features.products import Group, Products
+from noisegate_papers.features.tangent import draw_network, draw_pairs
+
+FOURIER, LEVELS = "fourier", "levels"
+Interval = Annotated[
+    tuple[Number, Number],
+    BeforeValidator(lambda value: (value, value) if isinstance(value, int | float) else value),
+    Field(strict=False),
+    "an interval, low first, as in (0.1, 0.5), or a number",
+]
+# What the error bound chooses from: steps of two figures, and no embedding longer than the gate can sum at ease.
+_FREQUENCIES = (*range(1, 10), *(figures * 10**power for power in range(5) for figures in range(10, 100)))
+
+
+@settings
+class EmbeddedMethod(MatchedMethod):
+    """Base of the three, whose fits differ for images alone, by `image_fit`."""
+
+    image_fit: ClassVar[Mapping[str, Any]]
+
+    @property
+    def fit_defaults(self) -> Mapping[str, Any]:
+        """What the fit has otherwise."""
+        if self.generator in TABLES:
+            return {"steps": 1000, "learning_rate": 0.1} if self.generator == "mixture" else {}
+        return {**self.image_fit, "learning_rate": 5e-3, **IMAGE_FIT}
+
+
+@register("dp-merf")
+@settings
+class DPMERF(EmbeddedMethod):
+    """Settings of DP-MERF; none of them depends on private data.
+
+    Harder, Adamczewski and Park (AISTATS 2021), https://arxiv.org/abs/2002.11603. The sums are of random Fourier
+    features (`noisegate_images.features.fourier`) and scaled one-hot codes (`Levels`). The paper's four variants follow
+    from the schema: labelled by a coded column or not, balanced by noisy counts (section 4.2), and with the polynomial
+    kernel of section 4.3 for coded columns.
+
+    Defaults for images were chosen on simulated digits (benchmarks/simulated_digits.py), which are public;
+    benchmarks/dp_merf says how, and has the paper's.
+
+    Examples:
+        >>> from noisegate import Budget, DPMERF, Schema
+        >>> from noisegate.schema import Boolean, Integer
+        >>> schema = Schema((Integer(name="age", lower=0, upper=99), Boolean(name="ill")), label="ill")
+        >>> plan = DPMERF(frequencies=50).plan(schema, Budget(epsilon=1.0))
+        >>> {event.name: (event.coordinates, round(event.noise_multiplier, 2)) for event in plan.events}
+        {'fourier': (200, 3.79), 'counts': (2, 21.86)}
+    """
+
+    image_fit: ClassVar = {"steps": 3000, "batch": 128}
+    audit_settings: ClassVar[Mapping[str, Any]] = {"frequencies": 50}
+
+    frequencies: Count = 1000
+    """Random frequencies; the embedding has twice as many coordinates for each label."""
+    kernel: Kernel = by_generator(table="pairs", images="numeric")
+    """"pairs" (one or two columns a frequency) or "numeric" (the paper: all numeric columns)."""
+    length_scale: Interval = by_generator(table=(0.005, 0.5), images=(5.0, 5.0))
+    """Length scales are drawn log-uniformly from this interval, in units of a column's range."""
+    length_scales: Mapping[str, Interval] = field(default_factory=dict)
+    """The same for single columns, by name."""
+    fourier_share: Share = 1.0
+    """Budget share of the Fourier sums."""
+    levels_share: Share = 0.5
+    """Budget share of the one-hot sums."""
+    hidden: Widths = by_generator(table=(256, 256), images=(), convolutional=(200,), fully_connected=(500, 500))
+    """Widths of the generator's hidden layers."""
+
+    def embeddings(self, schema: Schema) -> dict[str, Embedding]:
+        """Returns the Fourier sums, and the one-hot sums of a table with coded columns besides the label."""
+        layout = schema.layout
+        if self.image is not None:
+            check_image_schema(schema, self.shape)
+        numeric = [column.name for column in layout.numeric]
+        for name in self.length_scales:
+            if name not in numeric:
+                raise OptionError(f"length_scales names {name!r}, which is no numeric column of the schema.")
+        if self.kernel == "pairs":
+            check_groups(len(schema.columns), "kernel='pairs'", "kernel='numeric', where there are numeric columns")
+        fourier = draw(
+            layout,
+            count=self.frequencies,
+            kernel=self.kernel,
+            length_scales=[self.length_scales.get(name, self.length_scale) for name in numeric],
+            exclude_label=layout.label is not None,
+            seed=self.seed,
+        )
+        embeddings = {FOURIER: Embedding(fourier, self.fourier_share)}
+        if coded := layout.others:
+            levels = Levels(columns=coded, sizes=tuple(layout.coded[j].size for j in coded))
+            embeddings[LEVELS] = Embedding(levels, self.levels_share)
+        return embeddings
+
+    def error_bounds(self, schema: Schema, budget: Budget, records: int) -> tuple[ErrorBound, ...]:
+        """Returns the bound on the Fourier query; codes and counts stand for their kernels exactly."""
+        bound = error_bound(
+            self.plan(schema, budget).release(FOURIER),
+            records=records,
+            setting="frequencies",
+            value=self.frequencies,
+            candidates=_FREQUENCIES,
+            dimension=lambda frequencies: 2 * frequencies,
+            approximation=random_feature_error,
+            source="DP-MERF, Proposition 3.1, tightened",
+        )
+        return (bound,)
+
+
+TANGENT = "tangent"
+
+
+@register("dp-ntk")
+@settings
+class DPNTK(EmbeddedMethod):
+    """Settings of DP-NTK; none of them depends on private data.
+
+    Yang, Adamczewski, Sutherland and Park (TMLR 2024), https://arxiv.org/abs/2303.01687. The sum is of normalised
+    gradients of a random network in its weights.
+
+    Examples:
+        >>> from noisegate import Budget, DPNTK, Schema
+        >>> from noisegate.schema import Boolean, Integer
+        >>> schema = Schema((Integer(name="age", lower=0, upper=9), Boolean(name="ill")), label="ill")
+        >>> plan = DPNTK(width=5).plan(schema, Budget(epsilon=1.0))
+        >>> {event.name: (event.coordinates, round(event.noise_multiplier, 2)) for event in plan.events}
+        {'tangent': (30, 3.79), 'counts': (2, 21.86)}
+    """
+
+    image_fit: ClassVar = {"steps": 2000, "batch": 200}
+    audit_settings: ClassVar[Mapping[str, Any]] = {"width": 4, "cells": 8}
+
+    width: Count = by_generator(table=8, images=200)
+    """Hidden units of a network; a gradient has width · (inputs + 2) coordinates. The paper has 800 for images."""
+    cells: TwoOrMore = 32
+    """Cells of a numeric column of a table, about."""
+    memory: Count = 1000
+    """What the vectors of all cells of a table may take, in megabytes."""
+    hidden: Widths = by_generator(table=(256, 256), images=(), convolutional=(200,), fully_connected=(500, 500))
+    """Widths of the generator's hidden layers."""
+
+    def embeddings(self, schema: Schema) -> dict[str, Embedding]:
+        """Returns the sum of gradients; refuses tables whose vectors would take more than `memory`."""
+        return {TANGENT: Embedding(self._tangent(schema), 1.0)}
+
+    def _tangent(self, schema: Schema) -> FeatureMap:
+        if self.image is not None:
+            check_image_schema(schema, self.shape)
+            return draw_network(self.shape.size, width=self.width, seed=self.seed)
+        check_groups(len(schema.columns), "dp-ntk", "fewer columns")
+        return draw_pairs(schema.layout, width=self.width, cells=self.cells, memory=self.memory, seed=self.seed)
+
 
 SUM, PRODUCT = "sum", "product"
 LengthScale = Annotated[
@@ -51,8 +201,11 @@ Subsets = Annotated[tuple[Names, ...], Field(strict=False), "lists of names of c
 
 @register("dp-hp")
 @settings
-class DPHP(MatchedMethod):
+class DPHP(EmbeddedMethod):
     """Settings of DP-HP; none of them depends on private data.
+
+    Vinaroz, Charusaie, Harder, Adamczewski and Park (ICML 2022), https://arxiv.org/abs/2106.05042. The sums are of the
+    sum kernel (Hermite features of every column) and of product kernels on groups of columns.
 
     Defaults were chosen on public and simulated tables and images; docs/choosing.md says which.
 
@@ -65,6 +218,7 @@ class DPHP(MatchedMethod):
         {'sum': (22, 3.79), 'counts': (2, 21.86)}
     """
 
+    image_fit: ClassVar = {"steps": 1500, "batch": 200}
     renamed: ClassVar[Mapping[str, str]] = {"kept": "kernel_mass"}
 
     generator: Generator = "mixture"
@@ -135,13 +289,6 @@ class DPHP(MatchedMethod):
         settings = super().for_images(shape, given)
         return settings | ({"pool": 1} if settings and (shape.height % 2 or shape.width % 2) else {})
 
-    @property
-    def fit_defaults(self) -> Mapping[str, Any]:
-        """What the fit has otherwise."""
-        if self.generator in TABLES:
-            return {"steps": 1000, "learning_rate": 0.1} if self.generator == "mixture" else {}
-        return {"steps": 1500, "batch": 200, "learning_rate": 5e-3, **IMAGE_FIT}
-
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:
         """Returns the sum kernel, the products, and the counts; refuses products that would take more than `memory`."""
         layout = schema.layout
@@ -150,7 +297,8 @@ class DPHP(MatchedMethod):
         elif not self.subsets and self.products == "pairs":
             check_groups(len(schema.columns), "products='pairs'", "products='random', 'none' or subsets=[...]")
         scales, orders = (self._by_column(layout, setting) for setting in ("length_scales", "orders"))
-        sums = design.weighted(design.tables_of(layout, self._kernel(), scales, orders), design.sum_groups(layout))
+        alone = [(column,) for column in design.columns_to_learn(layout)]
+        sums = design.weighted(design.tables_of(layout, self._kernel(), scales, orders), alone)
         maps: dict[str, FeatureMap] = {SUM: sums, **self._products(layout, scales)}
         for name, one in maps.items():
             design.check_memory(name, one, columns=layout.classes or 1, memory=self.memory)

@@ -1,1 +1,0 @@
-"""Classifiers of images as plain torch modules: no data, no training, no privacy. Methods and evaluation share them."""
