@@ -130,7 +130,7 @@ def heat_map(
 ) -> Markup:
     """Returns a square of values, (names, names), from no shade at 0 to the darkest at `most`.
 
-    Where nothing was measured, which is NaN, the paper shows.
+    Where nothing was measured, which is NaN, it is hatched, but on the diagonal.
     """
     side = 22.0 if len(names) <= 24 else 16.0
     margin = LETTER * min(max(map(len, names), default=0), _LETTERS) + 12
@@ -145,6 +145,13 @@ def heat_map(
         ]
         if squares:
             inside.append(tag("path", d="".join(squares), cls=f"shade-{shade}"))
+    hatched = np.isnan(values) & ~np.eye(len(names), dtype=bool)
+    if hatched.any():
+        lines = [
+            f"M{margin + column * side:.0f} {margin + (row + 1) * side:.0f}l{side:.0f} -{side:.0f}"
+            for row, column in zip(*np.nonzero(hatched), strict=True)
+        ]
+        inside.append(tag("path", d="".join(lines), cls="hatched"))
     for place, name in enumerate(names):
         middle = margin + (place + 0.5) * side
         inside += [

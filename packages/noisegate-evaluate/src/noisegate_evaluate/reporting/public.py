@@ -16,6 +16,7 @@ from noisegate.privacy.events import Adjacency
 from noisegate.privacy.release import Release
 from noisegate.schema import EncodedTable, NumericColumn, Schema
 from noisegate.schema.columns import column_form
+from noisegate.tables.associations import WEAKENED
 from noisegate.verdict import Verdict
 from noisegate_evaluate.reporting.charts import Chart, heat_map
 from noisegate_evaluate.reporting.marginals import Card, card, ordered
@@ -125,8 +126,17 @@ def public_page(subject: RecordsSubject) -> str:
         columns=None if schema.images is not None else [described(column) for column in schema.columns],
         errors=errors_chart(found, errors),
         worst=sorted(errors, key=lambda error: -error.error)[:10],
+        **_associations(subject.verdict),
         picture=None if subject.drawn is None or subject.drawn.png is None else picture(subject.drawn.png),
     )
+
+
+def _associations(verdict: Verdict | None) -> dict[str, Any]:
+    """Returns what the fit keeps of the associations that the release shows, and how many pairs nobody looked at."""
+    figures = {} if verdict is None else verdict.figures
+    found = figures.get("associations", {})
+    rows = [(pair, "kept" if part >= WEAKENED else "weakened", percent(min(part, 1.0))) for pair, part in found.items()]
+    return {"associations": rows, "unmeasured": figures.get("pairs_not_measured", 0)}
 
 
 def promised(release: Release) -> dict[str, Any]:
@@ -220,7 +230,7 @@ def linked_page(subject: LinkedSubject) -> str:
     """Returns the page of a model of linked tables, HTML."""
     schema = subject.schema
     records, unit = told_records(subject.links[0].released)
-    none: dict[str, Any] = dict.fromkeys(("cards_", "marginals", "unfitted", "worst"), ())
+    none: dict[str, Any] = dict.fromkeys(("cards_", "marginals", "unfitted", "worst", "associations"), ())
     return render_page(
         "public.html",
         subject=subject,
@@ -234,6 +244,7 @@ def linked_page(subject: LinkedSubject) -> str:
         unfitted_error=0.0,
         errors=None,
         picture=None,
+        unmeasured=0,
         **none,
     )
 

@@ -23,9 +23,11 @@ from noisegate.verdict import Verdict, in_hundred, word_of_kept
 if TYPE_CHECKING:
     from noisegate.tables.mixture_fit import PairwiseFit
 
+WEAKENED = 0.75
+"""An association of which a smaller part is kept is weakened."""
 # A level with a smaller share of the records has no score of its own.
 _LEAST_SHARE = 0.02
-# An association that is named has this strength, and stands out of its noise by so many standard deviations.
+# An association that is named has this strength; all together stand out of their noise by so many deviations.
 _STRONG, _CLEAR = 0.2, 3.0
 # Associations that may be there unseen are no reason for a verdict while they are no stronger, in the root mean square.
 _UNSEEN = 0.1
@@ -41,12 +43,14 @@ class Association:
         columns: Their numbers.
         released: By the release, unbiased, so that it may be negative.
         deviation: Standard deviation of the noise on that.
+        chance: What `released` exceeds by chance in one of ten tables of as many pairs, where nothing goes together.
         shared: The part of `released` that the model has, unbiased where the model is given.
     """
 
     columns: tuple[int, int]
     released: float
     deviation: float
+    chance: float
     shared: float
 
 
@@ -83,6 +87,7 @@ def associations(tables: Sequence[Table], fitting: PairwiseFit) -> list[Associat
     expected = fitting.expected
     every = {column: scores(expected((column,)), fitting.ordered[column]) for pair in pairs for column in pair}
     records, found = float(fitting.tables.counts.sum()), []
+    tail = math.log(10 * max(len(pairs), 1))
     for pair in pairs:
         best, (left, right) = best_table(tables, pair), (every[column] for column in pair)
         size = min(left.shape[1], right.shape[1])
@@ -92,6 +97,8 @@ def associations(tables: Sequence[Table], fitting: PairwiseFit) -> list[Associat
         seen, made = (left.T @ table @ right for table in (counts / records, expected(pair)))
         variance = (std / records) ** 2 * np.outer(np.square(left).sum(axis=0), np.square(right).sum(axis=0))
         deviation = math.sqrt(float((2 * variance**2 + 4 * variance * np.square(made)).sum()))
+        # Laurent and Massart (2000), lemma 1, of sums of squares of normal variables.
+        chance = 2 * math.sqrt(tail * float(np.square(variance).sum())) + 2 * tail * float(variance.max())
         # The model follows the noise, too: by the part f that it has of what was seen, and as f grows with that.
         part = min(max(float((seen * made).sum() / max(np.square(seen).sum(), _TINY)), 0.0), 1.0)
         shared = part * (np.square(seen) - variance).sum() - 2 * part * (1 - part) * variance.mean()
@@ -100,6 +107,7 @@ def associations(tables: Sequence[Table], fitting: PairwiseFit) -> list[Associat
                 columns=pair,
                 released=float((np.square(seen) - variance).sum()) / size,
                 deviation=deviation / size,
+                chance=chance / size,
                 shared=float(shared) / size,
             )
         )
@@ -124,18 +132,19 @@ def _of_associations(fitting: PairwiseFit, names: Sequence[str]) -> Verdict:
     total, noise = sum(one.released for one in found), math.sqrt(sum(one.deviation**2 for one in found))
     figures: dict[str, object] = {"pairs_measured": len(measured), "pairs_not_measured": len(missing)}
     reasons, word = [], None
-    if found and total > _CLEAR * noise:
-        kept = min(max(sum(one.shared for one in found) / total, 0.0), 1.0)
+    strong = [one for one in found if one.released > max(_STRONG**2, one.chance)]
+    strong.sort(key=lambda one: -one.released)
+    if total > _CLEAR * noise or strong:
+        among = found if total > _CLEAR * noise else strong
+        kept = min(max(sum(one.shared for one in among) / sum(one.released for one in among), 0.0), 1.0)
         word, figures["associations_kept"] = word_of_kept(kept), kept
-        reasons.append(f"{kept:.0%} of the associations that were measured is kept")
+        reasons.append(f"{kept:.0%} of the associations that stand out of the noise is kept")
     elif found and math.sqrt(max(total + 2 * noise, 0) / len(found)) > _UNSEEN:
         word = "rough"
         reasons.append("associations between columns cannot be told from noise: rely on single columns alone")
-    strong = [one for one in found if one.released > max(_STRONG**2, _CLEAR * one.deviation)]
-    strong.sort(key=lambda one: -one.released)
     told = {" × ".join(names[column] for column in one.columns): one.shared / one.released for one in strong}
     figures["associations"] = told
-    if weak := [name for name, part in told.items() if part < 0.75]:
+    if weak := [name for name, part in told.items() if part < WEAKENED]:
         more = f" and {len(weak) - _NAMED} more" * (len(weak) > _NAMED)
         reasons.append(f"weakened: {', '.join(weak[:_NAMED])}{more}")
     if missing:
