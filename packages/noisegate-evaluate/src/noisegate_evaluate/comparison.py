@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from noisegate.cards import ResultCard, Sheet, Shown
-from noisegate.verdict import Verdict, in_hundred, word_of_kept, word_of_misplaced
+from noisegate.verdict import RANKS, Verdict, in_hundred, word_of_kept, word_of_misplaced
 from noisegate_evaluate.images import ImageDistances
+from noisegate_evaluate.metrics.analyses import STRONG, Associations, Quantiles
 from noisegate_evaluate.metrics.links import LinkDistances
 from noisegate_evaluate.metrics.marginals import MarginalReport, OrderDistance
 from noisegate_evaluate.metrics.result import CAVEAT, MetricResult
@@ -144,6 +145,8 @@ class Report(EvaluationReport):
 
     def _judged(self) -> Iterator[Verdict | None]:
         yield _of_marginals(self.marginals)
+        yield from _of_number(self.marginals)
+        yield from _of_analyses(self.metrics)
         yield from self._judged_models()
 
     def _judged_models(self) -> Iterator[Verdict | None]:
@@ -302,6 +305,15 @@ def _of_marginals(marginals: MarginalReport, table: str = "") -> Verdict:
     return _of_distance(entry, f"{what} of {table}" if table else what)
 
 
+def _of_number(marginals: MarginalReport) -> Iterator[Verdict]:
+    """Yields what is said of so few synthetic records that chance alone puts many of them out of place."""
+    drawn, real = marginals.rows
+    if (word := word_of_misplaced(marginals.drawn_too_few)) != "good":
+        reason = f"{drawn:,} synthetic records stand for {real:,} real ones: {in_hundred(marginals.drawn_too_few)} are "
+        cure = f"{real:,} synthetic records, which cost no privacy"
+        yield Verdict(word=word, source="evaluate", reasons=(reason + "out of place by chance",), cures=(cure,))
+
+
 def _of_distance(entry: OrderDistance, what: str) -> Verdict:
     """Returns what the distance of ``what`` says, beyond what sampling does."""
     share = entry.beyond_sampling
@@ -316,6 +328,33 @@ def _of_distance(entry: OrderDistance, what: str) -> Verdict:
         cures=() if word == "good" else (_MARGINAL_CURE,),
         figures={f"out_of_place_in_{'pairs' if entry.order == 2 else 'singles'}": share},
     )
+
+
+def _of_analyses(metrics: Mapping[str, MetricResult | None]) -> Iterator[Verdict]:
+    """Yields what an analyst would be misled by: associations that are lost, quantiles in the wrong place."""
+    found, quantiles = metrics.get("associations"), metrics.get("quantiles")
+    if isinstance(found, Associations) and found.kept is not None:
+        word = word_of_kept(found.kept)
+        reason = f"{found.kept:.0%} is kept of {len(found.strong)} associations above {STRONG}"
+        if found.lost:
+            told = [f"{pair} {made:.2f} for {real:.2f}" for pair, real, made in found.lost]
+            reason += f"; weakened or lost: {', '.join(told[:3])}{f' and {len(told) - 3} more' * (len(told) > 3)}"
+        yield Verdict(
+            word="rough" if word == "noise" else word,
+            source="evaluate",
+            reasons=(reason,),
+            cures=() if word == "good" else (_MARGINAL_CURE,),
+            figures={"associations_kept": found.kept},
+        )
+    if isinstance(quantiles, Quantiles):
+        beyond = max(quantiles.largest - quantiles.chance, 0.0)
+        if (word := next((word for word, most in RANKS.items() if beyond <= most), "rough")) != "good":
+            reason = f"{quantiles.largest:.0%} of real records lie between the {quantiles.at:.0%} quantiles of "
+            reason += f"{quantiles.column!r}, real and synthetic"
+            cure = f"bounds of {quantiles.column!r} that are nearer to its values, or a larger epsilon"
+            yield Verdict(
+                word=word, source="evaluate", reasons=(reason,), cures=(cure,), figures={"rank_error": beyond}
+            )
 
 
 def _of_models(score: str, name: str, chance: float, made: Any, ceiling: Any) -> Verdict | None:

@@ -32,6 +32,9 @@ MISPLACED: Mapping[Word, float] = {"good": 0.04, "usable": 0.12, "rough": 0.30}
 KEPT: Mapping[Word, float] = {"good": 0.90, "usable": 0.75, "rough": 0.40}
 """The least part kept of what models learn from real records for each word; below the last it is noise."""
 
+RANKS: Mapping[Word, float] = {"good": 0.05, "usable": 0.12}
+"""The largest share of real records between a real quantile and the synthetic one for each word; above it is rough."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:

@@ -13,12 +13,12 @@ from noisegate.schema import Column, NumericColumn, Schema
 from noisegate_evaluate.reading import cells, read_numbers
 
 
-def associations(table: pa.Table, columns: Sequence[Column], schema: Schema) -> np.ndarray:
+def associations(table: pa.Table, columns: Sequence[Column], schema: Schema, *, signed: bool = False) -> np.ndarray:
     """Returns how strongly each pair of columns moves together, symmetric, from 0 to 1, (columns, columns).
 
     Of numbers the absolute Pearson correlation, of levels Cramér's V, of one of each the correlation ratio; the last
     two are corrected for the bias of many levels on few rows. NaN on the diagonal and for a constant column. Missing is
-    a level; a missing number leaves the row out.
+    a level; a missing number leaves the row out. `signed` takes ranks for numbers, and their correlations from -1 to 1.
     """
     ready = [
         read_numbers(table, column, schema).unit
@@ -26,13 +26,22 @@ def associations(table: pa.Table, columns: Sequence[Column], schema: Schema) -> 
         else cells(table, column, schema).codes
         for column in columns
     ]
+    if signed:
+        pairs = zip(columns, ready, strict=True)
+        ready = [_ranks(each) if isinstance(column, NumericColumn) else each for column, each in pairs]
     numeric = [isinstance(column, NumericColumn) for column in columns]
     matrix = np.full((len(ready), len(ready)), math.nan)
     for i, j in itertools.combinations(range(len(ready)), 2):
         first, second = (i, j) if numeric[i] else (j, i)
         measure = _correlation if numeric[i] and numeric[j] else _correlation_ratio if numeric[first] else _cramers_v
         matrix[i, j] = matrix[j, i] = measure(ready[first], ready[second])
-    return matrix
+    return matrix if signed else np.abs(matrix)
+
+
+def _ranks(numbers: np.ndarray) -> np.ndarray:
+    from scipy.stats import rankdata
+
+    return np.asarray(rankdata(numbers, nan_policy="omit"))
 
 
 def _correlation(left: np.ndarray, right: np.ndarray) -> float:
@@ -41,7 +50,7 @@ def _correlation(left: np.ndarray, right: np.ndarray) -> float:
     if len(left) < 2 or np.ptp(left) == 0 or np.ptp(right) == 0:
         return math.nan
     left, right = left - left.mean(), right - right.mean()
-    return float(min(1.0, abs(left @ right) / math.sqrt((left @ left) * (right @ right))))
+    return float(np.clip(left @ right / math.sqrt((left @ left) * (right @ right)), -1.0, 1.0))
 
 
 def _correlation_ratio(numbers: np.ndarray, codes: np.ndarray) -> float:

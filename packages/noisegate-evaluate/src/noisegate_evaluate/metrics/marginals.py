@@ -72,11 +72,19 @@ class MarginalReport:
         orders: one entry per order; an order above the number of columns has none.
         bins: equal-width bins per numeric column.
         seed: chose the subset of an order with too many marginals.
+        rows: of the synthetic table and of the real one.
     """
 
     orders: tuple[OrderDistance, ...]
     bins: int
     seed: int
+    rows: tuple[int, int]
+
+    @property
+    def drawn_too_few(self) -> float:
+        """What chance does to single columns since fewer synthetic records than half the real ones were drawn; or 0."""
+        drawn, real = self.rows
+        return 0.0 if 2 * drawn >= real else self.orders[0].sampling * math.sqrt(real / (drawn + real))
 
     def order(self, order: int) -> OrderDistance:
         """The entry of one order; a KeyError where it was not measured."""
@@ -85,7 +93,8 @@ class MarginalReport:
     def to_json(self) -> dict[str, object]:
         """Returns the figures as JSON values, with the sentence that they are outside the guarantee."""
         orders = [entry.to_json() for entry in self.orders]
-        return {"caveat": CAVEAT, "bins": self.bins, "seed": self.seed, "orders": orders}
+        told = {"bins": self.bins, "seed": self.seed, "rows": list(self.rows), "orders": orders}
+        return {"caveat": CAVEAT, **told}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +162,7 @@ def marginal_distances(
                 for subset in subsets
             }
             entries.append(order_distance(counted, total=math.comb(len(columns), order)))
-    return MarginalReport(orders=tuple(entries), bins=bins, seed=seed)
+    return MarginalReport(orders=tuple(entries), bins=bins, seed=seed, rows=(synthetic.num_rows, real.num_rows))
 
 
 def order_distance(counted: Mapping[tuple[str, ...], Counts], *, total: int | None = None) -> OrderDistance:

@@ -1,0 +1,287 @@
+"""What an analyst would find in synthetic records where real ones have it: associations, regressions, quantiles.
+
+A total variation distance is an average over cells; a correlation is one direction of hundreds, and a regression a few.
+So each is compared by itself, on at most `MOST_ROWS` rows and `MOST_COLUMNS` columns, the label among them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from noisegate.schema import Boolean, Column, NumericColumn, Schema
+from noisegate_evaluate.metrics.associations import associations
+from noisegate_evaluate.metrics.result import MetricResult, metric
+from noisegate_evaluate.reading import cells, read_levels, read_numbers
+
+MOST_ROWS, MOST_COLUMNS = 20_000, 60
+STRONG = 0.3
+"""Associations of real records from here on count as strong."""
+QUANTILES = (0.05, 0.5, 0.95)
+_COMPARED = 10_000
+_RIDGE = 1e-3
+_CLEAR = 4.0  # standard errors
+
+
+@metric("associations", "tables")
+@dataclass(frozen=True, kw_only=True)
+class Associations(MetricResult):
+    """How pairs of columns go together: rank correlations of numbers, Cramér's V of levels, the correlation ratio.
+
+    Attributes:
+        pairs: how many are compared.
+        error: mean absolute difference.
+        strong: those of real records from .3 on, each ("first × second", real, synthetic), the strongest first.
+        kept: the mean part of these that is kept: none with the wrong sign; None where there are none.
+    """
+
+    pairs: int
+    error: float
+    strong: Sequence[tuple[str, float, float]]
+    kept: float | None
+
+    @classmethod
+    def measured(cls, synthetic: pa.Table, real: pa.Table, *, seed: int, **more: Any) -> Associations | None:
+        """Returns the figures; None of fewer than two columns that vary."""
+        schema: Schema = more["schema"]
+        columns = _columns(schema)
+        ours, theirs = (associations(_some(one, seed), columns, schema, signed=True) for one in (synthetic, real))
+        pairs = [at for at in itertools.combinations(range(len(columns)), 2) if math.isfinite(theirs[at])]
+        if not pairs:
+            return None
+        found = [
+            (f"{columns[i].name} × {columns[j].name}", float(theirs[i, j]), float(np.nan_to_num(ours[i, j])))
+            for i, j in pairs
+        ]
+        strong = sorted((one for one in found if abs(one[1]) >= STRONG), key=lambda one: -abs(one[1]))
+        kept = [min(max(made / truth, 0.0), 1.0) for _, truth, made in strong]
+        return cls(
+            pairs=len(pairs),
+            error=float(np.mean([abs(truth - made) for _, truth, made in found])),
+            strong=strong,
+            kept=float(np.mean(kept)) if kept else None,
+        )
+
+    @property
+    def lost(self) -> list[tuple[str, float, float]]:
+        """Strong ones of which less than three quarters are kept."""
+        return [one for one in self.strong if one[2] / one[1] < 0.75]
+
+    def page(self, name: str) -> dict[str, str]:
+        """Returns the mean error, and what is kept of strong ones."""
+        told = {"error of associations, mean": f"{self.error:.3f}"}
+        if self.kept is not None:
+            told[f"associations above {STRONG} kept"] = f"{self.kept:.0%} of {len(self.strong)}"
+        return told
+
+
+@metric("quantiles", "tables")
+@dataclass(frozen=True, kw_only=True)
+class Quantiles(MetricResult):
+    """Which share of real records lies below synthetic quantiles: of 5, 50 and 95 %, of every number or date.
+
+    Attributes:
+        mean: mean absolute difference from what it should be.
+        largest: the largest one, of ``column`` at ``at``, and what chance alone explains of that.
+        values: of that column and quantile, in encoded units from 0 to 1, of real and of synthetic records.
+    """
+
+    mean: float
+    largest: float
+    chance: float
+    column: str
+    at: float
+
+    @classmethod
+    def measured(cls, synthetic: pa.Table, real: pa.Table, *, seed: int, **more: Any) -> Quantiles | None:
+        """Returns the figures; None of tables without numbers."""
+        schema: Schema = more["schema"]
+        found: list[tuple[float, float, str, float]] = []
+        for column in schema.layout.numeric:
+            ours, theirs = (read_numbers(one, column, schema).unit for one in (synthetic, real))
+            ours, theirs = np.sort(ours[~np.isnan(ours)]), np.sort(theirs[~np.isnan(theirs)])
+            for at in QUANTILES if len(ours) and len(theirs) else ():
+                place = np.quantile(ours, at, method="inverted_cdf")
+                # Where many records have this very value, each rank among theirs is right.
+                low, high = (np.searchsorted(theirs, place, side=side) / len(theirs) for side in ("left", "right"))
+                apart = max(low - at, at - high, 0.0)
+                chance = 2 * math.sqrt(at * (1 - at) * (1 / len(ours) + 1 / len(theirs)))
+                found.append((float(apart), chance, column.name, at))
+        if not found:
+            return None
+        largest, chance, name, at = max(found, key=lambda one: one[0] - one[1])
+        return cls(mean=float(np.mean([one[0] for one in found])), largest=largest, chance=chance, column=name, at=at)
+
+    def page(self, name: str) -> dict[str, str]:
+        """Returns the mean, and the worst column."""
+        return {
+            "quantiles, error in rank, mean": f"{self.mean:.3f}",
+            "quantiles, largest error in rank": f"{self.largest:.3f} ({self.column}, {self.at:.0%})",
+        }
+
+
+@metric("regressions", "tables")
+@dataclass(frozen=True, kw_only=True)
+class Regressions(MetricResult):
+    """Coefficients of a regression of every number (OLS) and every column of yes and no (logistic) on all others.
+
+    Numbers are in standard deviations of the real ones, levels against the most frequent one.
+
+    Attributes:
+        coefficients: how many are compared.
+        error: mean absolute difference.
+        clear: how many of OLS real records tell from 0 by four standard errors.
+        signs: the part of these that has the right sign; None without any.
+    """
+
+    coefficients: int
+    error: float
+    clear: int
+    signs: float | None
+
+    @classmethod
+    def measured(cls, synthetic: pa.Table, real: pa.Table, *, seed: int, **more: Any) -> Regressions | None:
+        """Returns the figures; None of fewer than two columns, or of few rows."""
+        schema: Schema = more["schema"]
+        columns = _columns(schema)
+        both = [_some(one, seed) for one in (synthetic, real)]
+        if len(columns) < 2 or min(one.num_rows for one in both) < 10 * len(columns):
+            return None
+        made, truth = _design(both, columns, schema)
+        ours, theirs = (_coefficients(*one, columns) for one in (made, truth))
+        apart, signs = [], []
+        for place, (right, error) in theirs.items():
+            if place not in ours:
+                continue
+            apart.append(np.abs(ours[place][0] - right))
+            clear = np.abs(right) > _CLEAR * error
+            signs.append(np.sign(ours[place][0][clear]) == np.sign(right[clear]))
+        if not apart:
+            return None
+        all_apart, all_signs = np.concatenate(apart), np.concatenate(signs)
+        return cls(
+            coefficients=len(all_apart),
+            error=float(all_apart.mean()),
+            clear=len(all_signs),
+            signs=float(all_signs.mean()) if len(all_signs) else None,
+        )
+
+    def page(self, name: str) -> dict[str, str]:
+        """Returns the mean error, and how many have the right sign."""
+        told = {"error of regression coefficients, mean": f"{self.error:.3f}"}
+        if self.signs is not None:
+            told["coefficients with the right sign"] = f"{self.signs:.0%} of {self.clear} clear ones"
+        return told
+
+
+@metric("two-sample", "tables")
+@dataclass(frozen=True, kw_only=True)
+class TwoSample(MetricResult):
+    """How well boosted trees tell synthetic from real records, on folds that they have not seen: .5 is not at all."""
+
+    roc_auc: float
+
+    @classmethod
+    def measured(cls, synthetic: pa.Table, real: pa.Table, *, seed: int, **more: Any) -> TwoSample | None:
+        """Returns the area under the curve, of equally many of both; None of fewer than 20 of each."""
+        schema: Schema = more["schema"]
+        from sklearn.ensemble import HistGradientBoostingClassifier
+        from sklearn.metrics import roc_auc_score
+        from sklearn.model_selection import cross_val_predict
+
+        columns, rows = _columns(schema), min(synthetic.num_rows, real.num_rows, _COMPARED)
+        if rows < 20:
+            return None
+        features = np.concatenate(
+            [
+                np.column_stack([_values(table, column, schema) for column in columns])
+                for table in (_some(synthetic, seed, rows), _some(real, seed, rows))
+            ]
+        )
+        truth = np.repeat([1, 0], rows)
+        trees = HistGradientBoostingClassifier(max_iter=50, random_state=seed)
+        shuffled = np.random.default_rng(seed).permutation(2 * rows)
+        told = cross_val_predict(trees, features[shuffled], truth[shuffled], cv=2, method="predict_proba")[:, 1]
+        return cls(roc_auc=float(roc_auc_score(truth[shuffled], told)))
+
+    def page(self, name: str) -> dict[str, str]:
+        """Returns the area under the curve."""
+        return {"told from real records, ROC-AUC (.5 = not)": f"{self.roc_auc:.3f}"}
+
+
+def _columns(schema: Schema) -> list[Column]:
+    """Returns the columns that are compared: spread over all of a wide table, and the label."""
+    step = max(len(schema.columns) / MOST_COLUMNS, 1.0)
+    kept = {int(place * step) for place in range(min(len(schema.columns), MOST_COLUMNS))}
+    return [one for place, one in enumerate(schema.columns) if place in kept or one.name == schema.label]
+
+
+def _some(table: pa.Table, seed: int, rows: int = MOST_ROWS) -> pa.Table:
+    if table.num_rows <= rows:
+        return table
+    return table.take(np.sort(np.random.default_rng(seed).permutation(table.num_rows)[:rows]))
+
+
+def _values(table: pa.Table, column: Column, schema: Schema) -> np.ndarray:
+    if isinstance(column, NumericColumn):
+        return read_numbers(table, column, schema).unit
+    return cells(table, column, schema).codes.astype(np.float64)
+
+
+Design = tuple[np.ndarray, list[np.ndarray]]
+"""Regressors, (rows, terms), and which of them are of each column."""
+
+
+def _design(both: Sequence[pa.Table], columns: Sequence[Column], schema: Schema) -> tuple[Design, ...]:
+    """Returns what regressions are computed on, of synthetic and of real records on the same scale."""
+    parts: list[list[np.ndarray]] = [[] for _ in both]
+    for column in columns:
+        if isinstance(column, NumericColumn):
+            numbers = [read_numbers(one, column, schema).unit for one in both]
+            known = numbers[-1][~np.isnan(numbers[-1])]
+            mean, spread = (known.mean(), known.std()) if len(known) else (0.0, 1.0)
+            terms = [((each - mean) / (spread or 1.0))[:, None] for each in numbers]
+            terms = [np.nan_to_num(each) for each in terms]
+        else:
+            codes = [read_levels(one, column, schema).codes for one in both]
+            few = np.bincount(codes[-1], minlength=len(column.levels))[: len(column.levels)]
+            # Levels of fewer than one record in a hundred are one with the most frequent.
+            kept = [level for level in np.argsort(-few)[1:] if few[level] >= len(codes[-1]) / 100]
+            if isinstance(column, Boolean):
+                kept = [1] if few.min() else []
+            terms = [(each[:, None] == np.array(kept, dtype=int)).astype(float) for each in codes]
+        for part, term in zip(parts, terms, strict=True):
+            part.append(term)
+    ends = np.cumsum([0, *(each.shape[1] for each in parts[0])])
+    places = [np.arange(start, end) for start, end in itertools.pairwise(ends)]
+    return tuple((np.concatenate(part, axis=1), places) for part in parts)
+
+
+def _coefficients(
+    terms: np.ndarray, places: list[np.ndarray], columns: Sequence[Column]
+) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
+    """Returns coefficients and their standard errors, infinite of logistic ones, by the column that is explained."""
+    from sklearn.linear_model import LogisticRegression
+
+    rows, found = len(terms), dict[str, tuple[np.ndarray, np.ndarray]]()
+    centred = terms - terms.mean(axis=0)
+    gram = centred.T @ centred / rows
+    for column, own in zip(columns, places, strict=True):
+        others = np.setdiff1d(np.arange(terms.shape[1]), own)
+        if not len(own) or not len(others):
+            continue
+        if isinstance(column, NumericColumn):
+            inverse = np.linalg.inv(gram[np.ix_(others, others)] + _RIDGE * np.eye(len(others)))
+            slopes = inverse @ gram[others, own[0]]
+            left = max(float(gram[own[0], own[0]] - slopes @ gram[others, own[0]]), 0.0)
+            found[column.name] = slopes, np.sqrt(left * np.diag(inverse) / rows)
+        elif isinstance(column, Boolean) and 0 < terms[:, own[0]].mean() < 1:
+            model = LogisticRegression(C=100.0, max_iter=200).fit(terms[:, others], terms[:, own[0]])
+            found[column.name] = model.coef_[0], np.full(len(others), np.inf)
+    return found

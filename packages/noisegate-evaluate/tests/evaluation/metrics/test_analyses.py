@@ -1,0 +1,100 @@
+"""What an analyst finds: against scipy and statsmodels' kind of answer, and on copies that are known to be wrong."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy.stats import spearmanr
+
+from noisegate.schema import Boolean, Categorical, Continuous, Schema
+from noisegate_evaluate import evaluate_tables
+from noisegate_evaluate.metrics.analyses import Associations, Quantiles, Regressions, TwoSample
+
+SCHEMA = Schema(
+    (
+        *(Continuous(name=name, lower=-5, upper=5, missing=True) for name in ("x", "w", "u")),
+        Boolean(name="g"),
+        Categorical(name="c", levels=("a", "b", "c")),
+    ),
+    label="g",
+)
+
+
+def records(rows, seed, *, slope=0.6, sign=1):
+    random = np.random.default_rng(seed)
+    x, u = random.standard_normal((2, rows))
+    w = sign * slope * x + np.sqrt(1 - slope**2) * random.standard_normal(rows)
+    g = random.random(rows) < 1 / (1 + np.exp(-1.5 * x))
+    c = np.array(["a", "b", "c"])[np.clip(np.rint(u + 1), 0, 2).astype(int)]
+    return pa.table({"x": np.clip(x, -5, 5), "w": np.clip(w, -5, 5), "u": np.clip(u, -5, 5), "g": g, "c": c})
+
+
+def shuffled(table, seed=0):
+    random = np.random.default_rng(seed)
+    return pa.table({name: table[name].take(random.permutation(table.num_rows)) for name in table.column_names})
+
+
+def measured(kind, synthetic, real=None):
+    return kind.measured(synthetic, records(6000, 1) if real is None else real, schema=SCHEMA, seed=0)
+
+
+def test_strong_associations_are_those_of_scipy():
+    real = records(6000, 1)
+    found = measured(Associations, records(6000, 2), real)
+    told = {pair: (truth, made) for pair, truth, made in found.strong}
+    assert found.pairs == 10 and "x × w" in told and "u × c" in told and "x × u" not in told
+    assert told["x × w"][0] == pytest.approx(spearmanr(real["x"], real["w"]).statistic, abs=1e-9)
+    assert found.kept > 0.95 and found.lost == []
+
+
+@pytest.mark.parametrize("wrong", [shuffled(records(6000, 2)), records(6000, 2, sign=-1)])
+def test_associations_that_are_lost_or_turned_round_count_as_nothing(wrong):
+    found = measured(Associations, wrong)
+    assert "x × w" in [pair for pair, _, _ in found.lost]
+    assert found.kept < 0.75
+
+
+def test_coefficients_have_the_size_and_the_sign_of_the_truth():
+    right, turned = measured(Regressions, records(6000, 2)), measured(Regressions, records(6000, 2, sign=-1))
+    assert right.signs == 1.0 and turned.signs < 1 and right.error < 0.1 < turned.error
+
+
+def test_quantiles_count_by_rank_and_ties_are_right():
+    assert measured(Quantiles, records(6000, 2)).largest < 0.03
+    real = records(6000, 1)
+    moved = real.set_column(0, "x", pa.array(np.full(6000, 4.9)))
+    found = measured(Quantiles, moved, real)
+    assert found.column == "x" and found.at == 0.05 and found.largest > 0.9
+    atom = real.set_column(0, "x", pa.array(np.where(np.arange(6000) < 4000, 0.0, 2.0)))
+    assert measured(Quantiles, atom, atom).largest == 0.0
+
+
+def test_trees_tell_shuffled_columns_from_real_records_and_not_others():
+    assert abs(measured(TwoSample, records(6000, 2)).roc_auc - 0.5) < 0.03
+    assert measured(TwoSample, shuffled(records(6000, 2))).roc_auc > 0.6
+
+
+def test_a_verdict_is_not_good_where_an_analyst_is_misled():
+    test, train = records(3000, 3), records(3000, 4)
+
+    def verdict(synthetic):
+        return evaluate_tables(synthetic, test, SCHEMA, train).verdict
+
+    good = verdict(records(3000, 5))
+    assert good.word == "good"
+    lost = verdict(shuffled(records(3000, 5)))
+    assert lost.word in ("rough", "noise") and any("weakened or lost" in reason for reason in lost.reasons)
+    # One column in the wrong place, among cells of equal width that hardly see it.
+    narrow = records(3000, 5)
+    column = pa.array(np.asarray(narrow["u"]) * 0.05 + 0.3)
+    assert verdict(narrow.set_column(2, "u", column)).word in ("rough", "noise")
+    few = verdict(records(5, 5))
+    assert few.word == "noise" and any(
+        reason.startswith("5 synthetic records stand for 3,000") for reason in few.reasons
+    )
+
+
+def test_few_records_and_one_column_have_no_such_figures():
+    alone = Schema((Boolean(name="g"),), label="g")
+    table = pa.table({"g": [True, False, True]})
+    for kind in (Associations, Quantiles, Regressions, TwoSample):
+        assert kind.measured(table, table, schema=alone, seed=0) is None
