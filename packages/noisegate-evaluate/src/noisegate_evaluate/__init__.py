@@ -10,8 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from noisegate_evaluate.comparison import ImageReport, LinkedReport, Report
-    from noisegate_evaluate.features import EncoderFeatures, ImageFeatures, Pixels, named_features
-    from noisegate_evaluate.images import images_of, images_of_arrays
+    from noisegate_evaluate.images import (
+        EncoderFeatures,
+        ImageFeatures,
+        Pixels,
+        images_of,
+        images_of_arrays,
+        named_features,
+    )
     from noisegate_evaluate.metrics.frechet import frechet_distance
     from noisegate_evaluate.metrics.kid import KernelDistance, kernel_distance
     from noisegate_evaluate.metrics.links import LinkDistances
@@ -20,9 +26,8 @@ if TYPE_CHECKING:
     from noisegate_evaluate.metrics.ndb import DifferentBins, different_bins
     from noisegate_evaluate.metrics.prd import DistributionScores, distribution_scores
     from noisegate_evaluate.metrics.result import CAVEAT
-    from noisegate_evaluate.regression import RegressionReport, RegressionScores, regression_scores
     from noisegate_evaluate.report import evaluate_images, evaluate_linked, evaluate_tables
-    from noisegate_evaluate.tables import downstream_scores
+    from noisegate_evaluate.tables import RegressionReport, RegressionScores, downstream_scores, regression_scores
     from noisegate_evaluate.utility.networks import (
         NETWORKS,
         NETWORKS_VERSION,
@@ -31,9 +36,8 @@ if TYPE_CHECKING:
         Training,
         build_network,
     )
-    from noisegate_evaluate.utility.recipe import LabelledRows, Recipe, Suite
+    from noisegate_evaluate.utility.recipe import LabelledRows, PrintedScores, Recipe, Scores, Suite
     from noisegate_evaluate.utility.runner import UtilityReport, utility_scores
-    from noisegate_evaluate.utility.scores import PrintedScores, Scores
     from noisegate_evaluate.utility.suites import (
         THREE_VERSION,
         TWELVE_VERSION,
@@ -47,8 +51,7 @@ if TYPE_CHECKING:
 # Loaded when first used: the command line finds its verbs here, and answers `--help` without an array.
 _NAMES = {
     "comparison": "ImageReport LinkedReport Report",
-    "features": "EncoderFeatures ImageFeatures Pixels named_features",
-    "images": "images_of images_of_arrays",
+    "images": "EncoderFeatures ImageFeatures Pixels images_of images_of_arrays named_features",
     "metrics.frechet": "frechet_distance",
     "metrics.kid": "KernelDistance kernel_distance",
     "metrics.links": "LinkDistances",
@@ -57,13 +60,11 @@ _NAMES = {
     "metrics.ndb": "DifferentBins different_bins",
     "metrics.prd": "DistributionScores distribution_scores",
     "metrics.result": "CAVEAT",
-    "regression": "RegressionReport RegressionScores regression_scores",
+    "tables": "RegressionReport RegressionScores downstream_scores regression_scores",
     "report": "evaluate_images evaluate_linked evaluate_tables",
-    "tables": "downstream_scores",
     "utility.networks": "NETWORKS NETWORKS_VERSION NetworkOptions SelectionRecipe Training build_network",
-    "utility.recipe": "LabelledRows Recipe Suite",
+    "utility.recipe": "LabelledRows PrintedScores Recipe Scores Suite",
     "utility.runner": "UtilityReport utility_scores",
-    "utility.scores": "PrintedScores Scores",
     "utility.suites": "THREE_VERSION TWELVE_VERSION networks read_classifiers selected_networks three twelve",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -74,8 +74,7 @@ def copy_digits(folder: Path, epsilon: float) -> tuple[dict[str, Any], Any]:
 
 def _write_images(folder: Path, name: str, schema: Schema, batches: Any, number: int) -> None:
     """Writes images, and a picture of some of each class."""
-    from noisegate_images.output.formats import image_writer
-    from noisegate_images.output.grid import SampleGrid
+    from noisegate_images.output.formats import SampleGrid, image_writer
 
     assert schema.images is not None
     shown = SampleGrid(form=schema.images, out=folder / f"{name}.png")

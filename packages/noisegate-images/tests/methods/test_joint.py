@@ -13,8 +13,8 @@ from noisegate.schema import pixel_schema
 from noisegate.testing import FakeGate
 from noisegate_images.features.perceptual import Perceptual
 from noisegate_images.methods.joint import ORIENTATIONS, PIXELS, STROKES, WAVELETS, JointEmbedding
-from noisegate_images.networks.drawing import load_drawing
 from noisegate_images.networks.strokes import SHIPPED_SHA256 as STROKES_SHA256
+from noisegate_images.networks.strokes import load_drawing
 
 SIDE = 8
 TINY = {

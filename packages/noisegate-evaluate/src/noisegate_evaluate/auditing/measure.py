@@ -18,8 +18,7 @@ from noisegate.privacy.certificate import Certificate, canonical_json
 from noisegate.privacy.events import Adjacency, Event, GaussianEvent, SampledGaussianEvent, Sampler
 from noisegate.privacy.gradient_plan import CalibratedStepPlan
 from noisegate.privacy.release import Release
-from noisegate_evaluate.auditing.bounds import scaled, sensitivity_factor, spread_limits
-from noisegate_evaluate.auditing.report import AuditReport
+from noisegate_evaluate.auditing.bounds import AuditReport, scaled, sensitivity_factor, spread_limits
 from noisegate_evaluate.auditing.watched import Vector, Vectors
 
 # A part of a record's vector that is shorter than this, over the noise, is no direction.

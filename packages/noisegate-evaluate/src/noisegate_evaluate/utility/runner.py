@@ -20,11 +20,15 @@ from noisegate_evaluate.utility.recipe import (
     EpochDone,
     LabelledRows,
     NetworkChoice,
+    PrintedScores,
     Recipe,
+    Scores,
     Suite,
     UntrainableError,
+    constant_scores,
+    printed_scores,
+    score,
 )
-from noisegate_evaluate.utility.scores import PrintedScores, Scores, constant_scores, printed_scores, score
 
 Progress = Callable[[str, int, int], None]
 """Told which classifier is done, how many are, and how many there will be."""

@@ -32,8 +32,7 @@ from noisegate_evaluate.utility.networks import (
     build_network,
     read_networks,
 )
-from noisegate_evaluate.utility.recipe import Answer, EpochDone, LabelledRows, Recipe, Suite, UntrainableError
-from noisegate_evaluate.utility.scores import log_odds
+from noisegate_evaluate.utility.recipe import Answer, EpochDone, LabelledRows, Recipe, Suite, UntrainableError, log_odds
 
 if TYPE_CHECKING:
     from torch import nn

@@ -23,8 +23,7 @@ from torch import nn
 
 from noisegate.devices import choose_device, one_thread
 from noisegate_evaluate.utility.networks import SelectionRecipe, Training
-from noisegate_evaluate.utility.recipe import Answer, EpochDone, LabelledRows, NetworkChoice, UntrainableError
-from noisegate_evaluate.utility.scores import log_odds
+from noisegate_evaluate.utility.recipe import Answer, EpochDone, LabelledRows, NetworkChoice, UntrainableError, log_odds
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int64

@@ -27,8 +27,7 @@ from noisegate.schema.pixels import require_memory
 from noisegate_images.data.arrays import IDX, IdxImages, ImageArrays
 from noisegate_images.data.decode import ImageOrigin, ImageReadOptions, PictureProblem, Pictures, decode_picture
 from noisegate_images.data.folders import ImageFolder, ImageList, find_list, list_folder
-from noisegate_images.data.memory import memory_images
-from noisegate_images.data.parquet import ImageParquet, image_columns
+from noisegate_images.data.memory import ImageParquet, image_columns, memory_images
 
 _SINGLE = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff")
 _UNREAD = {"cifar-10-batches-py": "CIFAR10", "batches.meta": "CIFAR10", "cifar-100-python": "CIFAR100"}

@@ -16,7 +16,6 @@ from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
 from noisegate.settings import Count, ImageSize, Names, Options, Settings, Widths, derived, settings
 from noisegate_images.features.perceptual import Activations, Perceptual, chosen_activations
-from noisegate_images.models.decoder import PACKAGED, LoadedDecoder, load_decoder
 from noisegate_images.models.image_network import IMAGE_KINDS, ImageKind, ImageNetwork
 from noisegate_images.training.fit import FitSettings
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from noisegate.models.record_model import RecordModel
     from noisegate_images.models.generator import Generator as Network
+    from noisegate_images.networks.decoder import LoadedDecoder
     from noisegate_images.networks.named import FrozenNetwork
 
 Generator: TypeAlias = Literal[
@@ -107,8 +107,8 @@ class MatchedMethod(MeanEmbeddingMethod):
 
     def initial_generator(self, release: Release, classes: int) -> Network:
         """Returns the generator with its initial weights."""
+        from noisegate_images.models.generator import build_component_generator, build_table_generator
         from noisegate_images.models.image import build_image_generator, with_prior
-        from noisegate_images.models.table import build_component_generator, build_table_generator
 
         layout, design = release.schema.layout, self.generator_network()
         if design:
@@ -173,7 +173,7 @@ class EncodedImages(PublicNetwork):
 
     image: ImageSize | None = None
     """Height, width and channels of the images."""
-    decoder: str = PACKAGED
+    decoder: str = "cifar10"
     """A decoder, by its name or its file (`noisegate pretrain decoder`), trained with the same encoder; by default the
     one in the package, of 32 x 32 pixels in colour."""
     decoder_sha256: str | None = None
@@ -189,6 +189,8 @@ class EncodedImages(PublicNetwork):
 
     def checked_decoder(self) -> LoadedDecoder:
         """Returns the decoder."""
+        from noisegate_images.networks.decoder import load_decoder
+
         encoding, encoder = self.encoding(), self.encoder().sha256
         decoder = load_decoder(self.decoder, self.decoder_sha256)
         if decoder.encoder != encoder:

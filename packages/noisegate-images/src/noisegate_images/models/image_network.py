@@ -14,7 +14,7 @@ ImageKind: TypeAlias = Literal["convolutional", "fully-connected", "sub-pixel", 
 IMAGE_KINDS: tuple[ImageKind, ...] = get_args(ImageKind)
 
 DRAWING_LATENT = 32
-"""Of how much noise the decoder of drawings in the package makes one (`noisegate_images.networks.drawing`)."""
+"""Of how much noise the decoder of drawings in the package makes one (`noisegate_images.networks.strokes`)."""
 _LEAST_DRAWN, _MOST_DRAWN = 12, 32
 """Sides of images, in pixels, that a drawing of 28 x 28 is brought to; larger ones would be blurred."""
 

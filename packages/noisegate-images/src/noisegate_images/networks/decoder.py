@@ -13,6 +13,7 @@ with the images as Parquet files in a folder, this makes the same file again::
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, astuple, dataclass
@@ -20,6 +21,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+import numpy.typing as npt
 import safetensors
 import safetensors.torch
 import torch
@@ -32,6 +35,7 @@ from noisegate_images.networks.weights import check_sizes, read_weights
 
 if TYPE_CHECKING:
     from jaxtyping import Float
+
 
 FORMAT = "noisegate-decoder-1"
 """Stands in the file of a decoder; another number for another architecture."""
@@ -228,3 +232,86 @@ def _described(content: bytes) -> dict[str, Any]:
     if described.pop("format", None) != FORMAT:
         raise ValueError(f"the file is none of the format {FORMAT}")
     return described
+
+
+PACKAGED = "cifar10"
+"""Name of the decoder in the package: images of 32 x 32 pixels in colour, of the encoder in the package."""
+
+OWN = "noisegate"
+"""Kind of the decoders that `noisegate pretrain decoder` makes. Their weights travel in saved models."""
+
+
+class LoadedDecoder:
+    """A decoder that `noisegate pretrain decoder` made, frozen, in evaluation mode, on the CPU.
+
+    Attributes:
+        network: What decodes.
+        digest: SHA-256 of its file.
+        encoder: SHA-256 of the weights of the encoder that it was trained with.
+        layer: Layer of that encoder, whose activations are averaged over the picture and scaled to length 1.
+        shape: Shape of the images.
+        features: Length of a feature.
+        latent: Length of the noise.
+    """
+
+    kind = OWN
+
+    def __init__(self, network: DecoderNetwork, digest: str) -> None:
+        self.network, self.digest, design = network, digest, network.design
+        self.encoder, self.layer = design.encoder, design.layer
+        self.shape: ImageShape = design.shape
+        self.features, self.latent = design.features, design.latent
+
+    def __call__(
+        self, features: Float[Tensor, "rows features"], noise: Float[Tensor, "rows latent"]
+    ) -> Float[Tensor, "rows pixels"]:
+        """Returns intensities in [0, 1], (rows, height · width · channels), in the order of `pixel_schema`.
+
+        Each image is a function of its own feature and noise.
+
+        Args:
+            features: Of length 1, float32 (rows, features).
+            noise: Standard normal, float32 (rows, latent).
+        """
+        images: Tensor = self.network(features, noise)
+        return images.permute(0, 2, 3, 1).flatten(1)
+
+    def tensors(self) -> dict[str, npt.NDArray[Any]]:
+        """Returns the weights that travel in a saved model, as they are in the decoder's file."""
+        return {name: value.numpy() for name, value in decoder_tensors(self.network).items()}
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns what else `from_saved` needs."""
+        return {"kind": OWN, "digest": self.digest, "made_of": dict(self.network.design.to_json())}
+
+    @classmethod
+    def from_saved(cls, tensors: Mapping[str, npt.NDArray[Any]], description: Mapping[str, Any]) -> Self:
+        """Returns the decoder that `tensors` and `to_json` describe; a ModelError where its digest says another."""
+        kind, digest, made_of = (description[name] for name in ("kind", "digest", "made_of"))
+        if kind != OWN:
+            raise ModelError(f"a decoder of kind {kind!r} is not known; it is {OWN}.")
+        import torch
+
+        arrays = {name: torch.from_numpy(np.array(value)) for name, value in tensors.items()}
+        network = decoder_from(DecoderDesign.from_json(made_of), arrays)
+        found = hashlib.sha256(decoder_bytes(network)).hexdigest()
+        if found != digest:
+            raise ModelError(f"the decoder in the model has the SHA-256 {found}, not {digest}: it was changed.")
+        return cls(network, found)
+
+
+def load_decoder(name: str | Path, sha256: str | None = None) -> LoadedDecoder:
+    """Returns a decoder; nothing is ever downloaded.
+
+    Args:
+        name: "cifar10" for the one in the package, or a file of `noisegate pretrain decoder`.
+        sha256: What it must hash to; None for whatever it is.
+    """
+    path = Path(name)
+    if str(name) != PACKAGED and not path.is_file():
+        raise OptionError(
+            f"decoder={str(name)!r} is no file; give {PACKAGED!r} for the one in the package, or a file that "
+            "`noisegate pretrain decoder` made."
+        )
+
+    return LoadedDecoder(*read_decoder(None if str(name) == PACKAGED else path, sha256=sha256))

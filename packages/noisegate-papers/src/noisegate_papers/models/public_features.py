@@ -18,7 +18,7 @@ from noisegate_papers.models.record_sets import WeightedReference
 
 if TYPE_CHECKING:
     from noisegate.models.record_model import RecordModel
-    from noisegate_images.models.decoder import LoadedDecoder
+    from noisegate_images.networks.decoder import LoadedDecoder
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
