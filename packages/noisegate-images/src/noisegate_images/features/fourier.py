@@ -3,13 +3,10 @@
 A feature pair is (cos φ, sin φ)/√F of a phase φ that adds up over the columns it looks at:
 
 * a numeric column with value x in [0, 1] adds ω·x, ω ~ N(0, 1/ℓ²): the Gaussian kernel of length scale ℓ;
-* a coded column adds a random angle for its level, and a missing numeric value one of its own: the kernel that is 1 for
-  equal levels and 0 otherwise.
+* a coded column adds a random angle for its level, and a missing numeric value one of its own.
 
 With F frequencies the vector has norm 1 exactly, up to rounding: Rahimi and Recht (NeurIPS 2007), and DP-MERF, Harder,
-Adamczewski and Park (AISTATS 2021), https://arxiv.org/abs/2002.11603, section 3. Which columns a frequency looks at is
-public and random (`draw`): with ``kernel="numeric"`` all numeric ones, the paper's kernel; with ``kernel="pairs"`` one
-or two, with a length scale of its own, which keeps its signal in tables with many columns.
+Adamczewski and Park (AISTATS 2021), https://arxiv.org/abs/2002.11603, section 3.
 
 Phases are integers: x is rounded to 1/65536, frequencies to 1/4096 of a turn per unit, and (cos φ, sin φ) comes from a
 table of 4096 angles, so that a record's vector is a function of that record alone, bit for bit (G-06). Adding 1.5·2⁵²
@@ -22,11 +19,10 @@ characteristic functions: an interval [a, b] under frequency ω has exp(iω(a+b)
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -108,10 +104,7 @@ class RandomFourier:
         return self._table.take(angles, mode="clip").view(np.float32)
 
     def angle_blocks(self, records: EncodedTable, rows: int) -> Iterator[npt.NDArray[np.int64]]:
-        """Yields the angle of each pair, as a position in `pairs`, for blocks of at most `rows` records in order.
-
-        All blocks live in the same memory: use one before taking the next.
-        """
+        """Yields each pair's position in `pairs`, for blocks of at most `rows` records, all in the same memory."""
         values = np.rint(records.numeric * VALUE_STEPS)
         missing = np.isnan(values)
         absent = [(place, missing[:, place]) for place in np.flatnonzero(missing.any(axis=0))]
@@ -211,7 +204,6 @@ class RandomFourier:
         return RowForm(features, constants)
 
     def _characteristic(self, column: int, cells: Cells) -> npt.NDArray[np.complex128]:
-        """Returns the characteristic function of each cell of a numeric column, (cells, F)."""
         omega = _radians(self.frequencies[column])
         middle, half = (cells.low + cells.high) / 2, (cells.high - cells.low) / 2
         # numpy's sinc is sin(πx)/(πx)
@@ -222,7 +214,6 @@ class RandomFourier:
 
 
 def _radians(angles: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Returns angles in 1/4096 turns as radians."""
     return np.asarray(angles * (2 * math.pi / TURN), dtype=np.float64)
 
 
@@ -237,8 +228,9 @@ def draw(
 ) -> RandomFourier:
     """Returns random features with `count` frequencies, drawn from public randomness.
 
-    Length scales are drawn log-uniformly from an interval for each numeric column, in units of its range. The label is
-    excluded where the embedding is class-wise.
+    Which columns a frequency looks at is random: with ``kernel="numeric"`` all numeric ones, the paper's kernel; with
+    "pairs" one or two, which keeps its signal in tables with many columns. Length scales are drawn log-uniformly from
+    an interval for each numeric column, in units of its range. The label is excluded where the embedding is class-wise.
     """
     for column, (low, high) in zip(layout.numeric, length_scales, strict=True):
         if not 0 < low <= high <= 1000:
@@ -302,31 +294,37 @@ def _members(
     return np.asarray([groups[index] for index in sorted(chosen)], dtype=np.int64)
 
 
-class FourierOfValues(ABC):
-    """Random Fourier features of numbers that follow from each record; `fourier` has as many numeric columns."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FourierOfValues:
+    """Random Fourier features of numbers that follow from each image.
 
+    Attributes:
+        of: From intensities in the order of `pixel_schema`, (rows, pixels), to these numbers, (rows, numbers).
+        fourier: On as many numeric columns as there are numbers.
+    """
+
+    of: Any
     fourier: RandomFourier
-
-    @abstractmethod
-    def values(self, records: EncodedTable) -> npt.NDArray[np.float64]:
-        """Returns these numbers, (rows, numbers)."""
+    norm, nonnegative = 1.0, False
 
     @property
     def dim(self) -> int:
         """Number of coordinates."""
         return self.fourier.dim
 
-    @property
-    def norm(self) -> float:
-        """1, up to rounding."""
-        return self.fourier.norm
-
-    @property
-    def nonnegative(self) -> bool:
-        """False."""
-        return self.fourier.nonnegative
-
     def __call__(self, records: EncodedTable) -> npt.NDArray[np.float32]:
         """Returns the vectors, (rows, dim)."""
-        values = self.values(records)
+        values = self._values(records)
         return self.fourier(EncodedTable(values, np.zeros((len(values), 0), dtype=np.int32)))
+
+    def _values(self, records: EncodedTable) -> npt.NDArray[np.float64]:
+        return np.asarray(self.of(records.numeric))
+
+    def of_points(self) -> RowForm:
+        """Returns the features of intensities in the order of `pixel_schema`, (rows, pixels), up to rounding."""
+
+        def features(constants: Constants, points: Made) -> Float[Tensor, "dim rows"]:
+            result: Tensor = constants["fourier"](constants["of"](points).T)
+            return result
+
+        return RowForm(features, {"of": self.of.of_points(), "fourier": self.fourier.of_points()})

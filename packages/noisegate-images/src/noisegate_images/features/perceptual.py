@@ -1,10 +1,7 @@
 """Perceptual features: what a frozen public network gives for an image.
 
-DP-MEPF, Harder et al. (TMLR 2023), https://openreview.net/forum?id=R6W7zkMz0P, section 3. The activations f of all
-chosen layers beside each other, scaled to norm 1: φ₁ = f/‖f‖; and their squares on their own, φ₂ = f²/‖f²‖, which is
-non-negative, so that under replace-one a sum moves by at most √2 (G-01; the paper's code takes 1). What the network
-itself rounds may depend on its kernels: it is called with blocks of one shape, on one thread, and the gate probes it
-(G-06). All that follows is exact by construction.
+What the network itself rounds may depend on its kernels: it is called with blocks of one shape, on one thread, and the
+gate probes it (G-06). All that follows is exact by construction.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ from noisegate.features.feature_map import Constants, Made, RowForm
 from noisegate.privacy.grid import squared_norms
 from noisegate.schema import EncodedTable
 from noisegate.schema.pixels import ImageShape
-from noisegate_images.features.fourier import FourierOfValues, RandomFourier
+from noisegate_images.features.fourier import FourierOfValues
 
 if TYPE_CHECKING:
     import torch
@@ -86,7 +83,10 @@ class Activations:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Perceptual:
-    """The activations of an image, or their squares, scaled to norm 1.
+    """The activations f of an image, φ₁ = f/‖f‖, or their squares, φ₂ = f²/‖f²‖.
+
+    DP-MEPF, Harder et al. (TMLR 2023), https://openreview.net/forum?id=R6W7zkMz0P, section 3. Squares are not negative:
+    under replace-one their sum moves by at most √2 (G-01; the paper's code takes 1).
 
     Attributes:
         activations: The network; maps that have the same one share what it computes.
@@ -218,27 +218,14 @@ def chosen_activations(network: FrozenNetwork, layers: Sequence[str], shape: Ima
     return Activations(layers=chosen, nonnegative=set(names) <= network.nonnegative)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class EncodedFourier(FourierOfValues):
-    """Random Fourier features of an encoder's vectors of length 1.
+    """Random Fourier features of an encoder's vectors of length 1, which a `Perceptual` gives."""
 
-    Attributes:
-        encoding: From images to these vectors.
-        fourier: On as many numeric columns as they have coordinates.
-    """
+    @property
+    def encoding(self) -> Perceptual:
+        """From images to these vectors."""
+        encoding: Perceptual = self.of
+        return encoding
 
-    encoding: Perceptual
-    fourier: RandomFourier
-
-    def values(self, records: EncodedTable) -> npt.NDArray[np.float64]:
-        """Returns what the encoder gives, (rows, coordinates)."""
+    def _values(self, records: EncodedTable) -> npt.NDArray[np.float64]:
         return self.encoding(records).astype(np.float64)
-
-    def of_points(self) -> RowForm:
-        """Returns the features of intensities in [0, 1], (rows, pixels), up to rounding."""
-
-        def features(constants: Constants, points: Made) -> Float[Tensor, "dim rows"]:
-            result: Tensor = constants["fourier"](constants["encoding"](points).T)
-            return result
-
-        return RowForm(features, {"encoding": self.encoding.of_points(), "fourier": self.fourier.of_points()})

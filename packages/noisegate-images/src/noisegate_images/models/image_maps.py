@@ -14,15 +14,13 @@ import numpy.typing as npt
 from noisegate.features.feature_map import RowForm
 from noisegate.models.record_model import Array
 from noisegate.schema.pixels import ImageShape
-from noisegate_images.features.fourier import RandomFourier, draw_points
-from noisegate_images.features.orientation import Orientations, OrientedFourier
-from noisegate_images.features.wavelets import WaveletFourier, Wavelets
+from noisegate_images.features.fourier import FourierOfValues, RandomFourier, draw_points
+from noisegate_images.features.orientation import Orientations, Wavelets
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int64
     from torch import Tensor
 
-    from noisegate_images.features.perceptual import EncodedFourier
 
 _DRAWN: WeakValueDictionary[tuple[Any, ...], RandomFourier] = WeakValueDictionary()
 Seen: TypeAlias = Literal["pixels", "orientations", "wavelets", "strokes"]
@@ -54,21 +52,21 @@ class ImageMap:
     damping: float | None = None
     sha256: str | None = None
 
-    def feature_map(self) -> RandomFourier | OrientedFourier | WaveletFourier | EncodedFourier:
+    def feature_map(self) -> RandomFourier | FourierOfValues:
         """Returns the map; a `UserError` if its encoder is not the one in the package."""
         if self.seen == "pixels":
             return self._fourier(self.image.size)
         if self.seen == "orientations":
             of = Orientations(image=self.image, cell=self.cell, directions=self.directions, damping=self.damping)
-            return OrientedFourier(orientations=of, fourier=self._fourier(of.size))
+            return FourierOfValues(of=of, fourier=self._fourier(of.size))
         if self.seen == "wavelets":
             energies = Wavelets(image=self.image)
-            return WaveletFourier(wavelets=energies, fourier=self._fourier(energies.size))
+            return FourierOfValues(of=energies, fourier=self._fourier(energies.size))
         from noisegate_images.features.perceptual import EncodedFourier, Perceptual, chosen_activations
         from noisegate_images.networks.named import STROKES, load_network
 
         activations = chosen_activations(load_network(STROKES, None, self.sha256), (), self.image, pool=False)
-        return EncodedFourier(encoding=Perceptual(activations=activations), fourier=self._fourier(activations.dim))
+        return EncodedFourier(of=Perceptual(activations=activations), fourier=self._fourier(activations.dim))
 
     def _fourier(self, columns: int) -> RandomFourier:
         """Returns the features; while a plan holds them, so does the model, and they are drawn once."""
