@@ -14,7 +14,6 @@ from noisegate.records import Images
 from noisegate.schema import NumericColumn, Schema
 from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 from noisegate_evaluate.comparison import ImageReport, LinkedReport, Report
-from noisegate_evaluate.families import LinkedTables, Tables, beside, bring_together
 from noisegate_evaluate.images import (
     IMAGES,
     EncoderFeatures,
@@ -27,6 +26,7 @@ from noisegate_evaluate.images import (
 from noisegate_evaluate.metrics.links import LinkDistances, link_distances
 from noisegate_evaluate.metrics.marginals import marginal_distances
 from noisegate_evaluate.metrics.result import MetricResult, metrics_of
+from noisegate_evaluate.reading import LinkedTables, Tables, beside, bring_together
 from noisegate_evaluate.tables import REGRESSORS, RegressionReport, downstream_scores, regression_scores, unscorable
 from noisegate_evaluate.utility.networks import NetworkOptions
 from noisegate_evaluate.utility.recipe import LabelledRows, Suite

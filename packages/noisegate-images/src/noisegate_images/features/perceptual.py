@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float
     from torch import Tensor
 
-    from noisegate_images.networks.layers import ChosenLayers
-    from noisegate_images.networks.named import FrozenNetwork
+    from noisegate_images.networks.named import ChosenLayers, FrozenNetwork
 
 Moment = Literal[1, 2]
 Rows = npt.NDArray[np.float32]
@@ -211,7 +210,7 @@ def chosen_activations(network: FrozenNetwork, layers: Sequence[str], shape: Ima
     Empty, `layers` are the encoder's four, or all convolutions of another network but 1 x 1 shortcuts; `pool` takes the
     mean over height and width of each channel.
     """
-    from noisegate_images.networks.layers import ChosenLayers
+    from noisegate_images.networks.named import ChosenLayers
 
     names = tuple(layers) or network.layers
     chosen = ChosenLayers(network.module, names, shape, mean=network.mean, std=network.std, pool=pool)

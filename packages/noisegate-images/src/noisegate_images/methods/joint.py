@@ -27,8 +27,14 @@ from noisegate.verdict import Verdict
 from noisegate_images.features.orientation import Orientations
 from noisegate_images.features.perceptual import Perceptual
 from noisegate_images.methods.matched import IMAGE_FIT, MatchedMethod, NetworkMethod
-from noisegate_images.models.image_maps import ImageMap, Seen
-from noisegate_images.models.image_network import ImageKind, ImageNetwork, check_image_schema, sub_pixel_channels
+from noisegate_images.models.image_network import (
+    ImageKind,
+    ImageMap,
+    ImageNetwork,
+    Seen,
+    check_image_schema,
+    sub_pixel_channels,
+)
 from noisegate_images.training.fit import even_noise, image_verdict
 
 if TYPE_CHECKING:
@@ -225,7 +231,7 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         if self.tries == 1 or not maps or len(target.present) < 2:
             return made
         from noisegate.seeds import public_random
-        from noisegate_images.models.image_maps import NearestMeans
+        from noisegate_images.models.image_network import NearestMeans
 
         nearest = NearestMeans.of_release(maps, target.means, target.noise_std)
         rivals = 1 if len(target.present) <= _FEW else 2

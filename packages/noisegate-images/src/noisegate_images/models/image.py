@@ -22,8 +22,7 @@ from noisegate.models.record_model import Array
 from noisegate.schema import EncodedTable, Layout, Schema
 from noisegate.schema.pixels import ImageShape
 from noisegate_images.models.generator import PREFIX, Generator
-from noisegate_images.models.image_maps import NearestMeans
-from noisegate_images.models.image_network import ImageKind, ImageNetwork
+from noisegate_images.models.image_network import ImageKind, ImageNetwork, NearestMeans
 from noisegate_images.models.pose import POSE_NUMBERS, TONE_NUMBERS, posed, toned
 from noisegate_images.networks.strokes import DrawingDecoder, load_drawing
 

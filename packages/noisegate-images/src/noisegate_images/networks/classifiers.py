@@ -21,8 +21,8 @@ from torch import Tensor, nn
 
 from noisegate.devices import seeded
 from noisegate.schema.pixels import ImageShape
+from noisegate_images.networks.encoder import check_sizes
 from noisegate_images.networks.named import FrozenNetwork
-from noisegate_images.networks.weights import check_sizes
 
 if TYPE_CHECKING:
     from jaxtyping import Float

@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from noisegate.devices import seeded
 from noisegate.errors import ModelError, OptionError
 from noisegate.schema.pixels import ImageShape
-from noisegate_images.networks.weights import check_sizes, read_weights
+from noisegate_images.networks.encoder import check_sizes, read_weights
 
 if TYPE_CHECKING:
     from jaxtyping import Float

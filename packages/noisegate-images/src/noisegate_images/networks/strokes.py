@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from noisegate.errors import ModelError
-from noisegate_images.networks.weights import read_weights
+from noisegate_images.networks.encoder import read_weights
 
 if TYPE_CHECKING:
     from jaxtyping import Float

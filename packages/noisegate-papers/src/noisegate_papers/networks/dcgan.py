@@ -15,7 +15,7 @@ from torch import nn
 from noisegate.devices import seeded
 from noisegate.errors import OptionError
 from noisegate.schema.pixels import ImageShape
-from noisegate_images.networks.weights import check_sizes
+from noisegate_images.networks.encoder import check_sizes
 
 if TYPE_CHECKING:
     from jaxtyping import Float

@@ -35,8 +35,7 @@ from noisegate_images.networks.decoder import (
     decoder_from,
     default_channels,
 )
-from noisegate_images.networks.layers import ChosenLayers
-from noisegate_images.networks.named import FrozenNetwork
+from noisegate_images.networks.named import ChosenLayers, FrozenNetwork
 from noisegate_images.training.adam import Adam
 from noisegate_papers.contrib.pretraining.images import PublicImages
 from noisegate_papers.contrib.pretraining.projected import SEEN, ProjectedDiscriminator, activations_of

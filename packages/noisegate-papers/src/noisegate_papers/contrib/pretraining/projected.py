@@ -16,7 +16,7 @@ from torch.nn.utils.parametrizations import spectral_norm
 
 from noisegate.devices import seeded
 from noisegate_images.networks.encoder import LAYERS
-from noisegate_images.networks.layers import ChosenLayers
+from noisegate_images.networks.named import ChosenLayers
 
 if TYPE_CHECKING:
     from jaxtyping import Float
