@@ -69,58 +69,17 @@ _NAMES = {
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-__all__ = [
-    "CAVEAT",
-    "NETWORKS",
-    "NETWORKS_VERSION",
-    "THREE_VERSION",
-    "TWELVE_VERSION",
-    "DifferentBins",
-    "DistributionScores",
-    "EncoderFeatures",
-    "ImageFeatures",
-    "ImageReport",
-    "KernelDistance",
-    "LabelledRows",
-    "LinkDistances",
-    "LinkedReport",
-    "Manifold",
-    "MarginalReport",
-    "NetworkOptions",
-    "OrderDistance",
-    "Pixels",
-    "PrintedScores",
-    "Recipe",
-    "RegressionReport",
-    "RegressionScores",
-    "Report",
-    "Scores",
-    "SelectionRecipe",
-    "Suite",
-    "Training",
-    "UtilityReport",
-    "build_network",
-    "different_bins",
-    "distribution_scores",
-    "downstream_scores",
-    "evaluate_images",
-    "evaluate_linked",
-    "evaluate_tables",
-    "frechet_distance",
-    "images_of",
-    "images_of_arrays",
-    "kernel_distance",
-    "manifold_figures",
-    "marginal_distances",
-    "named_features",
-    "networks",
-    "read_classifiers",
-    "regression_scores",
-    "selected_networks",
-    "three",
-    "twelve",
-    "utility_scores",
-]
+__all__ = ["ImageReport", "LinkedReport", "Report"]
+__all__ += ["EncoderFeatures", "ImageFeatures", "Pixels", "images_of", "images_of_arrays", "named_features"]
+__all__ += ["CAVEAT", "DifferentBins", "DistributionScores", "KernelDistance", "LinkDistances", "Manifold"]
+__all__ += ["MarginalReport", "OrderDistance", "different_bins", "distribution_scores", "frechet_distance"]
+__all__ += ["kernel_distance", "manifold_figures", "marginal_distances"]
+__all__ += ["RegressionReport", "RegressionScores", "downstream_scores", "regression_scores"]
+__all__ += ["evaluate_images", "evaluate_linked", "evaluate_tables"]
+__all__ += ["NETWORKS", "NETWORKS_VERSION", "NetworkOptions", "SelectionRecipe", "Training", "build_network"]
+__all__ += ["LabelledRows", "PrintedScores", "Recipe", "Scores", "Suite"]
+__all__ += ["UtilityReport", "utility_scores"]
+__all__ += ["THREE_VERSION", "TWELVE_VERSION", "networks", "read_classifiers", "selected_networks", "three", "twelve"]
 
 
 def __getattr__(name: str) -> Any:

@@ -5,20 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from noisegate.privacy import accounting
-from noisegate.privacy.events import (
-    Adjacency,
-    Event,
-    GaussianEvent,
-    Sampler,
-    ThresholdedGaussianEvent,
-    ZeroConcentratedEvent,
-)
+from noisegate.privacy import events as kinds
+from noisegate.privacy.certificate import Certificate
+from noisegate.privacy.events import Adjacency, Event
+from noisegate.privacy.plan import Budget
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +44,12 @@ class AuditReport:
     runs: int
     confidence: float
     guessed: tuple[float, float] | None = None
+
+    @classmethod
+    def of(cls, method: str, kind: str, claim: Budget | Certificate, runs: int, chance: float, **told: Any) -> Self:
+        """Returns what was `told` of a claim, wrong with at most a `chance`."""
+        stated: dict[str, Any] = {"claim": claim.epsilon, "delta": claim.delta, "adjacency": claim.adjacency.value}
+        return cls(method=method, kind=kind, **stated, runs=runs, confidence=1 - chance, **told)
 
     @property
     def exceeded(self) -> bool:
@@ -84,10 +86,8 @@ class AuditReport:
         return {**told, "holds": self.holds, "verdict": self.verdict}
 
 
-# Where the trade-off of an attacker's errors is compared with that of the events.
-_DELTAS = (1e-3, 0.01, 0.03, 0.1, 0.3)
-# Relative width at which searches end, on the side that makes the bound smaller.
-_NEAR = 1.02
+_DELTAS = (1e-3, 0.01, 0.03, 0.1, 0.3)  # where the trade-off of an attacker's errors is compared with the events'
+_NEAR = 1.02  # relative width at which searches end, on the side that makes the bound smaller
 _LARGEST = 64.0
 
 
@@ -133,7 +133,6 @@ def sensitivity_factor(
         return 0.0
 
     def possible(factor: float) -> bool:
-        """Whether events that are so much more sensitive allow an attacker to be right as often."""
         larger = [scaled(event, factor) for event in events]
         # Where an attacker's threshold lies between both worlds, most is said close to the difference of both rates.
         for delta in (*_DELTAS, 0.98 * (power - false)):
@@ -154,17 +153,12 @@ def sensitivity_factor(
 
 def scaled(event: Event, factor: float) -> Event:
     """Returns an event whose question is `factor` times as sensitive, or whose noise is so much smaller."""
-    if isinstance(event, ZeroConcentratedEvent):
+    if isinstance(event, kinds.ZeroConcentratedEvent):
         return replace(event, rho=event.rho * factor**2)
-    if isinstance(event, ThresholdedGaussianEvent):
+    if isinstance(event, kinds.ThresholdedGaussianEvent):
         # Without its threshold, whose part of δ is far below what an attacker's rates can show.
-        event = GaussianEvent(
-            name=event.name,
-            sensitivity=event.sensitivity,
-            noise_std=event.noise_std,
-            coordinates=event.coordinates,
-            sampler=Sampler.DISCRETE_GAUSSIAN,
-        )
+        kept = {name: getattr(event, name) for name in ("name", "sensitivity", "noise_std", "coordinates")}
+        event = kinds.GaussianEvent(**kept, sampler=kinds.Sampler.DISCRETE_GAUSSIAN)
     return replace(event, sensitivity=event.sensitivity * factor)
 
 

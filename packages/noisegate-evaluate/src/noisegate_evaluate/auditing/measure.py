@@ -182,19 +182,10 @@ def measured(seen: Sequence[Seen], certificate: Certificate, *, kind: str, chanc
     from_noise = max(accounting.epsilon(_as_measured(seen, events, one), delta, adjacency) for one in loudest)
     factor = guessed_factor(seen, events, adjacency, chance / 4)
     from_guesses = accounting.epsilon([scaled(event, factor) for event in events], delta, adjacency) if factor else 0.0
-    return AuditReport(
-        method=certificate.method,
-        kind=kind,
-        claim=certificate.epsilon,
-        delta=delta,
-        adjacency=adjacency.value,
-        lower_bound=max(from_noise, from_guesses),
-        from_noise=from_noise,
-        from_guesses=from_guesses,
-        noise=everywhere,
-        along=(max((low for low, _ in limits.values()), default=0.0), min(loudest[0].values(), default=math.inf)),
-        runs=len(seen),
-        confidence=1 - chance,
+    along = max((low for low, _ in limits.values()), default=0.0), min(loudest[0].values(), default=math.inf)
+    told = {"lower_bound": max(from_noise, from_guesses), "from_noise": from_noise, "from_guesses": from_guesses}
+    return AuditReport.of(
+        certificate.method, kind, certificate, len(seen), chance, noise=everywhere, along=along, **told
     )
 
 

@@ -19,20 +19,7 @@ from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.schema_certificate import RECORD
 from noisegate.schema import Schema
-from noisegate_evaluate.auditing.attacks import (
-    ANSWERS,
-    ATTRIBUTE,
-    CHANCE,
-    ONE_RUN,
-    PROJECTION,
-    SAMPLES,
-    Auditor,
-    Progress,
-    from_samples,
-    of_attribute,
-    one_run,
-    projected,
-)
+from noisegate_evaluate.auditing.attacks import ANSWERS, ATTACKS, CHANCE, PROJECTION, Auditor, Progress
 from noisegate_evaluate.auditing.bounds import AuditReport
 from noisegate_evaluate.auditing.examples import example
 from noisegate_evaluate.auditing.measure import Seen, form_of, measured
@@ -71,7 +58,6 @@ def audit_discovery(
 
 
 def _gate(budget: Budget, values: int, missing: int, *, records: int | None = None) -> SchemaGate:
-    """Returns the gate before records that have every value or none."""
     import pyarrow as pa
 
     types = {"age": pa.int64(), "dose": pa.float64(), "ward": pa.string(), "drug": pa.string()}
@@ -95,9 +81,6 @@ def _seen(found: Discovery, world: int, half: int) -> Seen:
         worlds = np.array([np.full(len(columns), half), np.full(len(columns), half + 1)]) / std
         seen.answer(name, noisy, worlds)
     return seen
-
-
-_ATTACKS = {PROJECTION: projected, ONE_RUN: one_run, SAMPLES: from_samples, ATTRIBUTE: of_attribute}
 
 
 def audit(
@@ -141,8 +124,8 @@ def audit(
     """
     if runs is not None and (isinstance(runs, bool) or not isinstance(runs, int) or runs < 4):
         raise OptionError(f"{said('runs', runs)} must be a whole number, 4 or more: two in each of two data sets.")
-    if by not in _ATTACKS:
-        raise OptionError(f"{said('by', by)} is not known; choose one of {', '.join(_ATTACKS)}.")
+    if by not in ATTACKS:
+        raise OptionError(f"{said('by', by)} is not known; choose one of {', '.join(ATTACKS)}.")
     told: dict[str, Any] = {"runs": runs, "progress": progress or (lambda *_: None)}
     claim: dict[str, Any] = {
         name: value for name, value in (("epsilon", epsilon), ("delta", delta)) if value is not None
@@ -159,4 +142,4 @@ def audit(
         return audit_discovery(Budget(**{"epsilon": 1.0, **claim}), chance=CHANCE, **told | {"runs": runs or ANSWERS})
     with tempfile.TemporaryDirectory() as folder:
         method, known, budget = example(target, schema=schema, settings=settings, folder=Path(folder))
-        return _ATTACKS[by](Auditor(method=method, schema=known, budget=replace(budget, **claim)), **told)
+        return ATTACKS[by](Auditor(method=method, schema=known, budget=replace(budget, **claim)), **told)

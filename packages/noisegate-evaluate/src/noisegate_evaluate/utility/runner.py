@@ -15,8 +15,8 @@ from noisegate.devices import usable_cores
 from noisegate.errors import DataError, OptionError
 from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 from noisegate_evaluate.metrics.result import CAVEAT
+from noisegate_evaluate.utility import recipe as recipes
 from noisegate_evaluate.utility.recipe import (
-    Answer,
     EpochDone,
     LabelledRows,
     NetworkChoice,
@@ -24,10 +24,6 @@ from noisegate_evaluate.utility.recipe import (
     Recipe,
     Scores,
     Suite,
-    UntrainableError,
-    constant_scores,
-    printed_scores,
-    score,
 )
 
 Progress = Callable[[str, int, int], None]
@@ -226,16 +222,13 @@ def utility_scores(
     run = partial(_outcome, train=train, test=test, classes=classes, printed=suite.printed)
     done: dict[tuple[str, int], Outcome] = {}
 
-    def told(what: str) -> None:
+    def told(what: str, epoch: int = 0, epochs: int = 0) -> None:
         if progress is not None:
-            progress(what, len(done), len(tasks))
-
-    def epoch_done(said: str, epoch: int, epochs: int) -> None:
-        told(f"{said}, epoch {epoch} of {epochs}")
+            progress(f"{what}, epoch {epoch} of {epochs}" if epochs else what, len(done), len(tasks))
 
     def here() -> Generator[tuple[Recipe, int, Outcome]]:
         for recipe, start in tasks:
-            yield run(recipe, start, progress=partial(epoch_done, _said(recipe, start)))
+            yield run(recipe, start, progress=partial(told, _said(recipe, start)))
 
     with closing(here() if one_by_one else _side_by_side(tasks, run, jobs or usable_cores())) as outcomes:
         for recipe, start, outcome in outcomes:
@@ -276,7 +269,6 @@ def _said(recipe: Recipe, seed: int) -> str:
 
 
 def _side_by_side(tasks: list[tuple[Recipe, int]], run: Callable[..., Any], jobs: int) -> Any:
-    """A generator of the tasks with their outcomes, each as soon as it is there."""
     # scikit-learn's Parallel is joblib's, which maps large arrays into the processes instead of copying them.
     from sklearn.utils.parallel import Parallel, delayed
 
@@ -300,15 +292,15 @@ def _outcome(
     from threadpoolctl import threadpool_limits
 
     start = time.perf_counter()
-    answer = Answer(scores=constant_scores(train.labels, len(test.labels), classes))
+    answer = recipes.Answer(scores=recipes.constant_scores(train.labels, len(test.labels), classes))
     if len(np.unique(train.labels)) > 1:
         try:
             with threadpool_limits(1):
                 answer = recipe.answer(train, test, classes=classes, seed=seed, progress=progress)
-        except UntrainableError as error:
+        except recipes.UntrainableError as error:
             note = f"could not be trained and is scored as a constant predictor ({error})"
             answer = replace(answer, notes=(note,))
-    scores, seconds = score(test.labels, answer.scores), time.perf_counter() - start
-    hard = printed_scores(test.labels, answer.scores.argmax(axis=1), classes=classes) if printed else None
+    scores, seconds = recipes.score(test.labels, answer.scores), time.perf_counter() - start
+    hard = recipes.printed_scores(test.labels, answer.scores.argmax(axis=1), classes=classes) if printed else None
     outcome = Outcome(scores=scores, notes=answer.notes, choice=answer.choice, seconds=seconds, printed=hard)
     return recipe, seed, outcome

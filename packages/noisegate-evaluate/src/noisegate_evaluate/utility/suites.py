@@ -1,12 +1,4 @@
-"""The lists of classifiers: three for tables, the twelve of the papers, networks for images.
-
-The papers train twelve scikit-learn and XGBoost classifiers: Harder and others (AISTATS 2021),
-https://arxiv.org/abs/2002.11603, supplement; Vinaroz and others (ICML 2022), https://arxiv.org/abs/2106.05042, Table
-10, which names scikit-learn 0.24.2 and xgboost 0.90. Where a default changed since, it is written out; what no longer
-exists is replaced, and :attr:`Estimator.replaced` says so in every report.
-
-A change of any setting is a new version of its list. Figures of two versions are not comparable.
-"""
+"""The lists of classifiers: three for tables, the twelve of the papers, networks for images."""
 
 from __future__ import annotations
 
@@ -21,17 +13,8 @@ import numpy as np
 
 from noisegate.errors import OptionError
 from noisegate.schema.pixels import ImageShape
-from noisegate_evaluate.utility.networks import (
-    NETWORKS,
-    NETWORKS_VERSION,
-    SELECTED_NETWORKS,
-    SELECTION_VERSION,
-    NetworkOptions,
-    SelectionRecipe,
-    Training,
-    build_network,
-    read_networks,
-)
+from noisegate_evaluate.utility import networks as offered
+from noisegate_evaluate.utility.networks import NETWORKS, SELECTED_NETWORKS, NetworkOptions, SelectionRecipe, Training
 from noisegate_evaluate.utility.recipe import Answer, EpochDone, LabelledRows, Recipe, Suite, UntrainableError, log_odds
 
 if TYPE_CHECKING:
@@ -121,7 +104,6 @@ def class_scores(classifier: Any, features: np.ndarray, found: np.ndarray, class
 
 
 def _flat(rows: LabelledRows) -> np.ndarray:
-    """One row of float32 per record; intensities of images in [0, 1]."""
     flat = rows.features.reshape(len(rows.features), -1)
     return flat.astype(np.float32) / np.float32(255) if flat.dtype == np.uint8 else flat
 
@@ -152,16 +134,15 @@ class Network(Recipe):
         from noisegate_evaluate.utility import training
 
         shape = ImageShape(height=train.image[0], width=train.image[1], channels=train.image[2])
-        if isinstance(self.training, Training):
-            network = build_network(self.name, shape, classes, seed=seed).to(self.device)
-            return training.last_answer(network, train, test, self.training, seed=seed, progress=progress)
-        if len(train.labels) < 4:
-            raise UntrainableError(f"there are {len(train.labels)} training images, of which some must be held out")
 
         def fresh() -> nn.Module:
-            return build_network(self.name, shape, classes, seed=seed).to(self.device)
+            return offered.build_network(self.name, shape, classes, seed=seed).to(self.device)
 
-        return training.selected_answer(fresh, train, test, self.training, seed=seed, progress=progress)
+        if isinstance(self.training, Training):
+            return training.last_answer(fresh(), train, test, self.training, seed, progress)
+        if len(train.labels) < 4:
+            raise UntrainableError(f"there are {len(train.labels)} training images, of which some must be held out")
+        return training.selected_answer(fresh, train, test, self.training, seed, progress)
 
 
 # The defaults of xgboost 0.90, which are other ones today; a process works on one classifier, so one thread.
@@ -218,7 +199,10 @@ def three() -> Suite:
 def twelve(variant: Variant) -> Suite:
     """Returns the twelve classifiers of the papers, in the order of their tables.
 
-    Of tables, the scores of hard predictions that the papers print stand beside ours: `UtilityReport.printed`.
+    Those of Harder and others (AISTATS 2021), https://arxiv.org/abs/2002.11603, supplement, and of Vinaroz and others
+    (ICML 2022), https://arxiv.org/abs/2106.05042, Table 10, with scikit-learn 0.24.2 and xgboost 0.90. A default that
+    changed since is written out; what no longer exists is replaced, and every report says so. Of tables, the scores of
+    hard predictions that the papers print stand beside ours: `UtilityReport.printed`.
 
     Args:
         variant: "images" for pixels in [0, 1] (the table of DP-HP, with the 100 AdaBoost estimators of DP-MERF);
@@ -230,19 +214,13 @@ def twelve(variant: Variant) -> Suite:
     variants = get_args(Variant)
     if variant not in variants:
         raise OptionError(f"variant is {variant!r}; expected one of {', '.join(map(repr, variants))}")
-    recipes = tuple(
-        Estimator(
-            name=name,
-            maker=maker,
-            settings=settings[variants.index(variant)],
-            seeded=name not in _UNSEEDED,
-            replaced=_REPLACED.get(name),
-        )
-        for name, maker, *settings in _TWELVE
-    )
+    place, recipes = variants.index(variant), list[Estimator]()
+    for name, maker, *settings in _TWELVE:
+        more: Any = {"seeded": name not in _UNSEEDED, "replaced": _REPLACED.get(name)}
+        recipes.append(Estimator(name=name, maker=maker, settings=settings[place], **more))
     details = {"variant": variant, **_listed(recipes)}
     tables = variant == "tables"
-    return Suite(name="twelve", version=TWELVE_VERSION, recipes=recipes, details=details, printed=tables)
+    return Suite(name="twelve", version=TWELVE_VERSION, recipes=tuple(recipes), details=details, printed=tables)
 
 
 def networks(names: Sequence[str] = NETWORKS, options: NetworkOptions | None = None) -> Suite:
@@ -255,10 +233,10 @@ def networks(names: Sequence[str] = NETWORKS, options: NetworkOptions | None = N
     Raises:
         OptionError: a name is unknown, or there is none.
     """
-    known, options = read_networks(",".join(names)), options or NetworkOptions()
+    known, options = offered.read_networks(",".join(names)), options or NetworkOptions()
     return Suite(
         name="networks",
-        version=NETWORKS_VERSION,
+        version=offered.NETWORKS_VERSION,
         recipes=tuple(Network(name=name, training=options.training) for name in known),
         repeats=options.repeats,
         details={"networks": list(known), "training": options.training.to_json()},
@@ -331,7 +309,13 @@ def _images(names: Sequence[str], others: Sequence[Recipe], repeats: int, select
     selection = selection or SelectionRecipe()
     chosen = tuple(Network(name=name, training=selection) for name in names)
     details = {"name": "chosen by synthetic images", "recipe": selection.to_json()}
-    return Suite(name="images", version=SELECTION_VERSION, recipes=(*chosen, *others), repeats=repeats, details=details)
+    return Suite(
+        name="images",
+        version=offered.SELECTION_VERSION,
+        recipes=(*chosen, *others),
+        repeats=repeats,
+        details=details,
+    )
 
 
 def _listed(recipes: Sequence[Estimator]) -> dict[str, object]:

@@ -8,10 +8,9 @@ import zipfile
 import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import IO, Any, TypeAlias, cast
+from typing import IO, Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +43,8 @@ class OneFile(ImageOrigin):
     def batches(self, rows: int) -> Iterator[Pictures]:
         """Yields the images, ``rows`` at a time, and fewer where they are large."""
         for images, labels in self._parts(lambda size: max(1, min(rows, _BATCH_BYTES // max(1, size)))):
-            yield Pictures(pictures=images, labels=None if labels is None else _array(labels))
+            values = labels.tolist() if labels is not None and labels.dtype.kind == "U" else labels
+            yield Pictures(pictures=images, labels=None if values is None else pa.array(values))
 
     def _check(self) -> pa.DataType:
         """Checks what is in the file beside the labels, and return the type of these."""
@@ -53,10 +53,6 @@ class OneFile(ImageOrigin):
     @abstractmethod
     def _parts(self, rows_of: Callable[[int], int]) -> Parts:
         """Yields the images; ``rows_of`` says how many of a size at a time."""
-
-
-def _array(labels: npt.NDArray[Any]) -> pa.Array:
-    return pa.array(labels.tolist() if labels.dtype.kind == "U" else labels)
 
 
 def exactly(stream: IO[bytes], size: int) -> bytes | None:
@@ -68,8 +64,7 @@ def exactly(stream: IO[bytes], size: int) -> bytes | None:
     return content if len(content) == size else None
 
 
-@dataclass(frozen=True)
-class _Header:
+class _Header(NamedTuple):
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic]
 
@@ -104,23 +99,22 @@ class ImageArrays(OneFile):
 
     def _read(self, file: zipfile.ZipFile, name: str, rows: int) -> Iterator[npt.NDArray[Any]]:
         """Yields an array some rows at a time, ended by an error where it is cut off."""
-        header = self._header(file, name)
+        (number, *shape), dtype = self._header(file, name)
         with self._member(file, name) as stream:
             _read_header(stream)
-            for start in range(0, header.shape[0], rows):
-                count = min(rows, header.shape[0] - start)
-                content = exactly(stream, count * prod(header.shape[1:]) * header.dtype.itemsize)
+            for start in range(0, number, rows):
+                count = min(rows, number - start)
+                content = exactly(stream, count * prod(shape) * dtype.itemsize)
                 if content is None:
                     raise self._broken()
-                yield np.frombuffer(content, header.dtype).reshape(count, *header.shape[1:])
+                yield np.frombuffer(content, dtype).reshape(count, *shape)
 
     def _header(self, file: zipfile.ZipFile, name: str) -> _Header:
         with self._member(file, name) as stream:
             header = _read_header(stream)
         if header is None:
-            raise DataError(
-                f"{self.name}: `{name}` cannot be read; expected an array in the order of C, without Python objects"
-            )
+            expected = "expected an array in the order of C, without Python objects"
+            raise DataError(f"{self.name}: `{name}` cannot be read; {expected}")
         return header
 
     def _member(self, file: zipfile.ZipFile, name: str) -> IO[bytes]:

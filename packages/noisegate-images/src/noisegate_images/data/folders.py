@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -35,8 +36,7 @@ _LEFT_BEHIND = ("thumbs.db", "desktop.ini", "__macosx", "license", "readme")
 _TEXTS = (".txt", ".md", ".rst", ".csv", ".tsv", ".json", ".jsonl", ".xml", ".html", ".yaml", ".yml", ".toml", ".log")
 
 
-@dataclass(frozen=True)
-class Listing:
+class Listing(NamedTuple):
     """What a folder holds: names in order, without those that are not read."""
 
     files: tuple[str, ...]
@@ -45,8 +45,7 @@ class Listing:
 
 def list_folder(path: Path) -> Listing:
     """Returns the files and folders directly in ``path``."""
-    files: list[str] = []
-    folders: list[str] = []
+    files, folders = list[str](), list[str]()
     try:
         with os.scandir(path) as entries:
             for entry in entries:
@@ -176,10 +175,8 @@ class ImageFolder(_Folder):
             folder = place / name
             real = os.path.realpath(folder)
             if os.path.commonpath([real, self._root]) != self._root:
-                raise DataError(
-                    f"{self._where(folder)}: is a link that leads out of the folder, which is not followed; copy its "
-                    "images"
-                )
+                where = f"{self._where(folder)}: is a link that leads out of the folder"
+                raise DataError(f"{where}, which is not followed; copy its images")
             yield folder
 
 
@@ -259,12 +256,9 @@ class ImageList(_Folder):
             files.append(PictureFile(self.path / file, self._root))
         label, unit = self.options.form.label, self.options.unit_column
         # Nothing where the cell is empty.
-        labels = None if label is None else [text.strip() or None for text in part[label].to_pylist()]
-        return Pictures(
-            pictures=files,
-            labels=None if labels is None else pa.array(labels, pa.string()),
-            units=None if unit is None else part[unit],
-        )
+        texts = [] if label is None else [text.strip() or None for text in part[label].to_pylist()]
+        labels = None if label is None else pa.array(texts, pa.string())
+        return Pictures(pictures=files, labels=labels, units=None if unit is None else part[unit])
 
     def _problem(self, file: str, seen: set[str]) -> str | None:
         """Returns what is wrong with the path of a file, without quoting it."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -98,11 +98,8 @@ class ImageTable(ImageOrigin):
             images = arrays[self._image]
             if pt.is_struct(images.type):
                 images = images.flatten()[images.type.get_field_index("bytes")]
-            yield Pictures(
-                pictures=images.to_pylist(),
-                labels=None if label is None else arrays[label],
-                units=None if unit is None else arrays[unit],
-            )
+            labels, units = (None if name is None else arrays[name] for name in (label, unit))
+            yield Pictures(pictures=images.to_pylist(), labels=labels, units=units)
 
     def place(self, row: int) -> str:
         """Returns the file name and the number of the record, counted from 1."""
@@ -114,7 +111,6 @@ class ImageTable(ImageOrigin):
         return getattr(self.table, "schema", None)
 
     def _rows(self, rows: int) -> int:
-        """Returns how many images are read at a time."""
         return min(rows, _ROWS)
 
 
@@ -154,7 +150,10 @@ def memory_images(data: Any, options: ImageReadOptions) -> list[ImageOrigin] | N
     pair = isinstance(data, tuple | list) and len(data) == 2
     if isinstance(data, Mapping) and IMAGES in data:
         data, pair = (data[IMAGES], data.get(LABELS)), True
-    images = _channels_last(data[0] if pair else data)
+    given = data[0] if pair else data
+    images = plain_array(given)
+    if images is not given and images.ndim == 4:  # of torch, which has channels first
+        images = np.moveaxis(images, 1, -1)
     if isinstance(images, np.ndarray) and (pair or images.ndim > 2):
         labels = None if not pair or data[1] is None else to_arrow(LABELS, data[1])
         return [ArrayImages(Path(IMAGES), options, images=images, labels=labels)]
@@ -162,12 +161,6 @@ def memory_images(data: Any, options: ImageReadOptions) -> list[ImageOrigin] | N
         return None
     table = table_in_memory(data)
     return [ImageTable(Path(table.name), options, table=table)] if image_columns(table.columns()) else None
-
-
-def _channels_last(images: Any) -> Any:
-    """Returns images of torch, which has channels first, with the channels last; anything else as it is."""
-    plain = plain_array(images)
-    return np.moveaxis(plain, 1, -1) if plain is not images and plain.ndim == 4 else plain
 
 
 @dataclass(frozen=True)
@@ -239,8 +232,7 @@ class TorchImages(ImageOrigin):
     def _picture(self, image: Any) -> Picture:
         """Returns an image of Pillow as it is, and bytes of torch with the channels last."""
         if hasattr(image, "convert") and hasattr(image, "mode"):
-            found: Picture = image
-            return found
+            return cast(Picture, image)
         pixels = plain_array(image)
         if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8:
             what = f"an array of {pixels.dtype}" if isinstance(pixels, np.ndarray) else f"a {type(image).__name__}"

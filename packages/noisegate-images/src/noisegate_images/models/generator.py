@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -64,8 +64,7 @@ class Generator(nn.Module):
         return self.requires_grad_(False).eval()
 
 
-# Large enough to tell components apart from the first step on, small enough to start near each class's average.
-_INIT_STD = 0.5
+_INIT_STD = 0.5  # tells components apart from the first step on, and starts near each class's average
 
 
 class CellGenerator(Generator):
@@ -93,8 +92,7 @@ class CellGenerator(Generator):
         return bias
 
     def _columns(self, logits: Float[Tensor, "rows cells"], labels: Int64[Tensor, " rows"]) -> list[Tensor]:
-        """Returns the cell probabilities of each column, (cells, rows), of logits of the cells of all columns."""
-        # Columns stand in rows from here on: features are picked by whole rows.
+        """Returns the cell probabilities of each column, (cells, rows), in rows: features are picked by whole rows."""
         parts = logits.T.contiguous().split(self.made)  # type: ignore[no-untyped-call]
         columns: list[Tensor] = [part.softmax(dim=0) for part in parts]
         if self.label is not None:
@@ -109,10 +107,8 @@ class TableGenerator(CellGenerator):
         super().__init__(layout)
         self.latent, self.hidden = latent, tuple(hidden)
         widths = [latent + self.classes, *hidden]
-        layers: list[nn.Module] = []
-        for wide, narrow in pairwise(widths):
-            layers += [nn.Linear(wide, narrow), nn.ReLU()]
-        self.body = nn.Sequential(*layers)
+        layers = ((nn.Linear(wide, narrow), nn.ReLU()) for wide, narrow in pairwise(widths))
+        self.body = nn.Sequential(*chain.from_iterable(layers))
         self.head = nn.Linear(widths[-1], sum(self.made))
         self.bias = self._class_bias()
 
@@ -131,10 +127,9 @@ class TableGenerator(CellGenerator):
 
 
 class ComponentGenerator(CellGenerator):
-    """A mixture of products: its noise is the number of a component, and nothing lies between two.
+    """A mixture of products: its noise is the number of a component, of which each label value has `components`.
 
-    Each of the `components` of a label value has a distribution over the cells of every column of its own, and all have
-    the same weight. The mean over all of them is the expected embedding exactly: nothing is sampled in the fit.
+    The mean over all of them is the expected embedding exactly: nothing is sampled in the fit.
     """
 
     components: int

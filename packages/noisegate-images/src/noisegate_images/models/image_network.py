@@ -1,4 +1,4 @@
-"""What is known of images without loading torch: designs of networks, public maps, and which means an image fits best."""
+"""What is known of images without torch: designs of networks, public maps, and which released means an image fits."""
 
 from __future__ import annotations
 
@@ -41,10 +41,9 @@ class ImageNetwork:
         latent: Length of the noise vector.
         hidden: Widths of the fully connected layers before the image.
         channels: Of "convolutional", at a quarter and at half of the image's size. Of "sub-pixel", at every size before
-            the image's, each half of the next; as many as there are doublings. Of "residual", at
-            every size, the image's too. Unused by the others.
-        pose: How far each image is turned, slanted, stretched and moved at random; see `noisegate_images.models.pose`.
-        tone: How much contrast and sharpness of each image vary at random; see `noisegate_images.models.pose`.
+            the image's, each half of the next. Of "residual", at every size, the image's too. Unused by the others.
+        pose: How far each image is turned, slanted, stretched and moved at random; see `noisegate_images.models.image`.
+        tone: How much contrast and sharpness of each image vary at random.
 
     Raises:
         OptionError: if such a network cannot make such images.
@@ -61,28 +60,23 @@ class ImageNetwork:
     def __post_init__(self) -> None:
         if self.kind not in IMAGE_KINDS:
             raise OptionError(f"generator={self.kind!r} makes no images; choose one of {', '.join(IMAGE_KINDS)}.")
-        if self.kind == "drawing":
-            self._check_drawing()
+        if self.kind == "drawing" and (not is_drawable(self.shape) or self.latent != DRAWING_LATENT):
+            raise OptionError(
+                f"generator='drawing' makes grey images of sides of {_LEAST_DRAWN} to {_MOST_DRAWN} pixels from latent="
+                f"{DRAWING_LATENT} numbers, asked for are images of {self.shape} from latent={self.latent}; correct "
+                "these, or use generator='sub-pixel'."
+            )
         if self.kind in ("fully-connected", "drawing"):
             return
         if self.kind == "convolutional" and len(self.channels) != 2:
-            raise OptionError(
-                f"channels={list(self.channels)}: generator='convolutional' needs two numbers, as in (16, 8)."
-            )
+            given = f"channels={list(self.channels)}"
+            raise OptionError(f"{given}: generator='convolutional' needs two numbers, as in (16, 8).")
         if not self.channels:
             raise OptionError("channels=[]: generator='sub-pixel' needs a number for each doubling, as in (64, 32).")
         if self.kind == "residual" and (self.shape.height % self.scale or self.shape.width % self.scale):
             raise OptionError(
                 f"image={self.shape}: for generator='residual' height and width must be multiples of {self.scale}; "
                 "pad the images, or use generator='sub-pixel'."
-            )
-
-    def _check_drawing(self) -> None:
-        if not is_drawable(self.shape) or self.latent != DRAWING_LATENT:
-            raise OptionError(
-                f"generator='drawing' makes grey images of sides of {_LEAST_DRAWN} to {_MOST_DRAWN} pixels from latent="
-                f"{DRAWING_LATENT} numbers, asked for are images of {self.shape} from latent={self.latent}; correct "
-                "these, or use generator='sub-pixel'."
             )
 
     @property
@@ -151,9 +145,7 @@ class ImageMap:
         count: Random frequencies.
         length_scale: Of the kernel.
         seed: Of the frequencies.
-        cell: Of orientations; see `Orientations`.
-        directions: Of orientations.
-        damping: Of orientations.
+        cell, directions, damping: Of orientations; see `Orientations`.
         sha256: What the file of the encoder hashes to.
     """
 
@@ -185,11 +177,10 @@ class ImageMap:
 
     def _fourier(self, columns: int) -> RandomFourier:
         """Returns the features; while a plan holds them, so does the model, and they are drawn once."""
-        which = columns, self.count, self.length_scale, self.seed
-        found = _DRAWN.get(which)
-        if found is None:
-            count, length_scale, seed = which[1:]
-            found = _DRAWN[which] = draw_points(columns, count=count, length_scale=length_scale, seed=seed)
+        which: dict[str, Any] = {"count": self.count, "length_scale": self.length_scale, "seed": self.seed}
+        key = columns, *which.values()
+        if (found := _DRAWN.get(key)) is None:
+            found = _DRAWN[key] = draw_points(columns, **which)
         return found
 
     def to_json(self) -> dict[str, Any]:
@@ -204,8 +195,7 @@ class ImageMap:
 
 Floats = npt.NDArray[np.float64]
 
-PREFIX = "means/"
-"""Of the names of what is saved."""
+PREFIX = "means/"  # of the names of what is saved
 _OFFSETS = f"{PREFIX}offsets"
 _DROWNED = 3.0  # times the noise of the class in the middle
 
@@ -252,12 +242,9 @@ class NearestMeans:
     def margins(
         self, images: Float[Tensor, "rows pixels"], labels: Int64[Tensor, " rows"], rivals: int = 1
     ) -> Float[Tensor, " rows"]:
-        """Returns how far images fit their own class's means better than those of another one, (rows,).
+        """Returns how far images, intensities in [0, 1], fit their own class's means better than another's, (rows,).
 
-        Args:
-            images: Intensities in [0, 1].
-            labels: Their classes.
-            rivals: 1 for the other class that they fit best, 2 for the next one, and so on.
+        `rivals` is 1 for the other class that they fit best, 2 for the next one, and so on.
         """
         import torch
 

@@ -27,8 +27,7 @@ from noisegate_images.networks.named import FrozenNetwork
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-# Pixels that the first convolution sees at least: smaller images are padded with zeros, 28 to 32.
-_SIDE = 32
+_SIDE = 32  # pixels that the first convolution sees at least: smaller images are padded with zeros, 28 to 32
 _RESNET9_SIDE = 12  # of which a quarter is left before the last convolution of 3 x 3, which has no padding
 _RESNET_SIDE = 16  # one pixel of a channel alone would be normalised to zero
 _POOL = 0
@@ -98,16 +97,8 @@ def build_lenet(shape: ImageShape, classes: int, *, seed: int) -> nn.Sequential:
     # A convolution of 5 without padding loses 4 pixels, a pooling half of what is left: 32, 28, 14, 10, 5.
     height, width = (((side - 4) // 2 - 4) // 2 for side in _sides(shape))
     with seeded(seed):
-        return nn.Sequential(
-            nn.Conv2d(shape.channels, 6, kernel_size=5, padding=_padding(shape)),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Conv2d(6, 16, kernel_size=5),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Flatten(),
-            *_dense((16 * height * width, 120, 84, classes)),
-        )
+        layers = [*_seen(shape.channels, 6, 5, _padding(shape), pool=True), *_seen(6, 16, 5, 0, pool=True)]
+        return nn.Sequential(*layers, nn.Flatten(), *_dense((16 * height * width, 120, 84, classes)))
 
 
 def build_alexnet(shape: ImageShape, classes: int, *, seed: int) -> nn.Sequential:
@@ -115,23 +106,16 @@ def build_alexnet(shape: ImageShape, classes: int, *, seed: int) -> nn.Sequentia
     check_sizes("AlexNet", classes=classes)
     height, width = (side // 8 for side in _sides(shape))
     with seeded(seed):
-        return nn.Sequential(
-            nn.Conv2d(shape.channels, 128, kernel_size=5, padding=_padding(shape, 2)),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Conv2d(128, 192, kernel_size=5, padding=2),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Conv2d(192, 256, kernel_size=3, padding=1),
-            nn.ReLU(),
-            nn.Conv2d(256, 192, kernel_size=3, padding=1),
-            nn.ReLU(),
-            nn.Conv2d(192, 192, kernel_size=3, padding=1),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Flatten(),
-            nn.Linear(192 * height * width, classes),
-        )
+        layers = [*_seen(shape.channels, 128, 5, _padding(shape, 2), pool=True), *_seen(128, 192, 5, 2, pool=True)]
+        layers += [*_seen(192, 256, 3, 1), *_seen(256, 192, 3, 1), *_seen(192, 192, 3, 1, pool=True)]
+        return nn.Sequential(*layers, nn.Flatten(), nn.Linear(192 * height * width, classes))
+
+
+def _seen(
+    entering: int, channels: int, kernel: int, padding: int | tuple[int, int], *, pool: bool = False
+) -> list[nn.Module]:
+    convolution = nn.Conv2d(entering, channels, kernel_size=kernel, padding=padding)
+    return [convolution, nn.ReLU(), nn.MaxPool2d(2)] if pool else [convolution, nn.ReLU()]
 
 
 def build_vgg11(shape: ImageShape, classes: int, *, seed: int) -> nn.Sequential:
@@ -198,7 +182,6 @@ def _padding(shape: ImageShape, own: int = 0, least: int = _SIDE) -> tuple[int, 
 
 
 def _sides(shape: ImageShape) -> Iterable[int]:
-    """Height and width with the zeros."""
     return (side + 2 * zeros for side, zeros in zip((shape.height, shape.width), _padding(shape), strict=True))
 
 
@@ -217,15 +200,9 @@ def build_small(shape: ImageShape, classes: int, *, seed: int) -> nn.Sequential:
     """
     check_sizes("the CNN", classes=classes)
     with seeded(seed):
-        return nn.Sequential(
-            *_convolved(shape.channels, 32, kernel=5, stride=2),
-            *_convolved(32, 32),
-            *_convolved(32, 64, stride=2),
-            *_convolved(64, 64),
-            nn.AdaptiveAvgPool2d(_LEFT),
-            nn.Flatten(),
-            nn.Linear(64 * _LEFT * _LEFT, classes),
-        )
+        layers = [*_convolved(shape.channels, 32, kernel=5, stride=2), *_convolved(32, 32)]
+        layers += [*_convolved(32, 64, stride=2), *_convolved(64, 64), nn.AdaptiveAvgPool2d(_LEFT), nn.Flatten()]
+        return nn.Sequential(*layers, nn.Linear(64 * _LEFT * _LEFT, classes))
 
 
 def _convolved(
@@ -301,15 +278,8 @@ def build_resnet9(shape: ImageShape, classes: int, *, seed: int) -> nn.Sequentia
     """
     check_sizes("ResNet9", classes=classes)
     with seeded(seed):
-        return nn.Sequential(
-            *_convolved(shape.channels, 64, padding=_padding(shape, 1, _RESNET9_SIDE)),
-            *_convolved(64, 128, kernel=5, stride=2),
-            Around(*_convolved(128, 128), *_convolved(128, 128)),
-            *_convolved(128, 256),
-            nn.MaxPool2d(2),
-            Around(*_convolved(256, 256), *_convolved(256, 256)),
-            *_convolved(256, 128, padding=(0, 0)),
-            nn.AdaptiveMaxPool2d(1),
-            nn.Flatten(),
-            ScaledLinear(128, classes, factor=0.2),
-        )
+        layers = [*_convolved(shape.channels, 64, padding=_padding(shape, 1, _RESNET9_SIDE))]
+        layers += [*_convolved(64, 128, kernel=5, stride=2), Around(*_convolved(128, 128), *_convolved(128, 128))]
+        layers += [*_convolved(128, 256), nn.MaxPool2d(2), Around(*_convolved(256, 256), *_convolved(256, 256))]
+        layers += [*_convolved(256, 128, padding=(0, 0)), nn.AdaptiveMaxPool2d(1), nn.Flatten()]
+        return nn.Sequential(*layers, ScaledLinear(128, classes, factor=0.2))

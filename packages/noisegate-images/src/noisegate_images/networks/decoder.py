@@ -1,4 +1,4 @@
-"""A small decoder of images: a feature of an encoder and noise in, one image out, in one pass.
+"""A small decoder of images: a feature of an encoder and noise in, one image out. Public, frozen, and of one encoder.
 
 A linear layer to the smallest picture, then a 3 x 3 convolution to four times the channels for each doubling, which
 become 2 x 2 pixels (Shi et al., CVPR 2016); the last one repeats pixels and then convolves. Feature and noise come in
@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from noisegate.devices import seeded
 from noisegate.errors import ModelError, OptionError
 from noisegate.schema.pixels import ImageShape
-from noisegate_images.networks.encoder import check_sizes, read_weights
+from noisegate_images.networks.encoder import check_sizes, halved, read_weights
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -45,6 +45,7 @@ SHIPPED_SHA256 = "8dba1d835a2637f342d73d54ffbf96c0cab6de50baf6b3462e6224017fc03e
 
 _WIDTHS = (160, 160, 160, 96, 48, 32)  # channels at every size, the last ones of them
 _LEAST, _MOST = 4, 8  # height and width of the smallest picture, in pixels
+_UNUSED = "num_batches_tracked"
 _NOISE_GAIN = 2.0  # with 1, the first trials hardly looked at the noise
 
 
@@ -165,12 +166,7 @@ class DecoderNetwork(nn.Module):
     def forward(
         self, features: Float[Tensor, "rows features"], noise: Float[Tensor, "rows latent"]
     ) -> Float[Tensor, "rows _ _ _"]:
-        """Returns intensities in [0, 1], (rows, channels, height, width).
-
-        Args:
-            features: Of length 1, (rows, features).
-            noise: Standard normal, (rows, latent).
-        """
+        """Returns intensities in [0, 1] of features of length 1, (rows, features), and standard normal noise."""
         spread = self.design.features**0.5  # brings the entries of a vector of length 1 to the size of the noise's
         inputs = torch.cat([(features - self.centre) * spread, noise * _NOISE_GAIN], dim=1)
         images = self.first(inputs).unflatten(1, self._start).contiguous(memory_format=torch.channels_last)
@@ -195,20 +191,14 @@ def decoder_bytes(network: DecoderNetwork) -> bytes:
 
 
 def decoder_tensors(network: DecoderNetwork) -> dict[str, Tensor]:
-    """Returns the weights in float16, as the file has them."""
-    weights = network.state_dict().items()
-    return {name: value.detach().to(torch.float16).contiguous() for name, value in weights if _is_weight(name)}
-
-
-def _is_weight(name: str) -> bool:
-    """How many batches the normalisation has seen is not used."""
-    return not name.endswith("num_batches_tracked")
+    """Returns the weights in float16, as the file has them; how many batches were normalised is not used."""
+    return {name: value for name, value in halved(network.state_dict()).items() if not name.endswith(_UNUSED)}
 
 
 def decoder_from(design: DecoderDesign, tensors: Mapping[str, Tensor]) -> DecoderNetwork:
     """Returns a frozen decoder in evaluation mode, in float32 on the CPU."""
     network = build_decoder(design, seed=0)
-    counters = {name: value for name, value in network.state_dict().items() if not _is_weight(name)}
+    counters = {name: value for name, value in network.state_dict().items() if name.endswith(_UNUSED)}
     network.load_state_dict({name: value.to(torch.float32) for name, value in tensors.items()} | counters)
     return network.requires_grad_(False).eval()
 
@@ -236,7 +226,6 @@ def _described(content: bytes) -> dict[str, Any]:
 
 PACKAGED = "cifar10"
 """Name of the decoder in the package: images of 32 x 32 pixels in colour, of the encoder in the package."""
-
 OWN = "noisegate"
 """Kind of the decoders that `noisegate pretrain decoder` makes. Their weights travel in saved models."""
 
@@ -267,11 +256,7 @@ class LoadedDecoder:
     ) -> Float[Tensor, "rows pixels"]:
         """Returns intensities in [0, 1], (rows, height · width · channels), in the order of `pixel_schema`.
 
-        Each image is a function of its own feature and noise.
-
-        Args:
-            features: Of length 1, float32 (rows, features).
-            noise: Standard normal, float32 (rows, latent).
+        Each image is a function of its own feature, of length 1, float32, and of its standard normal noise, float32.
         """
         images: Tensor = self.network(features, noise)
         return images.permute(0, 2, 3, 1).flatten(1)

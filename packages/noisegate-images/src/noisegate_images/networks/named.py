@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
 ENCODER, STROKES = "encoder", "strokes"
-
 Channels = tuple[float, float, float]
 IMAGENET: tuple[Channels, Channels] = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _SHORTCUT = "downsample"  # what torchvision and timm call the part that leads past a block
@@ -72,10 +71,8 @@ def load_network(name: str, weights: str | None = None, sha256: str | None = Non
     if name in _PACKAGED:
         return _PACKAGED[name](None if weights is None else Path(weights), sha256)
     if not model or source not in {*_SOURCES, *_ELSEWHERE}:
-        raise OptionError(
-            f"network={name!r} is not known; give 'encoder', 'strokes', 'torchvision:NAME' or 'timm:NAME', as in "
-            "'torchvision:vgg19'."
-        )
+        given = "give 'encoder', 'strokes', 'torchvision:NAME' or 'timm:NAME', as in 'torchvision:vgg19'"
+        raise OptionError(f"network={name!r} is not known; {given}.")
     if source in _SOURCES:
         return _SOURCES[source](model, weights, sha256)
     module, _, function = _ELSEWHERE[source].partition(":")
@@ -157,11 +154,8 @@ def _timm(model: str, weights: str | None, sha256: str | None) -> FrozenNetwork:
     return _loaded(module, Path(weights), found, tuple(public["mean"]), tuple(public["std"]))
 
 
-_SOURCES: dict[str, Callable[[str, str | None, str | None], FrozenNetwork]] = {
-    "torchvision": _torchvision,
-    "timm": _timm,
-}
-
+_Load: TypeAlias = Callable[[str, str | None, str | None], FrozenNetwork]
+_SOURCES: dict[str, _Load] = {"torchvision": _torchvision, "timm": _timm}
 # By name, so that nothing of other libraries is imported before it is needed.
 _ELSEWHERE = {"inception": "noisegate_papers.contrib.encoders:load_inception"}
 
@@ -172,14 +166,8 @@ def _loaded(module: nn.Module, path: Path, sha256: str, mean: Any, std: Any) -> 
         module.load_state_dict(load_state(path), assign=True)
     except Exception as error:  # torch raises whatever it likes for a file that is no state dict
         raise ModelError(f"weights={str(path)!r} do not fit the network: {str(error).splitlines()[0]}") from None
-    return FrozenNetwork(
-        module=module.requires_grad_(False).eval(),
-        layers=feature_convolutions(module),
-        nonnegative=frozenset(),
-        mean=mean,
-        std=std,
-        sha256=sha256,
-    )
+    layers, module = feature_convolutions(module), module.requires_grad_(False).eval()
+    return FrozenNetwork(module=module, layers=layers, nonnegative=frozenset(), mean=mean, std=std, sha256=sha256)
 
 
 def feature_convolutions(module: nn.Module) -> tuple[str, ...]:
@@ -203,7 +191,6 @@ def load_state(path: Path) -> dict[str, torch.Tensor]:
 
 
 def _downloaded(model: str, url: str) -> Path:
-    """Returns where torch keeps what others have downloaded."""
     path = Path(torch.hub.get_dir()) / "checkpoints" / Path(urlsplit(url).path).name
     if not path.is_file():
         raise OptionError(
@@ -323,10 +310,9 @@ class ChosenLayers(nn.Module):
         unknown = sorted(set(self.layers) - set(modules))
         if unknown or not self.layers or len(set(self.layers)) < len(self.layers):
             known = [name for name in modules if name]
-            raise OptionError(
-                f"layers={unknown or list(self.layers)!r}: choose different modules of the network, of "
-                f"{', '.join(known[:40])}{', …' if len(known) > 40 else ''}."
-            )
+            some = f"{', '.join(known[:40])}{', …' if len(known) > 40 else ''}"
+            wrong = f"layers={unknown or list(self.layers)!r}"
+            raise OptionError(f"{wrong}: choose different modules of the network, of {some}.")
         for module in modules.values():
             if getattr(module, "inplace", False):  # as ReLU in VGG, which would overwrite what was taken
                 module.inplace = False
@@ -349,16 +335,14 @@ class ChosenLayers(nn.Module):
         return taken
 
     def _measured(self) -> tuple[int, ...]:
-        """Returns how many numbers each layer gives for an image."""
         sizes: dict[int, int] = {}
         try:
             with torch.no_grad():
                 black = torch.zeros(1, self.shape.size)
                 self.each(black, lambda place, values: sizes.update({place: values.shape[1]}))
         except RuntimeError as error:
-            raise OptionError(
-                f"images of {self.shape} cannot be given to this network: {str(error).splitlines()[0]}."
-            ) from None
+            found = str(error).splitlines()[0]
+            raise OptionError(f"images of {self.shape} cannot be given to this network: {found}.") from None
         return tuple(sizes[place] for place in range(len(self.layers)))
 
 

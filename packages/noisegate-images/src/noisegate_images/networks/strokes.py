@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from noisegate.errors import ModelError
-from noisegate_images.networks.encoder import read_weights
+from noisegate_images.networks.encoder import halved, read_weights
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -91,8 +91,7 @@ def folded_strokes(encoder: StrokeEncoder) -> StrokeEncoder:
 
 def stroke_bytes(encoder: StrokeEncoder) -> bytes:
     """Returns the file of a folded encoder, in float16."""
-    halves = {name: value.detach().to(torch.float16).contiguous() for name, value in encoder.state_dict().items()}
-    return safetensors.torch.save(halves)
+    return safetensors.torch.save(halved(encoder.state_dict()))
 
 
 def load_strokes(path: Path | None = None, *, sha256: str | None = None) -> StrokeEncoder:
@@ -139,8 +138,7 @@ class DrawingDecoder(nn.Module):
 
 def drawing_bytes(decoder: DrawingDecoder) -> bytes:
     """Returns the file of a decoder, in float16."""
-    halves = {name: value.detach().to(torch.float16).contiguous() for name, value in decoder.state_dict().items()}
-    return safetensors.torch.save(halves)
+    return safetensors.torch.save(halved(decoder.state_dict()))
 
 
 def load_drawing() -> dict[str, Tensor]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -50,15 +50,14 @@ class Adam:
         slower: Mapping[str, float] = NOTHING_SLOWER,
     ) -> None:
         self._parameters = dict(parameters)
-        names, parts = list(parameters), [slower.get(name, 1.0) for name in parameters]
-        self._groups = {
-            part: [place for place in range(len(names)) if parts[place] == part] for part in dict.fromkeys(parts)
-        }
+        parts = [slower.get(name, 1.0) for name in parameters]
+        self._groups = {part: [at for at, own in enumerate(parts) if own == part] for part in dict.fromkeys(parts)}
         self._moments = {kind: [torch.zeros_like(value) for value in parameters.values()] for kind in _KINDS}
         device = next(iter(parameters.values())).device if fused else None
         self._taken = [torch.zeros((), device=device) for _ in parameters]
         self.steps, self._learning_rate = 0, learning_rate
-        self._options = {"beta1": beta1, "beta2": beta2, "eps": eps, "fused": fused}
+        self._options: dict[str, Any] = {"beta1": beta1, "beta2": beta2, "eps": eps, "fused": fused}
+        self._options |= {"weight_decay": 0.0, "amsgrad": False, "maximize": False}
 
     @torch.no_grad()
     def step(self, gradients: Mapping[str, Tensor], *, scale: float = 1.0) -> None:
@@ -68,19 +67,7 @@ class Adam:
         for part, places in self._groups.items():
             one = [parameters, slopes, self._moments["mean"], self._moments["square"], self._taken]
             values, of, means, squares, taken = ([tensors[place] for place in places] for tensors in one)
-            adam(
-                values,
-                of,
-                means,
-                squares,
-                [],
-                taken,
-                lr=self._learning_rate * scale * part,
-                weight_decay=0.0,
-                amsgrad=False,
-                maximize=False,
-                **self._options,  # type: ignore[arg-type]
-            )
+            adam(values, of, means, squares, [], taken, lr=self._learning_rate * scale * part, **self._options)
 
     def descend(
         self, output: Float[Tensor, "..."], at: Float[Tensor, "..."] | None = None, *, scale: float = 1.0
@@ -90,12 +77,8 @@ class Adam:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Returns both moments of each parameter, and the number of steps."""
-        moments = {
-            f"{kind}/{name}": moment
-            for kind, moments in self._moments.items()
-            for name, moment in zip(self._parameters, moments, strict=True)
-        }
-        return {**moments, "taken": torch.tensor(self.steps)}
+        moments = {kind: dict(zip(self._parameters, each, strict=True)) for kind, each in self._moments.items()}
+        return {**joined(**moments), "taken": torch.tensor(self.steps)}
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
         """Resumes where `state_dict` was called."""

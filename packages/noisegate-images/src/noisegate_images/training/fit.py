@@ -58,9 +58,8 @@ class FitSettings(MomentSettings):
     "Normalise the halves of a batch apart, side by side on two cores."
 
 
-# Standard deviations of the noise on a class's mean; shares that are right of simulated digits, of shapes, and of
-# classes with six signs each (8,000 images, pixels, orientations, wavelets and signs, 750 frequencies each, three draws
-# of the noise).
+# Standard deviations of the noise on a class's mean; of how many others of a drawn set the nearest released mean is of
+# their class (`benchmarks/images`). Real images lie anywhere between and beside: no word is better than "usable".
 _NOISE = (0.0015, 0.003, 0.006, 0.0125, 0.025, 0.05, 0.1, 0.2)
 _RIGHT = {
     "drawn digits": (0.895, 0.894, 0.892, 0.880, 0.838, 0.697, 0.409, 0.186),
@@ -76,13 +75,9 @@ def even_noise(stds: Iterable[float]) -> float:
 
 
 def image_verdict(noise: float, classes: int, records: float | None, source: Source) -> Verdict:
-    """Returns what to expect.
+    """Returns what to expect of about so many records, None for how many each word takes.
 
-    Args:
-        noise: Standard deviation of the noise on each coordinate of a class's sum.
-        classes: How many there are.
-        records: About how many there are; None for how many each word takes.
-        source: What says so.
+    `noise` is its standard deviation on each coordinate of a class's sum; `source` says so.
     """
     needed = {word: rounded_up(noise * classes / _noise_for(KEPT[word])) for word in _WORDS}
     figures = {"records_for": needed}
@@ -100,7 +95,6 @@ def image_verdict(noise: float, classes: int, records: float | None, source: Sou
 
 
 def _shares(noise: float) -> Iterator[tuple[str, float]]:
-    """Yields the share that is right of each drawn set."""
     for what, shares in _RIGHT.items():
         yield what, float(np.interp(math.log(noise), np.log(_NOISE), shares))
 
@@ -111,6 +105,5 @@ def _part_kept(noise: float) -> float:
 
 
 def _noise_for(kept: float) -> float:
-    """Returns the noise at which that part is kept."""
     parts = [_part_kept(noise) for noise in _NOISE]
     return math.exp(float(np.interp(-kept, np.negative(parts), np.log(_NOISE))))
