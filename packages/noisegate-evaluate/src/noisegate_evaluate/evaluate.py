@@ -103,6 +103,5 @@ def _evaluate_linked(synthetic: Any, test: Any, schema: LinkedSchema, train: Any
 
 @contextmanager
 def _told(progress: bool) -> Iterator[Callable[[str, int, int], None] | None]:
-    """Gives what is told of each step of an evaluation; None where nobody watches."""
     with shown("Evaluating", None) if progress else nullcontext() as tell:
         yield (lambda name, done, total: tell(done, f"{done} of {total}: {name}")) if tell else None

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 FEATURES = ("encoder", "inception-v3", "pixels")
 """What can be asked for by name."""
-
 _IMAGES_AT_ONCE = 250
 
 
@@ -181,8 +180,7 @@ def images_of_arrays(pixels: np.ndarray, labels: Sequence[str | int] | np.ndarra
     if labels is not None:
         places = {label: place for place, label in enumerate(form.labels)}
         values = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
-        unknown = sum(value not in places for value in values)
-        if unknown:
+        if unknown := sum(value not in places for value in values):
             raise DataError(
                 f"{unknown} of {len(values)} images have a label that is none of the {len(places)} labels of the "
                 "schema; correct one of them"
@@ -221,8 +219,7 @@ def drawn(images: Images, count: int, *, seed: int) -> np.ndarray:
     """Returns the pixels of at most ``count`` images, drawn without replacement by a public seed if there are more."""
     if len(images) <= count:
         return images.pixels
-    picked: np.ndarray = images.pixels[np.random.default_rng(seed).choice(len(images), count, replace=False)]
-    return picked
+    return np.asarray(images.pixels[np.random.default_rng(seed).choice(len(images), count, replace=False)])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,11 +254,8 @@ def image_distances(
     """Returns the figures of all metrics on at most so many images of either set, drawn by a public seed."""
     some = [drawn(several, images, seed=seed) for several in (synthetic, real)]
     seen = {"features": list(map(features, some)), "pixels": list(map(Pixels(), some))}
-    names = {"features": features.name, "pixels": Pixels.name}
-    results = {
-        each.named(names[each.KIND]): each.measured(*seen[each.KIND], seed=seed)
-        for each in metrics_of("features", "pixels")
-    }
+    names, metrics = {"features": features.name, "pixels": Pixels.name}, metrics_of("features", "pixels")
+    results = {each.named(names[each.KIND]): each.measured(*seen[each.KIND], seed=seed) for each in metrics}
     return ImageDistances(features=features.name, synthetic=len(some[0]), real=len(some[1]), results=results)
 
 
@@ -327,11 +321,9 @@ def read_image(text: str) -> ImageShape:
 
 
 def _named_shape(names: Collection[str]) -> ImageShape | None:
-    """The shape of the image whose pixels the names are; None unless they are all of them."""
     last = max(([int(part) for part in name.split("_")[1:] if part.isdecimal()] for name in names), default=[])
     if len(last) not in (2, 3):
         return None
     shape = ImageShape(**dict(zip(("height", "width", "channels"), (place + 1 for place in last), strict=False)))
-    if shape.size != len(names) or set(map(shape.pixel_name, range(shape.size))) != set(names):
-        return None
-    return shape
+    fits = shape.size == len(names) and set(map(shape.pixel_name, range(shape.size))) == set(names)
+    return shape if fits else None

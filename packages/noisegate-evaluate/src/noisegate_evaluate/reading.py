@@ -39,8 +39,7 @@ class ColumnLevels:
     @property
     def known(self) -> np.ndarray:
         """True where the value is one of the levels."""
-        known: np.ndarray = self.codes < self.count
-        return known
+        return np.asarray(self.codes < self.count)
 
     def at(self, rows: np.ndarray) -> ColumnLevels:
         """The values of some rows, in their order."""
@@ -78,13 +77,16 @@ def columns_in_cells(table: pa.Table, schema: Schema, *, bins: int) -> dict[str,
 
 
 def _encoded(table: pa.Table, column: Column, schema: Schema) -> tuple[np.ndarray, np.ndarray]:
-    if column.name not in table.column_names:
-        raise DataError(
-            f"column {column.name!r} of the schema is not in the table, which has "
-            f"{', '.join(map(repr, table.column_names))}; evaluate tables that were made with this schema"
-        )
-    cells = table.column(column.name).combine_chunks()
+    cells = _column(table, column.name, " of the schema")
     return encode_tolerantly(column, cells, pa.array(schema.missing_values, pa.string()))
+
+
+def _column(table: pa.Table, name: str, which: str) -> pa.Array:
+    if name not in table.column_names:
+        known = ", ".join(map(repr, table.column_names))
+        cure = "evaluate tables that were made with this schema"
+        raise DataError(f"column {name!r}{which} is not in the table, which has {known}; {cure}")
+    return table.column(name).combine_chunks()
 
 
 Tables: TypeAlias = Mapping[str, pa.Table]
@@ -126,9 +128,8 @@ class LinkedPair:
         found = np.flatnonzero(place[self.parent] >= 0)
         found = found[np.argsort(place[self.parent[found]], kind="stable")]
         parent = upper.parent[place[self.parent[found]]]
-        return replace(
-            self, parent=parent, rows=self.rows[found], counts=np.bincount(parent, minlength=len(upper.counts))
-        )
+        counts = np.bincount(parent, minlength=len(upper.counts))
+        return replace(self, parent=parent, rows=self.rows[found], counts=counts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,11 +142,9 @@ class LinkedTables:
 
 def bring_together(tables: Tables, schema: LinkedSchema, what: str) -> LinkedTables:
     """Returns the children of each parent in all links; messages call the tables the ``what`` ones."""
-    absent = [name for name in schema.names if name not in tables]
-    if absent:
-        raise DataError(
-            f"the {what} tables lack {absent[0]!r}; give a table for each of the schema: {', '.join(schema.names)}"
-        )
+    if absent := [name for name in schema.names if name not in tables]:
+        each = f"give a table for each of the schema: {', '.join(schema.names)}"
+        raise DataError(f"the {what} tables lack {absent[0]!r}; {each}")
     return LinkedTables(tables=tables, families={link.name: _families(tables, link) for link in schema.links})
 
 
@@ -161,25 +160,15 @@ def _families(tables: Tables, link: Link) -> LinkedPair:
         position = read_numbers(children, link.order, link.child.schema).unit
         backwards = int(((np.diff(position[rows]) < 0) & (np.diff(parent[rows]) == 0)).sum())
         rows = rows[np.lexsort((position[rows], parent[rows]))]
-    return LinkedPair(
-        parent=parent[rows],
-        rows=rows,
-        counts=np.bincount(parent[rows], minlength=parents.num_rows),
-        position=None if position is None else position[rows],
-        orphans=children.num_rows - len(rows),
-        repeated=parents.num_rows - len(pc.unique(known)),
-        backwards=backwards,
-    )
+    counts = np.bincount(parent[rows], minlength=parents.num_rows)
+    position = None if position is None else position[rows]
+    wrong = {"orphans": children.num_rows - len(rows), "repeated": parents.num_rows - len(pc.unique(known))}
+    return LinkedPair(parent=parent[rows], rows=rows, counts=counts, position=position, backwards=backwards, **wrong)
 
 
 def _keys(table: pa.Table, name: str) -> pa.Array:
     """A column of keys as text, so that 1 in one table is "1" in another."""
-    if name not in table.column_names:
-        raise DataError(
-            f"column {name!r} of the schema, a key, is not in the table, which has "
-            f"{', '.join(map(repr, table.column_names))}; evaluate tables that were made with this schema"
-        )
-    return table.column(name).combine_chunks().cast(pa.string())
+    return _column(table, name, " of the schema, a key,").cast(pa.string())
 
 
 def beside(linked: LinkedTables, schema: LinkedSchema) -> tuple[pa.Table, Schema]:
@@ -208,10 +197,8 @@ def _summaries(
         values = read_numbers(table, column, schema).unit[families.rows]
         known = ~np.isnan(values)
         values, parent = values[known], parent[known]
-        yield (
-            "mean",
-            _ratio(np.bincount(parent, weights=values, minlength=parents), np.bincount(parent, minlength=parents)),
-        )
+        sums, counts = np.bincount(parent, weights=values, minlength=parents), np.bincount(parent, minlength=parents)
+        yield "mean", _ratio(sums, counts)
         last = np.full(parents, np.nan)
         last[parent] = values  # the last one that is written stays
         yield "last", last

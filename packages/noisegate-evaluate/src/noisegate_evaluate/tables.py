@@ -24,8 +24,7 @@ from noisegate_evaluate.utility.recipe import Averaged, LabelledRows, Suite
 from noisegate_evaluate.utility.runner import Progress, UtilityReport, utility_scores
 from noisegate_evaluate.utility.suites import read_suite
 
-# On the unit scale of the bounds. A column that is nearly constant in training must not blow up the test values.
-_LEAST_SPREAD = 1e-6
+_LEAST_SPREAD = 1e-6  # of the bounds: a column that is nearly constant in training must not blow up the test values
 
 
 def downstream_scores(
@@ -77,12 +76,8 @@ def downstream_scores(
         features = rows.features()
     train, held_out = (LabelledRows(features=features[what], labels=rows.labels[what]) for what in rows.tables)
     report = utility_scores(suite, train, held_out, classes=len(column.levels), seed=seed, jobs=jobs, progress=progress)
-    return replace(
-        report,
-        label=column.name,
-        averaging=_averaging(column.levels),
-        remarks=(*rows.remarks, *(_one_class(train.labels, column) or report.remarks)),
-    )
+    remarks = (*rows.remarks, *(_one_class(train.labels, column) or report.remarks))
+    return replace(report, label=column.name, averaging=_averaging(column.levels), remarks=remarks)
 
 
 def unscorable(test: pa.Table, schema: Schema, *, regress: bool = False) -> str:
@@ -103,7 +98,6 @@ def unscorable(test: pa.Table, schema: Schema, *, regress: bool = False) -> str:
 
 
 def _labels(table: pa.Table, column: Column, schema: Schema) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the values of a label, positions or codes, and which are known."""
     if isinstance(column, NumericColumn):
         unit = read_numbers(table, column, schema).unit
         return unit, ~np.isnan(unit)
@@ -232,24 +226,13 @@ class RegressionReport:
 
     def to_json(self) -> dict[str, object]:
         """The figures as JSON values, with the sentence about the guarantee."""
-        return {
-            "caveat": CAVEAT,
-            "label": self.label,
-            "version": REGRESSORS_VERSION,
-            "seed": self.seed,
-            "mean": self.mean.to_json(),
-            "models": {name: scores.to_json() for name, scores in self.models.items()},
-            "notes": list(self.remarks),
-        }
+        models = {name: scores.to_json() for name, scores in self.models.items()}
+        told = {"caveat": CAVEAT, "label": self.label, "version": REGRESSORS_VERSION, "seed": self.seed}
+        return {**told, "mean": self.mean.to_json(), "models": models, "notes": list(self.remarks)}
 
 
 def regression_scores(
-    synthetic: pa.Table,
-    test: pa.Table,
-    schema: Schema,
-    *,
-    seed: int = 0,
-    progress: Callable[[str, int, int], None] | None = None,
+    synthetic: pa.Table, test: pa.Table, schema: Schema, *, seed: int = 0, progress: Progress | None = None
 ) -> RegressionReport:
     """Returns scores of regressors that were trained on another table; rows whose label is missing are left out.
 
@@ -306,6 +289,5 @@ def _regressors(seed: int) -> dict[str, Any]:
 
 
 def _scores(real: np.ndarray, predicted: np.ndarray) -> RegressionScores:
-    off = real - predicted
-    r2 = 1 - float(np.square(off).sum() / np.square(real - real.mean()).sum())
-    return RegressionScores(r2=r2, absolute_error=float(np.abs(off).mean()))
+    r2 = 1 - float(np.square(real - predicted).sum() / np.square(real - real.mean()).sum())
+    return RegressionScores(r2=r2, absolute_error=float(np.abs(real - predicted).mean()))

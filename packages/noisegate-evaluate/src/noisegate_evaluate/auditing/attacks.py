@@ -176,7 +176,6 @@ def one_run(
 
 
 def _canary_scores(auditor: Auditor, canaries: EncodedTable, coins: Any) -> list[Vector]:
-    """Returns for each canary how much speaks for its being in, to each attacker."""
     steps: list[tuple[Vector, Vector]] = []
 
     def keep(plan: CalibratedStepPlan, noisy: Vector, vectors: Vectors) -> None:
@@ -273,7 +272,6 @@ def _in_one_column(schema: Schema) -> EncodedTable:
 
 
 def _agreement(made: EncodedTable, one: EncodedTable) -> float:
-    """Returns the mean share of columns in which records agree with one."""
     alike = [made.codes == one.codes, np.nan_to_num(np.abs(made.numeric - one.numeric), nan=1.0) < _NEAR]
     return float(np.square(np.concatenate(alike, axis=1).mean(axis=1)).mean())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -89,6 +89,7 @@ class AuditReport:
 _DELTAS = (1e-3, 0.01, 0.03, 0.1, 0.3)  # where the trade-off of an attacker's errors is compared with the events'
 _NEAR = 1.02  # relative width at which searches end, on the side that makes the bound smaller
 _LARGEST = 64.0
+Flags: TypeAlias = npt.NDArray[np.bool_]
 
 
 def spread_limits(values: npt.ArrayLike, chance: float, *, degrees: int | None = None) -> tuple[float, float]:
@@ -116,11 +117,7 @@ def rate_limits(found: int, trials: int, chance: float) -> tuple[float, float]:
 
 
 def sensitivity_factor(
-    events: Sequence[Event],
-    adjacency: Adjacency,
-    hits: npt.NDArray[np.bool_],
-    alarms: npt.NDArray[np.bool_],
-    chance: float,
+    events: Sequence[Event], adjacency: Adjacency, hits: Flags, alarms: Flags, chance: float
 ) -> float:
     """Returns the least factor on the sensitivity of events that lets an attacker be right as often.
 
@@ -182,7 +179,7 @@ def one_run_epsilon(right: int, guesses: int, canaries: int, *, delta: float, ch
     return low
 
 
-def right_guesses(coins: npt.NDArray[np.bool_], scores: npt.NDArray[np.float64], guesses: int) -> int:
+def right_guesses(coins: Flags, scores: npt.NDArray[np.float64], guesses: int) -> int:
     """Returns how many are right when the highest half of `guesses` scores is guessed in, and the lowest half out."""
     order = np.argsort(scores)
     return int((~coins[order[: guesses // 2]]).sum() + coins[order[-(guesses // 2) :]].sum())

@@ -216,7 +216,6 @@ def made_up_family(schema: LinkedSchema, place: int) -> Family:
 
 
 def _broken(link: Link, parents: Rows, children: Rows) -> np.ndarray:
-    """Returns which children break a rule beside their parents, (children,)."""
     numeric = np.concatenate([parents.numeric, children.numeric], axis=1)
     beside = Rows(numeric, np.concatenate([parents.codes, children.codes], axis=1))
     return link.records.broken(beside) if link.records.constraints else np.zeros(len(children), dtype=np.bool_)

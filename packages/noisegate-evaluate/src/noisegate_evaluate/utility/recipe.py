@@ -59,7 +59,7 @@ def score(labels: np.ndarray, probabilities: np.ndarray) -> Scores:
     """Returns the scores of class probabilities, (rows, classes), against the true codes of at least two classes.
 
     Two classes: the scores of the last one. More: each against the rest, averaged over those that occur among the true
-    labels. Only the order of the probabilities within a column and a row counts.
+    labels.
 
     Examples:
         >>> import numpy as np
@@ -72,15 +72,13 @@ def score(labels: np.ndarray, probabilities: np.ndarray) -> Scores:
     predicted = probabilities.argmax(axis=1)
     accuracy = float(np.mean(predicted == labels))
     targets = [1] if probabilities.shape[1] == 2 else [int(target) for target in np.unique(labels)]
-    each = [
-        Scores(
-            roc_auc=float(roc_auc_score(labels == target, probabilities[:, target])),
-            average_precision=float(average_precision_score(labels == target, probabilities[:, target])),
-            f1=float(f1_score(labels == target, predicted == target, zero_division=0.0)),
-            accuracy=accuracy,
-        )
-        for target in targets
-    ]
+    each = []
+    for target in targets:
+        truth, given = labels == target, probabilities[:, target]
+        areas = {"roc_auc": float(roc_auc_score(truth, given))}
+        areas["average_precision"] = float(average_precision_score(truth, given))
+        f1 = float(f1_score(truth, predicted == target, zero_division=0.0))
+        each.append(Scores(f1=f1, accuracy=accuracy, **areas))
     # The mean of one accuracy per class may differ from it in the last digit.
     return replace(Scores.mean(each), accuracy=accuracy)
 
@@ -90,10 +88,8 @@ def log_odds(joint: np.ndarray) -> np.ndarray:
 
     Without forming p, which would round to 0 and 1: rows that are tied have no order.
     """
-    columns = range(joint.shape[1])
-    rest = [np.logaddexp.reduce(np.delete(joint, column, axis=1), axis=1) for column in columns]
-    odds: np.ndarray = joint - np.column_stack(rest)
-    return odds
+    rest = [np.logaddexp.reduce(np.delete(joint, column, axis=1), axis=1) for column in range(joint.shape[1])]
+    return np.asarray(joint - np.column_stack(rest))
 
 
 def constant_scores(labels: np.ndarray, rows: int, classes: int) -> np.ndarray:
@@ -162,11 +158,9 @@ class LabelledRows:
     def check(self, what: str, classes: int) -> None:
         """Checks shapes, finite features and class codes of these rows, which are ``what`` in a DataError."""
         if self.features.ndim not in (2, 4) or self.labels.shape != self.features.shape[:1]:
-            raise DataError(
-                f"the {what} rows have features of shape {self.features.shape} and labels of shape "
-                f"{self.labels.shape}; expected (records, columns) or (records, height, width, channels), and "
-                "(records,)"
-            )
+            found = f"features of shape {self.features.shape} and labels of shape {self.labels.shape}"
+            expected = "(records, columns) or (records, height, width, channels), and (records,)"
+            raise DataError(f"the {what} rows have {found}; expected {expected}")
         if not np.isfinite(self.features).all():
             raise DataError(f"the {what} features hold nan or infinity; fill or drop such rows first")
         if len(self.labels) and (self.labels.min() < 0 or self.labels.max() >= classes):

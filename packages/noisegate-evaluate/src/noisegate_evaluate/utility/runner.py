@@ -17,7 +17,6 @@ from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 from noisegate_evaluate.metrics.result import CAVEAT
 from noisegate_evaluate.utility import recipe as recipes
 from noisegate_evaluate.utility.recipe import (
-    EpochDone,
     LabelledRows,
     NetworkChoice,
     PrintedScores,
@@ -124,12 +123,9 @@ class UtilityReport:
     @property
     def notes(self) -> tuple[str, ...]:
         """What was unusual, in words: about the rows, then about classifiers, each starting with its name."""
-        return self.remarks + tuple(
-            f"{_said(recipe, self.seed + turn)}: {note}"
-            for recipe in self.suite.recipes
-            for turn, outcome in enumerate(self.outcomes[recipe.name])
-            for note in outcome.notes
-        )
+        every = [(recipe, enumerate(self.outcomes[recipe.name], self.seed)) for recipe in self.suite.recipes]
+        starts = [(_said(recipe, seed), one) for recipe, outcomes in every for seed, one in outcomes]
+        return self.remarks + tuple(f"{said}: {note}" for said, one in starts for note in one.notes)
 
     def to_json(self) -> dict[str, object]:
         """Returns the figures as JSON values, with the list, its settings, and the sentence about the guarantee."""
@@ -234,10 +230,9 @@ def utility_scores(
         for recipe, start, outcome in outcomes:
             done[recipe.name, start] = outcome
             told(_said(recipe, start))
-    ordered = {
-        recipe.name: tuple(done[recipe.name, start] for one, start in tasks if one is recipe)
-        for recipe in suite.recipes
-    }
+    ordered: dict[str, tuple[Outcome, ...]] = {}
+    for recipe, start in tasks:
+        ordered[recipe.name] = (*ordered.get(recipe.name, ()), done[recipe.name, start])
     found = len(np.unique(train.labels))
     remark = f"the training {rows} have {found} class(es): every classifier is scored as a constant predictor"
     remarks = (remark,) if found < 2 else ()
@@ -257,9 +252,8 @@ def _check(rows: str, train: LabelledRows, test: LabelledRows, classes: int, job
             f"{test.features.shape[1:]}; expected the same"
         )
     if rows == "images" and not train.image:
-        raise DataError(
-            f"the training images have the shape {train.features.shape}; expected (rows, height, width, channels)"
-        )
+        shape = f"{train.features.shape}; expected (rows, height, width, channels)"
+        raise DataError(f"the training images have the shape {shape}")
     if (found := len(np.unique(test.labels))) < 2:
         raise DataError(f"the test {rows} have {found} class(es); scores need at least 2")
 
@@ -279,14 +273,7 @@ def _side_by_side(tasks: list[tuple[Recipe, int]], run: Callable[..., Any], jobs
 
 
 def _outcome(
-    recipe: Recipe,
-    seed: int,
-    *,
-    train: LabelledRows,
-    test: LabelledRows,
-    classes: int,
-    printed: bool,
-    progress: EpochDone | None = None,
+    recipe: Recipe, seed: int, *, train: LabelledRows, test: LabelledRows, classes: int, printed: bool, **told: Any
 ) -> tuple[Recipe, int, Outcome]:
     """Returns a trained recipe with its scores; what cannot be trained is scored as a constant predictor."""
     from threadpoolctl import threadpool_limits
@@ -296,7 +283,7 @@ def _outcome(
     if len(np.unique(train.labels)) > 1:
         try:
             with threadpool_limits(1):
-                answer = recipe.answer(train, test, classes=classes, seed=seed, progress=progress)
+                answer = recipe.answer(train, test, classes=classes, seed=seed, progress=told.get("progress"))
         except recipes.UntrainableError as error:
             note = f"could not be trained and is scored as a constant predictor ({error})"
             answer = replace(answer, notes=(note,))

@@ -133,7 +133,6 @@ def altered(
 
 
 def _shifts(drawn: Float[torch.Tensor, "rows 2"], height: int, width: int) -> Float[torch.Tensor, "rows 2 3"]:
-    """Maps from the new image's square [-1, 1]² to the old one's: by whole pixels."""
     pixels = torch.tensor([width, height], dtype=torch.float32)
     most = (pixels * SHIFT).round()
     moved = ((2 * most + 1) * drawn).floor().clamp(max=2 * most) - most

@@ -47,7 +47,6 @@ class OneFile(ImageOrigin):
             yield Pictures(pictures=images, labels=None if values is None else pa.array(values))
 
     def _check(self) -> pa.DataType:
-        """Checks what is in the file beside the labels, and return the type of these."""
         return pa.int64()
 
     @abstractmethod
@@ -207,7 +206,6 @@ def _content(stream: IO[bytes], size: int, path: Path) -> bytes:
 
 
 def _dimensions(stream: IO[bytes], dimensions: int, path: Path) -> list[int]:
-    """Returns the lengths that the header of an idx file states."""
     if _content(stream, 4, path) != bytes([0, 0, 8, dimensions]):
         raise DataError(f"{path.name}: is no idx file of bytes with {dimensions} dimension(s); download it again")
     lengths: list[int] = np.frombuffer(_content(stream, 4 * dimensions, path), ">u4").astype(int).tolist()

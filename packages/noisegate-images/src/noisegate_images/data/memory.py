@@ -230,7 +230,6 @@ class TorchImages(ImageOrigin):
             yield Pictures(pictures=[self._picture(image) for image, _ in items], labels=labels)
 
     def _picture(self, image: Any) -> Picture:
-        """Returns an image of Pillow as it is, and bytes of torch with the channels last."""
         if hasattr(image, "convert") and hasattr(image, "mode"):
             return cast(Picture, image)
         pixels = plain_array(image)

@@ -39,13 +39,10 @@ if TYPE_CHECKING:
 
 Kernel = Literal["pairs", "numeric"]
 
-VALUE_STEPS = 65_536
-TURN = 4_096
-# Between 2⁵² and 2⁵³ float64 has the whole numbers only. A multiple of TURN.
-_WHOLE = 1.5 * 2.0**52
+VALUE_STEPS, TURN = 65_536, 4_096
+_WHOLE = 1.5 * 2.0**52  # between 2⁵² and 2⁵³ float64 has the whole numbers only; a multiple of TURN
 _LARGEST_PHASE = 2**26
-# Looked-up vectors have the same bits in blocks of any size; this one stays in the cache of a core.
-TABLE_ROWS = 128
+TABLE_ROWS = 128  # looked-up vectors have the same bits in blocks of any size; this one stays in the cache of a core
 assert TABLE_ROWS <= BLOCK_LIMIT
 _LARGEST_FREQUENCY = 2**19  # in 1/4096 turns per unit: 128 turns over the range of a column
 
@@ -133,8 +130,7 @@ class RandomFourier:
         if grid.centre is not None:
             return None
         table = grid.quantise(self.pairs)
-        # A pair of int32 moves as one int64.
-        pairs = np.ascontiguousarray(table).view(np.int64)[:, 0]
+        pairs = np.ascontiguousarray(table).view(np.int64)[:, 0]  # a pair of int32 moves as one int64
 
         def add(sums: npt.NDArray[np.int64], records: EncodedTable) -> None:
             # Memory is taken once: fresh pages for each block would cost more than sums.
@@ -195,10 +191,8 @@ class RandomFourier:
             real, imaginary = characteristic(constants, 0, probabilities)
             for place in range(1, len(places)):
                 other_real, other_imaginary = characteristic(constants, place, probabilities)
-                real, imaginary = (
-                    real * other_real - imaginary * other_imaginary,
-                    real * other_imaginary + imaginary * other_real,
-                )
+                product = real * other_real - imaginary * other_imaginary
+                real, imaginary = product, real * other_imaginary + imaginary * other_real
             return torch.stack([real, imaginary], dim=1).flatten(0, 1) * scale
 
         return RowForm(features, constants)
@@ -234,9 +228,8 @@ def draw(
     """
     for column, (low, high) in zip(layout.numeric, length_scales, strict=True):
         if not 0 < low <= high <= 1000:
-            raise OptionError(
-                f"length scale of column {column.name!r}: ({low}, {high}) must lie in (0, 1000], low first."
-            )
+            found = f"length scale of column {column.name!r}: ({low}, {high})"
+            raise OptionError(f"{found} must lie in (0, 1000], low first.")
     random = np.random.Generator(np.random.Philox(seed))
     numeric, coded = len(layout.numeric), len(layout.coded)
     skipped = {layout.label} if exclude_label else set()
@@ -250,15 +243,11 @@ def draw(
         real = members[:, place] >= 0
         looked[members[real, place], np.flatnonzero(real)] = True
     steps = np.clip(np.rint(omega * TURN / (2 * math.pi)), -_LARGEST_FREQUENCY, _LARGEST_FREQUENCY)
-    angles = [
-        random.integers(0, TURN, (column.size, count)) * looked[numeric + j] for j, column in enumerate(layout.coded)
-    ]
-    return RandomFourier(
-        frequencies=np.where(looked[:numeric], steps, 0).astype(np.int64),
-        angles=tuple(angles),
-        missing_angles=random.integers(0, TURN, (numeric, count)) * looked[:numeric],
-        members=members,
-    )
+    frequencies = np.where(looked[:numeric], steps, 0).astype(np.int64)
+    sizes = enumerate([column.size for column in layout.coded], numeric)
+    angles = tuple(random.integers(0, TURN, (size, count)) * looked[place] for place, size in sizes)
+    missing = random.integers(0, TURN, (numeric, count)) * looked[:numeric]
+    return RandomFourier(frequencies=frequencies, angles=angles, missing_angles=missing, members=members)
 
 
 def draw_points(columns: int, *, count: int, length_scale: float, seed: int) -> RandomFourier:
@@ -267,12 +256,9 @@ def draw_points(columns: int, *, count: int, length_scale: float, seed: int) -> 
         raise OptionError(f"length scale {length_scale} must lie in (0, 1000].")
     random = np.random.Generator(np.random.Philox(seed))
     steps = np.rint(random.standard_normal((columns, count)) * (TURN / (2 * math.pi * length_scale)))
-    return RandomFourier(
-        frequencies=np.clip(steps, -_LARGEST_FREQUENCY, _LARGEST_FREQUENCY).astype(np.int64),
-        angles=(),
-        missing_angles=np.zeros((columns, count), dtype=np.int64),
-        members=np.tile(np.arange(columns, dtype=np.int64), (count, 1)),
-    )
+    frequencies = np.clip(steps, -_LARGEST_FREQUENCY, _LARGEST_FREQUENCY).astype(np.int64)
+    missing, members = np.zeros_like(frequencies), np.tile(np.arange(columns, dtype=np.int64), (count, 1))
+    return RandomFourier(frequencies=frequencies, angles=(), missing_angles=missing, members=members)
 
 
 def _members(

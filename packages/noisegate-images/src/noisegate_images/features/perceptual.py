@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 Moment = Literal[1, 2]
 Rows = npt.NDArray[np.float32]
 
-_LEAST = 1e-30
-_TINY = 1e-20
+_LEAST, _TINY = 1e-30, 1e-20
 _PLAIN = 1e-4  # and its inverse: between them lie the largest activations of common networks
 
 
@@ -176,8 +175,7 @@ class LatestActivations:
         known = getattr(latest, "points", None)
         if known is None or known() is not points or latest.values.requires_grad != slope:
             latest.points, latest.values = weakref.ref(points), self.layers(points)
-        values: Tensor = latest.values
-        return values
+        return cast("Tensor", latest.values)
 
 
 class _PerceptualForm(RowForm):
@@ -200,8 +198,7 @@ class _PerceptualForm(RowForm):
         scales = 1 / (rows * torch.linalg.vector_norm(values, dim=1).clamp_min(_TINY))
         places = torch.arange(len(values), device=values.device) // rows
         weights = scales * (places == torch.arange(sets, device=values.device)[:, None])
-        means: Tensor = (weights @ values).T
-        return means
+        return torch.matmul(weights, values).T
 
 
 def chosen_activations(network: FrozenNetwork, layers: Sequence[str], shape: ImageShape, *, pool: bool) -> Activations:
@@ -223,8 +220,7 @@ class EncodedFourier(FourierOfValues):
     @property
     def encoding(self) -> Perceptual:
         """From images to these vectors."""
-        encoding: Perceptual = self.of
-        return encoding
+        return cast(Perceptual, self.of)
 
     def _values(self, records: EncodedTable) -> npt.NDArray[np.float64]:
         return self.encoding(records).astype(np.float64)

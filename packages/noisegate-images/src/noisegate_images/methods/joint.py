@@ -73,7 +73,6 @@ _MISSED = 0.1
 
 
 def _is_grey(image: Any) -> bool:
-    """Returns whether a shape that is not checked yet has one channel."""
     return isinstance(image, tuple | list) and tuple(image[2:]) == (1,)
 
 

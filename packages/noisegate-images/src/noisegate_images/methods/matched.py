@@ -97,13 +97,8 @@ class MatchedMethod(MeanEmbeddingMethod):
         """Returns the design of the image generator; None for a table."""
         if self.generator in TABLES:
             return None
-        return ImageNetwork(
-            shape=self.shape,
-            kind=cast(ImageKind, self.generator),
-            latent=self.latent,
-            hidden=self.hidden,
-            channels=self.channels,
-        )
+        kind, hidden, channels = cast(ImageKind, self.generator), self.hidden, self.channels
+        return ImageNetwork(shape=self.shape, kind=kind, latent=self.latent, hidden=hidden, channels=channels)
 
     def initial_generator(self, release: Release, classes: int) -> Network:
         """Returns the generator with its initial weights."""
@@ -127,10 +122,8 @@ class MatchedMethod(MeanEmbeddingMethod):
         maps = plan.maps if plan else self.maps(schema)
         target = read_target(release, counts=COUNTS, counters=self.counters(maps))
         forms = torch_forms(maps, schema.layout if self.generator in TABLES else None)
-        generator = self.initial_generator(release, len(target.weights))
-        return self.matching()(
-            generator, target, forms, self.fit_settings(), seed=self.seed, device=choose_device(device)
-        )
+        generator, where = self.initial_generator(release, len(target.weights)), choose_device(device)
+        return self.matching()(generator, target, forms, self.fit_settings(), seed=self.seed, device=where)
 
     def counters(self, maps: Mapping[str, FeatureMap]) -> dict[str, npt.NDArray[np.float64]]:
         """Returns what counts the records of each class in the sums of a query, by query; see `CountingMap`."""

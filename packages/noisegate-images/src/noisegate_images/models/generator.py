@@ -220,7 +220,6 @@ class NeuralTable:
 
 
 def _draw(probabilities: Float[Tensor, "cells rows"], random: torch.Generator) -> Int64[Tensor, " rows"]:
-    """Returns one cell for each row by inverting the cumulative distribution."""
     cumulative = probabilities.double().cumsum(dim=0)
     level = torch.rand(probabilities.shape[1], generator=random, dtype=torch.float64) * cumulative[-1]
     return (cumulative <= level).sum(dim=0).clamp_(max=len(probabilities) - 1)

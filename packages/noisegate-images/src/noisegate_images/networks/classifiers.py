@@ -2,9 +2,8 @@
 
 The sizes are those of the public code of PSG (Chen, Kerkouche and Fritz, NeurIPS 2022), which is that of dataset
 condensation (Zhao, Mopuri and Bilen, ICLR 2021): no dropout, and one normalisation group for each channel, without
-running statistics, so that gradients are per example, under ``torch.func``. The small network, WRN-16-2 ([Zagoruyko and
-Komodakis, 2016](https://arxiv.org/abs/1605.07146)) and the ResNet9 of FFCV ([Leclerc et al., 2022](https://ffcv.io),
-its example of CIFAR-10), which DP-MEPF is evaluated with, normalise by batches: nothing private is trained with them.
+running statistics, so that gradients are per example, under ``torch.func``. The small network, WRN-16-2 and ResNet9
+normalise by batches: nothing private is trained with them.
 
 Each takes images of any shape, (rows, channels, height, width), and gives logits, (rows, classes). Its fresh weights,
 in float32 on the CPU, follow from a public seed. What is no positive whole number is refused with `OptionError`.
@@ -159,11 +158,7 @@ class Block(nn.Module):
 
 
 def build_resnet18(shape: ImageShape, classes: int, *, seed: int) -> nn.Sequential:
-    """Returns a ResNet18 for small images, normalised per channel.
-
-    A first convolution of 3 x 3 without pooling, four stages of two residual blocks, and the mean over what is left of
-    the image. Images smaller than 16 pixels are padded with zeros.
-    """
+    """Returns a ResNet18 for small images, normalised per channel; those below 16 pixels are padded with zeros."""
     check_sizes("ResNet18", classes=classes)
     entering = _STAGES[0][0]
     with seeded(seed):
@@ -195,8 +190,7 @@ def _dense(widths: Sequence[int]) -> list[nn.Module]:
 def build_small(shape: ImageShape, classes: int, *, seed: int) -> nn.Sequential:
     """Returns a network of four convolutions, of which the first and the third halve the image.
 
-    Each has batch normalisation and ReLU; then come the mean over a 3 x 3 grid and a linear layer. There is no dropout:
-    its draws would depend on what else draws random numbers.
+    There is no dropout: its draws would depend on what else draws random numbers.
     """
     check_sizes("the CNN", classes=classes)
     with seeded(seed):
@@ -234,7 +228,7 @@ class WideBlock(nn.Module):
 
 
 def build_wide(shape: ImageShape, classes: int, *, seed: int) -> nn.Sequential:
-    """Returns a WRN-16-2: 16 layers, twice as wide as a ResNet."""
+    """Returns a WRN-16-2 (Zagoruyko and Komodakis, 2016, https://arxiv.org/abs/1605.07146)."""
     check_sizes("WRN-16-2", classes=classes)
     entering = 16
     with seeded(seed):
@@ -271,10 +265,9 @@ class ScaledLinear(nn.Linear):
 
 
 def build_resnet9(shape: ImageShape, classes: int, *, seed: int) -> nn.Sequential:
-    """Returns the ResNet9 of FFCV's example: eight convolutions with batch normalisation, then a linear layer.
+    """Returns the ResNet9 of FFCV's example of CIFAR-10 (Leclerc et al., 2022, https://ffcv.io).
 
-    The image is halved twice, and the largest value of each channel is left. Images smaller than 12 pixels are padded
-    with zeros.
+    DP-MEPF is evaluated with it. Images smaller than 12 pixels are padded with zeros.
     """
     check_sizes("ResNet9", classes=classes)
     with seeded(seed):

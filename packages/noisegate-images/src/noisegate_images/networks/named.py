@@ -91,7 +91,6 @@ def _strokes(path: Path | None, sha256: str | None) -> FrozenNetwork:
 
 
 def _known(network: str, path: Path | None, sha256: str | None, shipped: str) -> str:
-    """Returns the digest of the file of a network of ours: of `path`, or of the one in the package."""
     if path is not None:
         return _check_digest(path, sha256)
     if sha256 not in (None, shipped):
@@ -206,7 +205,6 @@ def _check_digest(path: Path, sha256: str | None) -> str:
 
 
 def _check_short_digest(path: Path) -> str:
-    """Returns the digest of a file of torchvision, which is in its name."""
     found, named = file_digest(path, f"weights={str(path)!r}"), path.stem.rpartition("-")[2]
     if len(named) != _SHORT_DIGEST or not found.startswith(named):
         raise ModelError(f"weights={str(path)!r}: SHA-256 {found} is not the one in its name; get the file again.")

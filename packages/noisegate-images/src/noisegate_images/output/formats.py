@@ -93,8 +93,7 @@ def png_bytes(pixels: npt.NDArray[np.uint8]) -> bytes:
 
 @contextmanager
 def _arrays(out: Path, form: ImageForm, rows: int) -> Iterator[Write]:
-    written = 0
-    labels: list[str | int] = []
+    written, labels = 0, list[str | int]()
     with new_file(out) as path, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         with archive.open(_entry("images"), "w", force_zip64=True) as file:
             header = {"descr": "|u1", "fortran_order": False, "shape": (rows, *form.shape.axes)}
@@ -120,7 +119,6 @@ def _arrays(out: Path, form: ImageForm, rows: int) -> Iterator[Write]:
 
 
 def _entry(name: str) -> zipfile.ZipInfo:
-    """Returns an entry that does not say when it was written, so that the same images give the same file."""
     entry = zipfile.ZipInfo(f"{name}.npy")
     entry.compress_type = zipfile.ZIP_DEFLATED
     return entry
@@ -205,7 +203,6 @@ WRITERS = {".parquet": _parquet, ".npz": _arrays, "": _folder}
 
 MOST_CLASSES = 100
 """Classes in a picture at most, the first ones of the schema: more would not be looked at."""
-
 _ROWS = 20  # of a block of classes
 _ACROSS, _ACROSS_BLOCKS = 10, 5  # images of a class, where there is one block or more
 _LEAST_SIDE, _GAP, _LETTERS = 56, 4, 14  # pixels of the picture
@@ -249,8 +246,8 @@ class SampleGrid:
         # Small images are enlarged by whole pixels, so that they stay as they are.
         scale = max(math.ceil(_LEAST_SIDE / max(self.form.shape.height, self.form.shape.width)), 1)
         side_y, side_x = scale * self.form.shape.height, scale * self.form.shape.width
-        rows = list(self._rows())
-        names = max((math.ceil(_font().getlength(name)) + 2 * _GAP for name, _ in rows if name), default=0)
+        rows, font = list(self._rows()), font_of("DejaVuSans", _LETTERS)
+        names = max((math.ceil(font.getlength(name)) + 2 * _GAP for name, _ in rows if name), default=0)
         width = names + self.across * (side_x + _GAP) + _GAP
         size = (math.ceil(len(rows) / _ROWS) * width, min(len(rows), _ROWS) * (side_y + _GAP) + _GAP)
         picture = Image.new(self._mode, size, self._grey(_PAPER))
@@ -258,7 +255,7 @@ class SampleGrid:
         for place, (name, images) in enumerate(rows):
             left, top = place // _ROWS * width, place % _ROWS * (side_y + _GAP) + _GAP
             middle = (left + names - _GAP, top + side_y // 2)
-            pencil.text(middle, name, fill=self._grey(_INK), font=_font(), anchor="rm")
+            pencil.text(middle, name, fill=self._grey(_INK), font=font, anchor="rm")
             for column in range(self.across):
                 x, y = left + names + _GAP + column * (side_x + _GAP), top
                 if column < len(images):
@@ -274,10 +271,10 @@ class SampleGrid:
             self.draw().save(path, format="png")
 
     def _rows(self) -> Iterator[tuple[str, list[npt.NDArray[np.uint8]]]]:
-        """Yields the name and the images of each row."""
         for label, images in self._found.items():
             if label is not None:
-                yield _shortened(str(label)), images
+                plain = " ".join(str(label).split())
+                yield plain if len(plain) <= _MOST_NAME else f"{plain[: _MOST_NAME - 1]}…", images
                 continue
             for start in range(0, max(len(images), 1), self.across):
                 yield "", images[start : start + self.across]
@@ -286,19 +283,14 @@ class SampleGrid:
         return level if self._mode == "L" else (level, level, level)
 
 
-def _shortened(name: str) -> str:
-    plain = " ".join(name.split())
-    return plain if len(plain) <= _MOST_NAME else f"{plain[: _MOST_NAME - 1]}…"
-
-
 @cache
-def _font() -> Font:
-    """Returns matplotlib's font, which knows more alphabets than Pillow's own."""
+def font_of(name: str, size: int) -> Font:
+    """Returns a font of matplotlib, whose letters are of more alphabets than Pillow's own; that one where it lacks."""
     from PIL import ImageFont
 
     found = find_spec("matplotlib")  # finds it without importing it
     folder = Path(found.origin).parent if found is not None and found.origin is not None else Path()
     try:
-        return ImageFont.truetype(folder / "mpl-data" / "fonts" / "ttf" / "DejaVuSans.ttf", _LETTERS)
+        return ImageFont.truetype(folder / "mpl-data" / "fonts" / "ttf" / f"{name}.ttf", size)
     except OSError:
-        return ImageFont.load_default(_LETTERS)
+        return ImageFont.load_default(size)

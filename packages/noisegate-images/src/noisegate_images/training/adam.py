@@ -1,8 +1,4 @@
-"""Adam (Kingma and Ba, ICLR 2015, https://arxiv.org/abs/1412.6980, algorithm 1) on named tensors.
-
-The function behind `torch.optim.Adam`, with the same bits: making an instance of that imports a compiler for seconds,
-which is longer than many a training.
-"""
+"""Optimisers of named tensors: Adam, and two for noisy sums of gradients."""
 
 from __future__ import annotations
 
@@ -32,8 +28,9 @@ def gradients(
 
 
 class Adam:
-    """Moves parameters in place; a `noisegate.models.checkpoint.Resumable`.
+    """Adam (Kingma and Ba, ICLR 2015, https://arxiv.org/abs/1412.6980, algorithm 1), in place; a `Resumable`.
 
+    The function behind `torch.optim.Adam`, with the same bits: an instance of that imports a compiler for seconds.
     `fused` says whether torch's fused kernel is used; None leaves it to torch. `slower` has the part of the learning
     rate at which parameters learn, by their names; others learn at all of it.
     """
@@ -129,25 +126,16 @@ class NoisyDescent:
 
 
 def one_cycle(progress: float) -> float:
-    """Returns the part of the peak learning rate at `progress` from 0 to 1: a short rise, then a cosine to nearly zero.
-
-    A function of the step alone, so that nothing needs saving.
-    """
+    """Returns the part of the peak learning rate at `progress` from 0 to 1: a short rise, then a cosine to nearly zero."""
     return min(progress / 0.1, 0.5 * (1 + math.cos(math.pi * max(progress - 0.1, 0) / 0.9))) + 1e-3
 
 
 class NoisyMomentum:
-    """DP-SGD with heavy-ball momentum, and the average of where it was (De et al., 2022, section 3).
+    """DP-SGD with heavy-ball momentum, and the average of where it was, which takes out noise at no cost in privacy.
 
-    https://arxiv.org/abs/2204.13650: the average takes out noise at no cost in privacy.
-
-    Args:
-        start: Parameters at the start, by name.
-        learning_rate: Of the mean gradient.
-        momentum: What is kept of the velocity in a step, from 0 to 1.
-        ema_decay: What is kept of the average in a step; the first t steps keep (1 + t)/(10 + t) at most.
-        batch: The expected number of records of a step, which noisy sums are divided by.
-        device: Where torch computes.
+    De et al. (2022), https://arxiv.org/abs/2204.13650, section 3. `momentum` is what is kept of the velocity in a step,
+    from 0 to 1, `ema_decay` of the average, of which the first t steps keep (1 + t)/(10 + t) at most; noisy sums are
+    divided by `batch`, the expected number of records of a step.
     """
 
     def __init__(
