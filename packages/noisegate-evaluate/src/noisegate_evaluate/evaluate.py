@@ -74,7 +74,6 @@ def evaluate(
     known = schema
 
     def read(records: Any) -> Any:
-        """Returns records as the schema has them: a table, or images."""
         if known.images is None:
             return read_table(records, known, show_values=show_values)
         return images_of(open_source(records, known, show_values=show_values).batches(), known)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -242,10 +243,8 @@ class ImageDistances:
 
     def page(self) -> dict[str, str]:
         """Returns the figures as they are printed, by name."""
-        found: dict[str, str] = {}
-        for name, result in self.results.items():
-            found |= result.page(name) if result else {}
-        return {**found, "images": f"{self.synthetic:,} vs {self.real:,}"}
+        found = [result.page(name).items() for name, result in self.results.items() if result]
+        return {**dict(chain.from_iterable(found)), "images": f"{self.synthetic:,} vs {self.real:,}"}
 
 
 def image_distances(

@@ -100,7 +100,6 @@ class LinkedFound:
 
 
 PUBLIC, PRIVATE = PUBLIC_PAGE, "private.html"
-
 _ROWS, _IMAGES, _IMAGES_A_CLASS = 10_000, 500, 25
 
 
@@ -178,9 +177,8 @@ def report(
         raise unwritable(folder, "out", error) from None
     for name, text in texts.items():
         _write(folder / name, text)
-    if measured is None:
-        return Pages(public=folder / PUBLIC)
-    return Pages(public=folder / PUBLIC, private=folder / PRIVATE, evaluation=measured.report)
+    private, figures = (None, None) if measured is None else (folder / PRIVATE, measured.report)
+    return Pages(public=folder / PUBLIC, private=private, evaluation=figures)
 
 
 def add_public_page(model: Model, folder: Path) -> None:

@@ -137,10 +137,8 @@ class LabelledTables:
         train, columns = self.tables["training"], (one for one in self.schema.columns if one.name != self.column.name)
         blocks = [_block(train, column, self.schema) for column in columns]
         # A leading constant, so that a table whose only column is the label still has a feature.
-        return {
-            what: np.hstack([np.ones((table.num_rows, 1), dtype=np.float32), *(block(table) for block in blocks)])
-            for what, table in self.tables.items()
-        }
+        blocks = [lambda table: np.ones((table.num_rows, 1), dtype=np.float32), *blocks]
+        return {what: np.hstack([block(table) for block in blocks]) for what, table in self.tables.items()}
 
 
 def _block(train: pa.Table, column: Column, schema: Schema) -> Callable[[pa.Table], np.ndarray]:

@@ -26,11 +26,8 @@ if TYPE_CHECKING:
 SIDE, DIGITS = 28, 10
 COUNT, ASIDE = 10_000, 2_000
 SETTINGS: Mapping[str, Any] = {
-    "pixels": 400,
-    "orientations": 400,
-    "wavelets": 400,
-    "strokes": 0,
-    "fit_options": {"steps": 1000, "batch": 100},
+    **dict.fromkeys(("pixels", "orientations", "wavelets"), 400),
+    **{"strokes": 0, "fit_options": {"steps": 1000, "batch": 100}},
 }
 """A sixth of the steps of `noisegate fit`, so that a demonstration takes a minute; strokes stay rougher for it."""
 _CAPTION = """\

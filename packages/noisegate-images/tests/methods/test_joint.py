@@ -132,7 +132,7 @@ def test_settings_of_an_earlier_version_ask_what_they_asked():
     del stored["unit_orientations"], stored["strokes"], stored["wavelets"]
     read = JointEmbedding.from_json(stored)
     assert (read.unit_orientations, read.strokes, read.wavelets) == (False, 0, 0)
-    assert read.maps(SCHEMA)[ORIENTATIONS].orientations.damping is None
+    assert read.maps(SCHEMA)[ORIENTATIONS].of.damping is None
 
 
 DRAWINGS = pixel_schema(28, 28, labels=["left", "down"])

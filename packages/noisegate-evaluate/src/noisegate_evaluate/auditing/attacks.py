@@ -28,7 +28,6 @@ from noisegate_evaluate.auditing.watched import Vector, Vectors, Watch, WatchedG
 
 Progress = Callable[[int, int], None]
 """Called with the runs that were done and how many there will be."""
-
 CHANCE = 1e-4
 """That anything in a report is wrong."""
 PROJECTION, ONE_RUN, SAMPLES, ATTRIBUTE = "projection", "one-run", "samples", "attribute"
@@ -39,8 +38,7 @@ _CANDIDATES, _FEW = 32, 12  # few of what takes long: families, and records whos
 _CANARIES, _GUESSED = 400, 0.25
 # In one run a smaller one drowns in what the theorem adds for δ, twice the number of canaries times δ = 1e-5.
 _ONE_RUN_CHANCE = 0.01
-# Of two attackers, one takes the noise to be as loud as is stated (4 is one over the variance of a coin), one as quiet.
-_PRIORS = (4.0, 1e-4)
+_PRIORS = (4.0, 1e-4)  # an attacker takes noise to be as loud as is stated (4 is 1 over a coin's variance), one quiet
 _RUNS, _ROWS, _NEAR = 60, 200, 0.1
 _VALUES = 8  # of a column that is guessed, at most
 
@@ -69,13 +67,11 @@ class Auditor:
         made_up, adjacency, steps = self._made_up(), self.budget.adjacency, list[Vector]()
 
         def keep(plan: CalibratedStepPlan, noisy: Vector, vectors: Vectors) -> None:
-            """Writes down what each record by itself does to the first step."""
             if not steps:
                 steps.append(_moves(vectors, len(made_up)))
 
         def keep_sums(plan: CalibratedStepPlan, noisy: Vector, sums: Vector) -> None:
-            """Writes down the sums over shards of the last step, which have learnt the most."""
-            steps[:] = [sums]
+            steps[:] = [sums]  # of the last step, whose teachers have learnt the most
 
         start = self._worlds(made_up, (0, 1))
         linked = isinstance(start, FamilyWorlds)
@@ -179,7 +175,6 @@ def _canary_scores(auditor: Auditor, canaries: EncodedTable, coins: Any) -> list
     steps: list[tuple[Vector, Vector]] = []
 
     def keep(plan: CalibratedStepPlan, noisy: Vector, vectors: Vectors) -> None:
-        """Writes down what a step handed out, and what each canary moves it by on average."""
         rate = plan.plan.sampling_probability / getattr(plan.plan, "shards", 1)
         steps.append((noisy - vectors(()), rate * _moves(vectors, len(canaries))))
 

@@ -39,13 +39,10 @@ TABLE = Schema((_AGE, _DOSE, _WARD, Boolean(name="ill")), label="ill")
 _VISIT = Schema((Integer(name="day", lower=0, upper=9999), Boolean(name="urgent")))
 _CODE = Schema((Categorical(name="code", levels=("heart", "lung", "other")),))
 _OF_A_VISIT: Mapping[str, Any] = {"parent": "patients", "parent_key": "id", "order": "day", "most": 5}
-LINKED = LinkedSchema(
-    (
-        LinkedTable(name="patients", key="id", schema=Schema((_AGE,))),
-        LinkedTable(name="visits", key="visit", schema=_VISIT, **_OF_A_VISIT),
-        LinkedTable(name="diagnoses", schema=_CODE, parent="visits", parent_key="visit", most=3),
-    )
-)
+_PATIENTS = LinkedTable(name="patients", key="id", schema=Schema((_AGE,)))
+_VISITS = LinkedTable(name="visits", key="visit", schema=_VISIT, **_OF_A_VISIT)
+_DIAGNOSES = LinkedTable(name="diagnoses", schema=_CODE, parent="visits", parent_key="visit", most=3)
+LINKED = LinkedSchema((_PATIENTS, _VISITS, _DIAGNOSES))
 IMAGES = pixel_schema(8, 8, labels=("across", "down"))
 _SCHEMAS: Mapping[str, AnySchema] = {"table": TABLE, "images": IMAGES, "linked": LINKED}
 

@@ -180,20 +180,17 @@ def measured(seen: Sequence[Seen], certificate: Certificate, *, kind: str, chanc
     factor = guessed_factor(seen, events, adjacency, chance / 4)
     from_guesses = accounting.epsilon([scaled(event, factor) for event in events], delta, adjacency) if factor else 0.0
     along = max((low for low, _ in limits.values()), default=0.0), min(loudest[0].values(), default=math.inf)
-    told = {"lower_bound": max(from_noise, from_guesses), "from_noise": from_noise, "from_guesses": from_guesses}
-    return AuditReport.of(
-        certificate.method, kind, certificate, len(seen), chance, noise=everywhere, along=along, **told
-    )
+    told: dict[str, Any] = {"from_noise": from_noise, "from_guesses": from_guesses, "noise": everywhere, "along": along}
+    told["lower_bound"] = max(from_noise, from_guesses)
+    return AuditReport.of(certificate.method, kind, certificate, len(seen), chance, **told)
 
 
 def _as_measured(seen: Sequence[Seen], events: Sequence[Event], loudest: dict[str, float]) -> list[Event]:
     """Returns the events with the differences that were reached, and with the loudest noise that is possible."""
     sampled = {event.name: event for event in events if isinstance(event, SampledGaussianEvent)}
     plain = [name for name in loudest if name not in sampled]
-    square = min(
-        math.fsum((one.reach[name] / max(loudest[name], _QUIETEST)) ** 2 for name in plain if name in one.reach)
-        for one in seen
-    )
+    stds = {name: max(loudest[name], _QUIETEST) for name in plain}
+    square = min(math.fsum((one.reach[name] / stds[name]) ** 2 for name in plain if name in one.reach) for one in seen)
     found: list[Event] = []
     if square > 0:
         reached = {"sensitivity": _UNITS * math.sqrt(square), "noise_std": _UNITS, "coordinates": 1}
@@ -223,10 +220,8 @@ def guessed_factor(seen: Sequence[Seen], events: Sequence[Event], adjacency: Adj
     attackers = [(likelier, np.ones(len(seen), dtype=bool))]
     attackers += [(by_threshold(far, worlds, learnt), ~learnt), (_by_form(seen, learnt), ~learnt)]
     part = chance / len(attackers)
-    return max(
-        sensitivity_factor(events, adjacency, said[used & (worlds == 1)], said[used & (worlds == 0)], part)
-        for said, used in attackers
-    )
+    told = [(said[used & (worlds == 1)], said[used & (worlds == 0)]) for said, used in attackers]
+    return max(sensitivity_factor(events, adjacency, hits, alarms, part) for hits, alarms in told)
 
 
 def by_threshold(scores: Vector, worlds: npt.NDArray[np.int_], learnt: Flags) -> Flags:

@@ -61,9 +61,8 @@ def _gate(budget: Budget, values: int, missing: int, *, records: int | None = No
     import pyarrow as pa
 
     types = {"age": pa.int64(), "dose": pa.float64(), "ward": pa.string(), "drug": pa.string()}
-    table = pa.table(
-        {name: pa.array([_VALUES[name]] * values + [None] * missing, type=kind) for name, kind in types.items()}
-    )
+    cells = {name: [_VALUES[name]] * values + [None] * missing for name in types}
+    table = pa.table({name: pa.array(cells[name], type=kind) for name, kind in types.items()})
     claim: dict[str, Any] = {name: getattr(budget, name) for name in ("epsilon", "delta", "adjacency", "unit")}
     if budget.adjacency is Adjacency.REPLACE_ONE:
         claim["records"] = records or values + missing
@@ -127,9 +126,8 @@ def audit(
     if by not in ATTACKS:
         raise OptionError(f"{said('by', by)} is not known; choose one of {', '.join(ATTACKS)}.")
     told: dict[str, Any] = {"runs": runs, "progress": progress or (lambda *_: None)}
-    claim: dict[str, Any] = {
-        name: value for name, value in (("epsilon", epsilon), ("delta", delta)) if value is not None
-    }
+    stated = {"epsilon": epsilon, "delta": delta}
+    claim: dict[str, Any] = {name: value for name, value in stated.items() if value is not None}
     if adjacency is not None:
         claim["adjacency"] = Adjacency.parse(adjacency)
     if target == DISCOVERY:

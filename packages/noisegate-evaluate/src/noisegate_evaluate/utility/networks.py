@@ -49,18 +49,11 @@ class Training(Settings):
 
     def to_json(self) -> dict[str, Any]:
         """Returns every setting as JSON values, those that are fixed too."""
-        return {
-            "optimizer": "SGD",
-            "epochs": self.passes,
-            "batch": BATCH,
-            "learning_rate": LEARNING_RATE,
-            "learning_rate_after_half": LATER_RATE,
-            "momentum": MOMENTUM,
-            "weight_decay": WEIGHT_DECAY,
-            "augmentation": "crop, scale or rotate" if self.augment else None,
-            "standardised_with": "mean and deviation of each channel of the training images",
-            "scored": "after the last epoch",
-        }
+        told: dict[str, Any] = {"optimizer": "SGD", "epochs": self.passes, "batch": BATCH}
+        told |= {"learning_rate": LEARNING_RATE, "learning_rate_after_half": LATER_RATE, "momentum": MOMENTUM}
+        told |= {"weight_decay": WEIGHT_DECAY, "augmentation": "crop, scale or rotate" if self.augment else None}
+        told["standardised_with"] = "mean and deviation of each channel of the training images"
+        return {**told, "scored": "after the last epoch"}
 
 
 @settings

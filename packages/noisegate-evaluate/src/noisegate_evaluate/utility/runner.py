@@ -148,27 +148,17 @@ class UtilityReport:
     def to_image_json(self) -> dict[str, object]:
         """Returns the figures of a suite of images as JSON values: of networks with their choices, and of others."""
         restarted = [recipe.name for recipe in self.suite.recipes if recipe.restarted]
-        models = {
-            name: {
-                "mean": self.models[name].to_json(),
-                "standard_deviation": self.spread[name].to_json() if name in self.spread else None,
-                "runs": [run.to_json() for run in self.runs[name]],
-                "choices": [one.to_json() if one else None for one in self.choices[name]],
-            }
-            for name in restarted
-        }
-        networks = {
-            "caveat": CAVEAT,
-            "protocol": {"version": self.suite.version, **self.suite.details, **self._ran},
-            "models": models,
-            "seconds": {name: self.seconds[name] for name in restarted},
-            "notes": [note for note in self.notes if note.partition(",")[0] in restarted],
-        }
-        return {
-            "networks": networks if restarted else None,
-            "classifiers": {name: one.to_json() for name, one in self.models.items() if name not in restarted},
-            "notes": list(self.notes),
-        }
+        models: dict[str, Any] = {name: {"mean": self.models[name].to_json()} for name in restarted}
+        for name, told in models.items():
+            told["standard_deviation"] = self.spread[name].to_json() if name in self.spread else None
+            told["runs"] = [run.to_json() for run in self.runs[name]]
+            told["choices"] = [one.to_json() if one else None for one in self.choices[name]]
+        protocol = {"version": self.suite.version, **self.suite.details, **self._ran}
+        networks: dict[str, Any] = {"caveat": CAVEAT, "protocol": protocol, "models": models}
+        networks["seconds"] = {name: self.seconds[name] for name in restarted}
+        networks["notes"] = [note for note in self.notes if note.partition(",")[0] in restarted]
+        others = {name: one.to_json() for name, one in self.models.items() if name not in restarted}
+        return {"networks": networks if restarted else None, "classifiers": others, "notes": list(self.notes)}
 
     @property
     def _ran(self) -> dict[str, object]:
@@ -247,10 +237,8 @@ def _check(rows: str, train: LabelledRows, test: LabelledRows, classes: int, job
     train.check("training", classes)
     test.check("test", classes)
     if train.features.shape[1:] != test.features.shape[1:]:
-        raise DataError(
-            f"the training {rows} are of shape {train.features.shape[1:]}, the test {rows} of shape "
-            f"{test.features.shape[1:]}; expected the same"
-        )
+        ours, theirs = train.features.shape[1:], f"{test.features.shape[1:]}; expected the same"
+        raise DataError(f"the training {rows} are of shape {ours}, the test {rows} of shape {theirs}")
     if rows == "images" and not train.image:
         shape = f"{train.features.shape}; expected (rows, height, width, channels)"
         raise DataError(f"the training images have the shape {shape}")

@@ -20,10 +20,8 @@ from noisegate_evaluate.utility.recipe import Answer, EpochDone, LabelledRows, R
 if TYPE_CHECKING:
     from torch import nn
 
-THREE_VERSION = "2026.2"
-"""Until 2026.1, which had no name in reports, the third was XGBoost."""
-TWELVE_VERSION = "2026.1"
-
+THREE_VERSION, TWELVE_VERSION = "2026.2", "2026.1"
+"""Until 2026.1 of the three, which had no name in reports, the third was XGBoost."""
 Variant = Literal["images", "tables"]
 
 
@@ -70,11 +68,9 @@ class Estimator(Recipe):
                 classifier = self.build(classes=len(found), seed=seed)
                 classifier.fit(_flat(train), compact)
                 scores = class_scores(classifier, _flat(test), found, classes)
-            except MemoryError:
-                # No property of the rows: on a larger machine the score would be another one.
+            except MemoryError:  # no property of the rows: on a larger machine the score would be another one
                 raise
-            except Exception as error:
-                # Libraries raise many kinds for rows that they cannot learn from; any of them means the same here.
+            except Exception as error:  # libraries raise many kinds for rows that they cannot learn from
                 reason = (str(error).strip() or "no reason given").splitlines()[0][:120]
                 raise UntrainableError(f"{type(error).__name__}: {reason}") from error
         kinds = Counter(warning.category.__name__ for warning in caught)
@@ -87,14 +83,12 @@ def class_scores(classifier: Any, features: np.ndarray, found: np.ndarray, class
     Naive Bayes gives log-odds, as its probabilities round to 0 and 1 with hundreds of features. `found` has the codes
     that training saw, ascending; a class that it never saw is below all others. A ValueError if a score is not finite.
     """
-    if hasattr(classifier, "predict_joint_log_proba"):
-        # In float64: sums over hundreds of features are large, and float32 would tie rows again.
+    if hasattr(classifier, "predict_joint_log_proba"):  # in float64: float32 would tie rows again
         given = log_odds(np.asarray(classifier.predict_joint_log_proba(features.astype(np.float64))))
     else:
         ask = getattr(classifier, "predict_proba", None) or classifier.decision_function
         given = np.asarray(ask(features), dtype=np.float64)
-    if given.ndim == 1:
-        # Two classes: one figure, positive for the second.
+    if given.ndim == 1:  # two classes: one figure, positive for the second
         given = np.column_stack([-given, given])
     if not np.isfinite(given).all():
         raise ValueError("its scores are not finite")
@@ -147,6 +141,8 @@ class Network(Recipe):
 
 # The defaults of xgboost 0.90, which are other ones today; a process works on one classifier, so one thread.
 _XGB_THEN: dict[str, object] = {"max_depth": 3, "learning_rate": 0.1, "tree_method": "exact", "n_jobs": 1}
+_XGB_IMAGES = {"colsample_bytree": 0.1, "n_estimators": 50, **_XGB_THEN}
+_LDA_THEN: dict[str, object] = {"solver": "eigen", "n_components": 9, "tol": 1e-8, "shrinkage": 0.5}
 
 # Name, class, settings for pixels in [0, 1], settings for standardised columns. In linear SVC, dual was the default
 # then; today scikit-learn chooses by the shape of the features. XGBoost's objective multi:softprob of the papers is
@@ -158,22 +154,12 @@ _TWELVE: tuple[tuple[str, str, dict[str, object], dict[str, object]], ...] = (
     ("Bernoulli naive Bayes", "sklearn.naive_bayes.BernoulliNB", {"binarize": 0.5}, {"alpha": 0.02}),
     ("linear SVC", "sklearn.svm.LinearSVC", {"loss": "hinge", "max_iter": 10_000, "tol": 1e-8}, {"dual": True}),
     ("decision tree", "sklearn.tree.DecisionTreeClassifier", {"class_weight": "balanced"}, {}),
-    (
-        "linear discriminant",
-        "sklearn.discriminant_analysis.LinearDiscriminantAnalysis",
-        {"solver": "eigen", "n_components": 9, "tol": 1e-8, "shrinkage": 0.5},
-        {},
-    ),
+    ("linear discriminant", "sklearn.discriminant_analysis.LinearDiscriminantAnalysis", _LDA_THEN, {}),
     ("AdaBoost", "sklearn.ensemble.AdaBoostClassifier", {"n_estimators": 100}, {}),
     ("multi-layer perceptron", "sklearn.neural_network.MLPClassifier", {}, {}),
     ("bagging", "sklearn.ensemble.BaggingClassifier", {"max_samples": 0.1, "n_estimators": 20}, {}),
     ("gradient boosting", "sklearn.ensemble.GradientBoostingClassifier", {"subsample": 0.1, "n_estimators": 50}, {}),
-    (
-        "xgboost",
-        "xgboost.XGBClassifier",
-        {"colsample_bytree": 0.1, "n_estimators": 50, **_XGB_THEN},
-        {"n_estimators": 100, **_XGB_THEN},
-    ),
+    ("xgboost", "xgboost.XGBClassifier", _XGB_IMAGES, {"n_estimators": 100, **_XGB_THEN}),
 )
 _UNSEEDED = ("Gaussian naive Bayes", "Bernoulli naive Bayes", "linear discriminant")
 _REPLACED = {
@@ -234,13 +220,10 @@ def networks(names: Sequence[str] = NETWORKS, options: NetworkOptions | None = N
         OptionError: a name is unknown, or there is none.
     """
     known, options = offered.read_networks(",".join(names)), options or NetworkOptions()
-    return Suite(
-        name="networks",
-        version=offered.NETWORKS_VERSION,
-        recipes=tuple(Network(name=name, training=options.training) for name in known),
-        repeats=options.repeats,
-        details={"networks": list(known), "training": options.training.to_json()},
-    )
+    recipes = tuple(Network(name=name, training=options.training) for name in known)
+    details = {"networks": list(known), "training": options.training.to_json()}
+    version = offered.NETWORKS_VERSION
+    return Suite(name="networks", version=version, recipes=recipes, repeats=options.repeats, details=details)
 
 
 def selected_networks(
@@ -309,13 +292,8 @@ def _images(names: Sequence[str], others: Sequence[Recipe], repeats: int, select
     selection = selection or SelectionRecipe()
     chosen = tuple(Network(name=name, training=selection) for name in names)
     details = {"name": "chosen by synthetic images", "recipe": selection.to_json()}
-    return Suite(
-        name="images",
-        version=offered.SELECTION_VERSION,
-        recipes=(*chosen, *others),
-        repeats=repeats,
-        details=details,
-    )
+    version, every = offered.SELECTION_VERSION, (*chosen, *others)
+    return Suite(name="images", version=version, recipes=every, repeats=repeats, details=details)
 
 
 def _listed(recipes: Sequence[Estimator]) -> dict[str, object]:

@@ -23,10 +23,8 @@ from noisegate_images.data.decode import ImageOrigin, Pictures
 Labels: TypeAlias = npt.NDArray[Any] | None
 Parts: TypeAlias = Iterator[tuple[npt.NDArray[np.uint8], Labels]]
 """Images, (images, height, width) and maybe channels, with their labels."""
-
 IMAGES, LABELS = "images", "labels"
 IDX = re.compile(r".*-images-idx3-ubyte(\.gz)?")
-
 _MAX_LABEL_BYTES = 1 << 16
 _BATCH_BYTES = 1 << 25  # of images as they are kept, in one batch
 _CUT_OFF = (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error)

@@ -42,7 +42,6 @@ _TOO_LARGE = f"has more than {MAX_PIXELS:,} pixels; make it smaller"
 _DAMAGED = "is cut off or damaged; write or copy it again"
 
 Pixels = npt.NDArray[np.uint8]
-
 _NATURAL = {1: ("L", "1"), 3: ("RGB",)}
 _STARTS = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"BM", b"RIFF", b"II*\x00", b"MM\x00*")
 _TARGET = {1: "L", 3: "RGB"}
@@ -127,27 +126,24 @@ def _opened(content: bytes) -> Image:
 
     if not content:
         raise PictureProblem("is empty")
-    reason = _DAMAGED
-    image = None
     try:
         image = Image.open(io.BytesIO(content), formats=FORMATS)
         several = getattr(image, "is_animated", False)
     except UnidentifiedImageError:
-        if not content.startswith(_STARTS):
-            reason = f"is no picture of a known format; expected {', '.join(FORMATS)}"
+        unknown = f"is no picture of a known format; expected {', '.join(FORMATS)}"
+        reason = _DAMAGED if content.startswith(_STARTS) else unknown
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         reason = _TOO_LARGE
     except MemoryError:
         raise
     except Exception:  # whatever Pillow says of it may quote the file
-        image = None
-    if image is None:
-        raise PictureProblem(reason)
-    if image.width * image.height > MAX_PIXELS:
-        raise PictureProblem(_TOO_LARGE)
-    if several:
-        raise PictureProblem("is animated, or has several pages; keep one of its pictures")
-    return image
+        reason = _DAMAGED
+    else:
+        if image.width * image.height <= MAX_PIXELS and not several:
+            return image
+        pages = "is animated, or has several pages; keep one of its pictures"
+        reason = pages if image.width * image.height <= MAX_PIXELS else _TOO_LARGE
+    raise PictureProblem(reason)
 
 
 def _of_array(pixels: Pixels) -> Image:

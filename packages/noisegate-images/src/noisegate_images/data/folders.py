@@ -1,11 +1,8 @@
 """Images as files in a folder: one folder for each class, all in one folder, or with a table of their labels.
 
-With the unit column `UNIT_FOLDER`, images of one person lie in a folder of their own, whose name says whose they are.
-
 The table is ``labels.csv`` with a column ``file``, or ``metadata.csv`` with ``file_name``, as Hugging Face has it;
-files that it does not list are not read. Without one, hidden files and folders, what systems leave behind
-(``Thumbs.db``, ``desktop.ini``, ``__MACOSX``), and texts and tables (``README.md``, ``*.txt``, ``*.csv`` …) are not
-read. Every other file is an image, whatever it is called, so that none is left out without a word.
+files that it does not list are not read. Without one, hidden files and folders, what systems leave behind, and texts
+and tables are not read. Every other file is an image, whatever it is called, so that none is left out without a word.
 """
 
 from __future__ import annotations
@@ -29,7 +26,7 @@ from noisegate_images.data.decode import ImageOrigin, ImageReadOptions, PictureF
 LIST, METADATA = "labels.csv", "metadata.csv"
 """The names that the table in the folder of the images may have."""
 UNIT_FOLDER = "folder"
-"""What the unit column is called where folders say whose image each one is."""
+"""What the unit column is called where images of one person lie in a folder of their own."""
 
 _FILES = {LIST: "file", METADATA: "file_name"}
 _LEFT_BEHIND = ("thumbs.db", "desktop.ini", "__macosx", "license", "readme")
@@ -112,8 +109,7 @@ class ImageFolder(_Folder):
                 "that is called as its label, write labels.csv with the columns file and "
                 f"{self.options.form.label}, or describe images without labels"
             )
-        unknown = [name for name in top.folders if name not in labels]
-        if unknown:
+        if unknown := [name for name in top.folders if name not in labels]:
             found = f"the folder {unknown[0]!r}" if self.options.show_values else f"another folder ({not_shown()})"
             raise DataError(
                 f"{self.name}: expected folders that are called as one of the {len(labels)} labels in the schema, "

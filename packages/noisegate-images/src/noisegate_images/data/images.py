@@ -33,7 +33,6 @@ _SINGLE = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff")
 _UNREAD = {"cifar-10-batches-py": "CIFAR10", "batches.meta": "CIFAR10", "cifar-100-python": "CIFAR100"}
 _UNREAD |= {"stl10_binary": "STL10", "train_X.bin": "STL10", "train_32x32.mat": "SVHN"}
 OnError: TypeAlias = Literal["refuse", "skip"]
-
 _BATCH_BYTES = 1 << 26  # of one batch, once it is read as numbers
 _BLOCK = 256  # the gate sums blocks of so many records and pads shorter ones, so smaller batches save no memory
 _WIDE = _BLOCK * 256 * 256 * 3  # numbers of a batch; blocks of larger images have fewer records

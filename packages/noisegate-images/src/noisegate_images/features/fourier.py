@@ -9,11 +9,8 @@ With F frequencies the vector has norm 1 exactly, up to rounding: Rahimi and Rec
 Adamczewski and Park (AISTATS 2021), https://arxiv.org/abs/2002.11603, section 3.
 
 Phases are integers: x is rounded to 1/65536, frequencies to 1/4096 of a turn per unit, and (cos φ, sin φ) comes from a
-table of 4096 angles, so that a record's vector is a function of that record alone, bit for bit (G-06). Adding 1.5·2⁵²
-rounds an exact phase to a whole number, whose last 12 bits, the angle, are then the last 12 bits of the float64.
-
-The torch forms round nothing. Over the cells of a generator of tables E exp(iφ) is the product of the columns'
-characteristic functions: an interval [a, b] under frequency ω has exp(iω(a+b)/2)·sinc(ω(b−a)/2).
+table of 4096 angles (G-06). Adding 1.5·2⁵² rounds an exact phase to a whole number, whose last 12 bits, the angle, are
+then the last 12 bits of the float64. The torch forms round nothing.
 """
 
 from __future__ import annotations
@@ -156,7 +153,7 @@ class RandomFourier:
         return RowForm(features, {"frequencies": _radians(self.frequencies.T)})
 
     def of_cells(self, layout: Layout) -> RowForm:
-        """Returns the expected features over the cells of each column; see the module."""
+        """Returns the expected features over cells: products of the columns' characteristic functions."""
         import torch
 
         tables = [self._characteristic(j, numeric_cells(column)) for j, column in enumerate(layout.numeric)]
@@ -200,7 +197,7 @@ class RandomFourier:
     def _characteristic(self, column: int, cells: Cells) -> npt.NDArray[np.complex128]:
         omega = _radians(self.frequencies[column])
         middle, half = (cells.low + cells.high) / 2, (cells.high - cells.low) / 2
-        # numpy's sinc is sin(πx)/(πx)
+        # Of an interval [a, b] exp(iω(a+b)/2)·sinc(ω(b−a)/2); numpy's sinc is sin(πx)/(πx).
         table = np.exp(1j * np.outer(middle, omega)) * np.sinc(np.outer(half, omega) / math.pi)
         if cells.missing:
             table = np.vstack([table, np.exp(1j * _radians(self.missing_angles[column]))])

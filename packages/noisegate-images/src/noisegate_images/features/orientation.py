@@ -332,8 +332,7 @@ class Wavelets:
 def _axis(side: int, stride: int, length: float, part: float) -> npt.NDArray[np.complex128]:
     """Returns what takes an axis of an image to a wave along it at each place, whole numbers, (places, side).
 
-    `part` is that of the wave number along this axis. The sum is zero along the axis that has most of it, so that of
-    the product is. Beyond the border the last pixel is repeated.
+    `part` is that of the wave number along this axis. Beyond the border the last pixel is repeated.
     """
     window, number = _WINDOW * length, 2 * math.pi * part / length
     beyond = math.ceil(3 * window)

@@ -27,14 +27,8 @@ from noisegate.verdict import Verdict
 from noisegate_images.features.orientation import Orientations
 from noisegate_images.features.perceptual import Perceptual
 from noisegate_images.methods.matched import IMAGE_FIT, MatchedMethod, NetworkMethod
-from noisegate_images.models.image_network import (
-    ImageKind,
-    ImageMap,
-    ImageNetwork,
-    Seen,
-    check_image_schema,
-    sub_pixel_channels,
-)
+from noisegate_images.models import image_network as designs
+from noisegate_images.models.image_network import ImageKind, ImageMap, ImageNetwork, Seen
 from noisegate_images.training.fit import even_noise, image_verdict
 
 if TYPE_CHECKING:
@@ -132,7 +126,7 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         if not (self.pixels or self.orientations or self.wavelets or self.strokes or self.perceptual_share):
             none = "pixels=0, orientations=0, wavelets=0, strokes=0 and perceptual_share=0"
             raise OptionError(f"{none}: there is nothing to ask; give one of them.")
-        default = sub_pixel_channels(self.shape) if self.generator == "sub-pixel" else (16, 8)
+        default = designs.sub_pixel_channels(self.shape) if self.generator == "sub-pixel" else (16, 8)
         object.__setattr__(self, "channels", self.channels or default)
         if self.orientations:
             Orientations(image=self.shape, cell=self.cell)
@@ -168,7 +162,7 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
 
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:
         """Returns the sums of what is seen in images, as far as they are asked for."""
-        check_image_schema(schema, self.shape, labelled=False)
+        designs.check_image_schema(schema, self.shape, labelled=False)
         shares = {WAVELETS: self.wavelets_share}
         embeddings = {n: Embedding(m.feature_map(), shares.get(n, 1.0)) for n, m in self.image_maps().items()}
         if self.perceptual_share:

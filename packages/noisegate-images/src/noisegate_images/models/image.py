@@ -33,15 +33,9 @@ class UpBlock(nn.Module):
 
     def __init__(self, entering: int, channels: int) -> None:
         super().__init__()
-        self.body = nn.Sequential(
-            nn.BatchNorm2d(entering),
-            nn.ReLU(),
-            nn.Upsample(scale_factor=2),
-            nn.Conv2d(entering, channels, 3, padding=1),
-            nn.BatchNorm2d(channels),
-            nn.ReLU(),
-            nn.Conv2d(channels, channels, 3, padding=1),
-        )
+        first = [nn.BatchNorm2d(entering), nn.ReLU(), nn.Upsample(scale_factor=2)]
+        last = [nn.Conv2d(entering, channels, 3, padding=1), nn.BatchNorm2d(channels), nn.ReLU()]
+        self.body = nn.Sequential(*first, *last, nn.Conv2d(channels, channels, 3, padding=1))
         # The convolution first: a quarter of the work, and the same numbers.
         self.past = nn.Sequential(nn.Conv2d(entering, channels, 1), nn.Upsample(scale_factor=2))
 
@@ -147,17 +141,11 @@ def _convolutional(network: ImageNetwork, widths: Sequence[int]) -> nn.Sequentia
     last = nn.Conv2d(shallow, network.shape.channels, 5, padding=2)
     assert last.bias is not None
     nn.init.constant_(last.bias, _START)
-    layers = [
-        *_dense(widths),
-        nn.Linear(widths[-1], deep * height * width),
-        nn.BatchNorm1d(deep * height * width),
-        nn.Unflatten(1, (deep, height, width)),
-        nn.UpsamplingBilinear2d(scale_factor=2),
-        nn.Conv2d(deep, shallow, 5, padding=2),
-        nn.ReLU(),
-        nn.UpsamplingBilinear2d(scale_factor=2),
-        last,
-    ]
+    size = deep * height * width
+    layers = [*_dense(widths), nn.Linear(widths[-1], size), nn.BatchNorm1d(size)]
+    layers += [nn.Unflatten(1, (deep, height, width))]
+    layers += [nn.UpsamplingBilinear2d(scale_factor=2), nn.Conv2d(deep, shallow, 5, padding=2), nn.ReLU()]
+    layers += [nn.UpsamplingBilinear2d(scale_factor=2), last]
     # The same numbers in another order in memory: about twice as fast on a CPU.
     return nn.Sequential(*layers).to(memory_format=torch.channels_last)
 

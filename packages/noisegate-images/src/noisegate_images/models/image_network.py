@@ -101,16 +101,14 @@ def check_image_schema(schema: Schema, shape: ImageShape, *, labelled: bool = Tr
     layout, cure = schema.layout, "describe the images with noisegate.schema.pixel_schema(...)"
     if labelled and layout.label is None:
         raise OptionError(f"image={shape} needs a label with levels, the schema has none; {cure}.")
-    others = [layout.coded[place].name for place in layout.others]
-    if others:
+    if others := [layout.coded[place].name for place in layout.others]:
         raise OptionError(f"image={shape}: column {others[0]!r} is neither a pixel nor the label; {cure}.")
     if len(layout.numeric) != shape.size:
         raise OptionError(
             f"image={shape} has {shape.size} intensities, the schema {len(layout.numeric)} numeric columns; correct "
             f"one of them, or {cure}."
         )
-    missing = [column.name for column in layout.numeric if column.missing]
-    if missing:
+    if missing := [column.name for column in layout.numeric if column.missing]:
         raise OptionError(f"column {missing[0]!r} may be missing, which a pixel cannot be; {cure}.")
 
 

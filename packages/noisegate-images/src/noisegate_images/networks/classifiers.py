@@ -213,10 +213,8 @@ class WideBlock(nn.Module):
     def __init__(self, entering: int, channels: int, stride: int) -> None:
         super().__init__()
         self.before = nn.Sequential(nn.BatchNorm2d(entering), nn.ReLU())
-        self.body = nn.Sequential(
-            *_convolved(entering, channels, stride=stride),
-            nn.Conv2d(channels, channels, kernel_size=3, padding=1, bias=False),
-        )
+        first = _convolved(entering, channels, stride=stride)
+        self.body = nn.Sequential(*first, nn.Conv2d(channels, channels, kernel_size=3, padding=1, bias=False))
         same = entering == channels and stride == 1
         self.past = None if same else nn.Conv2d(entering, channels, kernel_size=1, stride=stride, bias=False)
 

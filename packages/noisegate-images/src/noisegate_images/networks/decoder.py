@@ -155,10 +155,8 @@ class DecoderNetwork(nn.Module):
         inputs, widths, scale = design.features + design.latent, design.channels, 1 << (len(design.channels) - 1)
         self._start = (widths[0], design.shape.height // scale, design.shape.width // scale)
         self.first = nn.Linear(inputs, widths[0] * self._start[1] * self._start[2])
-        self.doublings = nn.ModuleList(
-            Doubling(wide, narrow, repeat=place == len(widths) - 2)
-            for place, (wide, narrow) in enumerate(pairwise(widths))
-        )
+        steps = enumerate(pairwise(widths), 2)
+        self.doublings = nn.ModuleList(Doubling(*step, repeat=place == len(widths)) for place, step in steps)
         self.modulations = nn.ModuleList(Modulation(width, inputs) for width in widths)
         self.last = nn.Conv2d(widths[-1], design.shape.channels, 3, padding=1)
         self.register_buffer("centre", torch.zeros(design.features))

@@ -2,9 +2,8 @@
 
 - ``.npz``: arrays `images`, uint8 (rows, height, width, channels), and `labels`, int64 or text; no pickle.
 - ``.parquet``: the form of Hugging Face's datasets. The column `image` is struct<bytes: binary, path: string> of PNG
-  files, with no path. Labels are int64: where the schema's labels are text, or the numbers 0, 1, ..., n - 1, they are
-  positions among its labels, and the file says so to `datasets` as a ClassLabel with their names; other whole numbers
-  stand for themselves. `noisegate` reads the file again with the schema that made it.
+  files, with no path. Labels are int64: where the schema's are text, or the numbers 0, 1, ..., n - 1, positions among
+  them, of which the file says to `datasets` that it is a ClassLabel with their names; else they stand for themselves.
 - a folder: DIR/LABEL/000001.png, or DIR/000001.png without labels.
 """
 

@@ -126,7 +126,7 @@ class NoisyDescent:
 
 
 def one_cycle(progress: float) -> float:
-    """Returns the part of the peak learning rate at `progress` from 0 to 1: a short rise, then a cosine to nearly zero."""
+    """Returns the part of the peak learning rate at `progress`, 0 to 1: a short rise, then a cosine to nearly zero."""
     return min(progress / 0.1, 0.5 * (1 + math.cos(math.pi * max(progress - 0.1, 0) / 0.9))) + 1e-3
 
 

@@ -76,12 +76,9 @@ def read_target(release: Release, *, counts: str, counters: Mapping[str, Floats]
     safe, positive = np.maximum(noisy, floor), np.maximum(noisy, 0)
     weights = positive / positive.sum() if positive.sum() > 0 else np.full(len(noisy), 1 / len(noisy))
     blocks = [name for name in release.values if name != counts]
-    return Target(
-        means={name: release.values[name].T / safe[:, None] for name in blocks},
-        noise_std={name: release.noise_std[name] / safe for name in blocks},
-        weights=weights,
-        records=float(max(noisy.sum(), 1.0)),
-    )
+    means = {name: release.values[name].T / safe[:, None] for name in blocks}
+    noise_std = {name: release.noise_std[name] / safe for name in blocks}
+    return Target(means=means, noise_std=noise_std, weights=weights, records=float(max(noisy.sum(), 1.0)))
 
 
 def missed_part(target: Target, discrepancy: float) -> float:
