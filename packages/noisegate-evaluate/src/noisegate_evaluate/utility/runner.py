@@ -27,7 +27,6 @@ from noisegate_evaluate.utility.recipe import (
 
 Progress = Callable[[str, int, int], None]
 """Told which classifier is done, how many are, and how many there will be."""
-
 _SLOW = (
     *("ResNet18", "VGG11", "AlexNet", "ConvNet"),
     *("linear SVC", "gradient boosting", "AdaBoost", "logistic regression", "multi-layer perceptron", "xgboost"),

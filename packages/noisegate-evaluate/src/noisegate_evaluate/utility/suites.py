@@ -20,8 +20,9 @@ from noisegate_evaluate.utility.recipe import Answer, EpochDone, LabelledRows, R
 if TYPE_CHECKING:
     from torch import nn
 
-THREE_VERSION, TWELVE_VERSION = "2026.2", "2026.1"
-"""Until 2026.1 of the three, which had no name in reports, the third was XGBoost."""
+THREE_VERSION = "2026.2"
+"""Until 2026.1, which had no name in reports, the third was XGBoost."""
+TWELVE_VERSION = "2026.1"
 Variant = Literal["images", "tables"]
 
 
