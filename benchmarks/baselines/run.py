@@ -38,7 +38,7 @@ from noisegate.data.tables.tables import TableSource
 from noisegate.methods.registry import make_for
 from noisegate.records import Rows
 from noisegate_evaluate import LabelledRows, evaluate_tables, read_classifiers, utility_scores
-from noisegate_evaluate.utility.scores import score
+from noisegate_evaluate.utility.recipe import score
 from noisegate_papers.models.locally_linear import LocallyLinear
 from noisegate_papers.models.released_classifier import NetworkClassifier
 
@@ -165,7 +165,7 @@ def _rows(table: pa.Table) -> LabelledRows:
 
 def _draw(model: Any, out: Path, seed: int) -> None:
     """Writes ten images of each class."""
-    from noisegate_images.output.grid import SampleGrid
+    from noisegate_images.output.formats import SampleGrid
 
     out.parent.mkdir(parents=True, exist_ok=True)
     out.unlink(missing_ok=True)

@@ -20,9 +20,9 @@ from noisegate.methods.registry import make_method
 from noisegate.records import Images
 from noisegate.schema import Schema, pixel_schema
 from noisegate_evaluate import LabelledRows, images_of, read_classifiers, utility_scores
-from noisegate_evaluate.features import ImageFeatures
+from noisegate_evaluate.images import ImageFeatures
 from noisegate_evaluate.metrics.frechet import frechet_distance
-from noisegate_images.output.grid import SampleGrid
+from noisegate_images.output.formats import SampleGrid
 
 STOPPING: dict[str, dict[str, Any]] = {
     "none": {"stopping": "none"},

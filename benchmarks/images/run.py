@@ -32,7 +32,7 @@ from rich.table import Table
 from noisegate import Gate, Synthesizer
 from noisegate.methods.registry import make_method
 from noisegate_evaluate import LabelledRows, read_classifiers, utility_scores
-from noisegate_images.output.grid import SampleGrid
+from noisegate_images.output.formats import SampleGrid
 
 HERE = Path(__file__).parent
 GENERATED = 60_000

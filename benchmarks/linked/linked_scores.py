@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from noisegate.errors import UserError
 from noisegate.linked.schema import LinkedSchema
-from noisegate_evaluate.families import LinkedTables, beside, bring_together
 from noisegate_evaluate.metrics.links import LinkDistances, link_distances
 from noisegate_evaluate.metrics.marginals import marginal_distances
+from noisegate_evaluate.reading import LinkedTables, beside, bring_together
 from noisegate_evaluate.report import BINS
 from noisegate_evaluate.tables import downstream_scores
 

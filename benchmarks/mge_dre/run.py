@@ -41,9 +41,9 @@ from noisegate.schema import EncodedTable, Schema, pixel_schema
 from noisegate_evaluate import EncoderFeatures, images_of
 from noisegate_evaluate.images import drawn as some_of
 from noisegate_evaluate.images import image_distances
-from noisegate_images.models.decoder import load_decoder
+from noisegate_images.networks.decoder import load_decoder
 from noisegate_images.networks.encoder import load_encoder
-from noisegate_images.output.grid import SampleGrid
+from noisegate_images.output.formats import SampleGrid
 from noisegate_papers.methods.mge_dre import DPMGE
 
 SIDE, NOT_PRIVATE = 32, 1000.0

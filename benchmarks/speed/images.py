@@ -92,8 +92,7 @@ def _race(network: str, rounds: int) -> dict[str, Any]:
 def _maps(network: str, method: Any, schema: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
     """Returns feature maps and the network that they run, as far as its last chosen layer."""
     from noisegate_images.features.perceptual import Activations, Perceptual
-    from noisegate_images.networks.layers import ChosenLayers
-    from noisegate_images.networks.named import load_network
+    from noisegate_images.networks.named import ChosenLayers, load_network
 
     shape = schema.images.shape
     if network == "vgg19":

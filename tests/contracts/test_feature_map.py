@@ -24,11 +24,10 @@ from noisegate.gate.sums import REVIEWED, is_reviewed
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Layout, Schema, pixel_schema
 from noisegate.schema.pixels import ImageShape
 from noisegate.testing import check_feature_map, made_up
-from noisegate_images.features.fourier import draw, draw_points
-from noisegate_images.features.orientation import Orientations, OrientedFourier
+from noisegate_images.features.fourier import FourierOfValues, draw, draw_points
+from noisegate_images.features.orientation import Orientations, Wavelets
 from noisegate_images.features.perceptual import Activations, Perceptual
-from noisegate_images.features.wavelets import WaveletFourier, Wavelets
-from noisegate_images.networks.layers import ChosenLayers
+from noisegate_images.networks.named import ChosenLayers
 from noisegate_papers.features.hermite import Series, column_tables, numeric_table
 from noisegate_papers.features.hermite_products import PooledProducts
 from noisegate_papers.features.products import Products
@@ -66,14 +65,12 @@ def pixel_products(pixels, steps=255):
 
 def oriented():
     orientations = Orientations(image=IMAGE)
-    return OrientedFourier(
-        orientations=orientations, fourier=draw_points(orientations.size, count=20, length_scale=0.5, seed=1)
-    )
+    return FourierOfValues(of=orientations, fourier=draw_points(orientations.size, count=20, length_scale=0.5, seed=1))
 
 
 def waves():
     wavelets = Wavelets(image=IMAGE)
-    return WaveletFourier(wavelets=wavelets, fourier=draw_points(wavelets.size, count=20, length_scale=0.5, seed=1))
+    return FourierOfValues(of=wavelets, fourier=draw_points(wavelets.size, count=20, length_scale=0.5, seed=1))
 
 
 def perceptual(moment=1):
@@ -125,8 +122,8 @@ MAPS = {
     "Thumbnails": Case(lambda: Thumbnails(image=IMAGE, side=2), IMAGES),
     "Thumbnails, led": Case(lambda: Thumbnails(image=IMAGE, side=2, lead=1.5), IMAGES),
     "OuterProducts of images": Case(lambda: OuterProducts(of=Thumbnails(image=IMAGE, side=2, lead=1.5)), IMAGES),
-    "OrientedFourier": Case(oriented, IMAGES, tolerance=4e-3 * 20**-0.5),
-    "WaveletFourier": Case(waves, IMAGES, tolerance=4e-3 * 20**-0.5),
+    "FourierOfValues, orientations": Case(oriented, IMAGES, tolerance=4e-3 * 20**-0.5),
+    "FourierOfValues, wavelets": Case(waves, IMAGES, tolerance=4e-3 * 20**-0.5),
     "Perceptual": Case(perceptual, IMAGES, exact=False),
     "Perceptual, squares": Case(lambda: perceptual(2), IMAGES, exact=False),
     "Squares": Case(lambda: Squares(of=perceptual()), IMAGES, exact=False),

@@ -10,8 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from noisegate_evaluate.comparison import ImageReport, LinkedReport, Report
-    from noisegate_evaluate.features import EncoderFeatures, ImageFeatures, Pixels, named_features
-    from noisegate_evaluate.images import images_of, images_of_arrays
+    from noisegate_evaluate.images import (
+        EncoderFeatures,
+        ImageFeatures,
+        Pixels,
+        images_of,
+        images_of_arrays,
+        named_features,
+    )
     from noisegate_evaluate.metrics.frechet import frechet_distance
     from noisegate_evaluate.metrics.kid import KernelDistance, kernel_distance
     from noisegate_evaluate.metrics.links import LinkDistances
@@ -20,9 +26,8 @@ if TYPE_CHECKING:
     from noisegate_evaluate.metrics.ndb import DifferentBins, different_bins
     from noisegate_evaluate.metrics.prd import DistributionScores, distribution_scores
     from noisegate_evaluate.metrics.result import CAVEAT
-    from noisegate_evaluate.regression import RegressionReport, RegressionScores, regression_scores
     from noisegate_evaluate.report import evaluate_images, evaluate_linked, evaluate_tables
-    from noisegate_evaluate.tables import downstream_scores
+    from noisegate_evaluate.tables import RegressionReport, RegressionScores, downstream_scores, regression_scores
     from noisegate_evaluate.utility.networks import (
         NETWORKS,
         NETWORKS_VERSION,
@@ -31,9 +36,8 @@ if TYPE_CHECKING:
         Training,
         build_network,
     )
-    from noisegate_evaluate.utility.recipe import LabelledRows, Recipe, Suite
+    from noisegate_evaluate.utility.recipe import LabelledRows, PrintedScores, Recipe, Scores, Suite
     from noisegate_evaluate.utility.runner import UtilityReport, utility_scores
-    from noisegate_evaluate.utility.scores import PrintedScores, Scores
     from noisegate_evaluate.utility.suites import (
         THREE_VERSION,
         TWELVE_VERSION,
@@ -47,8 +51,7 @@ if TYPE_CHECKING:
 # Loaded when first used: the command line finds its verbs here, and answers `--help` without an array.
 _NAMES = {
     "comparison": "ImageReport LinkedReport Report",
-    "features": "EncoderFeatures ImageFeatures Pixels named_features",
-    "images": "images_of images_of_arrays",
+    "images": "EncoderFeatures ImageFeatures Pixels images_of images_of_arrays named_features",
     "metrics.frechet": "frechet_distance",
     "metrics.kid": "KernelDistance kernel_distance",
     "metrics.links": "LinkDistances",
@@ -57,69 +60,26 @@ _NAMES = {
     "metrics.ndb": "DifferentBins different_bins",
     "metrics.prd": "DistributionScores distribution_scores",
     "metrics.result": "CAVEAT",
-    "regression": "RegressionReport RegressionScores regression_scores",
+    "tables": "RegressionReport RegressionScores downstream_scores regression_scores",
     "report": "evaluate_images evaluate_linked evaluate_tables",
-    "tables": "downstream_scores",
     "utility.networks": "NETWORKS NETWORKS_VERSION NetworkOptions SelectionRecipe Training build_network",
-    "utility.recipe": "LabelledRows Recipe Suite",
+    "utility.recipe": "LabelledRows PrintedScores Recipe Scores Suite",
     "utility.runner": "UtilityReport utility_scores",
-    "utility.scores": "PrintedScores Scores",
     "utility.suites": "THREE_VERSION TWELVE_VERSION networks read_classifiers selected_networks three twelve",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-__all__ = [
-    "CAVEAT",
-    "NETWORKS",
-    "NETWORKS_VERSION",
-    "THREE_VERSION",
-    "TWELVE_VERSION",
-    "DifferentBins",
-    "DistributionScores",
-    "EncoderFeatures",
-    "ImageFeatures",
-    "ImageReport",
-    "KernelDistance",
-    "LabelledRows",
-    "LinkDistances",
-    "LinkedReport",
-    "Manifold",
-    "MarginalReport",
-    "NetworkOptions",
-    "OrderDistance",
-    "Pixels",
-    "PrintedScores",
-    "Recipe",
-    "RegressionReport",
-    "RegressionScores",
-    "Report",
-    "Scores",
-    "SelectionRecipe",
-    "Suite",
-    "Training",
-    "UtilityReport",
-    "build_network",
-    "different_bins",
-    "distribution_scores",
-    "downstream_scores",
-    "evaluate_images",
-    "evaluate_linked",
-    "evaluate_tables",
-    "frechet_distance",
-    "images_of",
-    "images_of_arrays",
-    "kernel_distance",
-    "manifold_figures",
-    "marginal_distances",
-    "named_features",
-    "networks",
-    "read_classifiers",
-    "regression_scores",
-    "selected_networks",
-    "three",
-    "twelve",
-    "utility_scores",
-]
+__all__ = ["ImageReport", "LinkedReport", "Report"]
+__all__ += ["EncoderFeatures", "ImageFeatures", "Pixels", "images_of", "images_of_arrays", "named_features"]
+__all__ += ["CAVEAT", "DifferentBins", "DistributionScores", "KernelDistance", "LinkDistances", "Manifold"]
+__all__ += ["MarginalReport", "OrderDistance", "different_bins", "distribution_scores", "frechet_distance"]
+__all__ += ["kernel_distance", "manifold_figures", "marginal_distances"]
+__all__ += ["RegressionReport", "RegressionScores", "downstream_scores", "regression_scores"]
+__all__ += ["evaluate_images", "evaluate_linked", "evaluate_tables"]
+__all__ += ["NETWORKS", "NETWORKS_VERSION", "NetworkOptions", "SelectionRecipe", "Training", "build_network"]
+__all__ += ["LabelledRows", "PrintedScores", "Recipe", "Scores", "Suite"]
+__all__ += ["UtilityReport", "utility_scores"]
+__all__ += ["THREE_VERSION", "TWELVE_VERSION", "networks", "read_classifiers", "selected_networks", "three", "twelve"]
 
 
 def __getattr__(name: str) -> Any:

@@ -14,7 +14,7 @@ from noisegate_evaluate.metrics.analyses import STRONG, Associations, Quantiles
 from noisegate_evaluate.metrics.links import LinkDistances
 from noisegate_evaluate.metrics.marginals import MarginalReport, OrderDistance
 from noisegate_evaluate.metrics.result import CAVEAT, MetricResult
-from noisegate_evaluate.regression import RegressionReport
+from noisegate_evaluate.tables import RegressionReport
 from noisegate_evaluate.utility.runner import UtilityReport
 from noisegate_evaluate.utility.suites import TWELVE_VERSION
 

@@ -74,7 +74,6 @@ def evaluate(
     known = schema
 
     def read(records: Any) -> Any:
-        """Returns records as the schema has them: a table, or images."""
         if known.images is None:
             return read_table(records, known, show_values=show_values)
         return images_of(open_source(records, known, show_values=show_values).batches(), known)
@@ -103,6 +102,5 @@ def _evaluate_linked(synthetic: Any, test: Any, schema: LinkedSchema, train: Any
 
 @contextmanager
 def _told(progress: bool) -> Iterator[Callable[[str, int, int], None] | None]:
-    """Gives what is told of each step of an evaluation; None where nobody watches."""
     with shown("Evaluating", None) if progress else nullcontext() as tell:
         yield (lambda name, done, total: tell(done, f"{done} of {total}: {name}")) if tell else None

@@ -1,10 +1,12 @@
-"""Images that are compared: drawn, checked, taken from records, arrays or tables of pixels, and measured."""
+"""Images to compare: drawn, checked, taken from records, arrays or tables of pixels, and measured in features."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +16,129 @@ from noisegate.records import Images, Rows
 from noisegate.schema import Continuous, Decimal, ImageForm, Integer, Schema
 from noisegate.schema.decode import as_images
 from noisegate.schema.pixels import ImageShape
-from noisegate_evaluate.features import ImageFeatures, Pixels, check_pixels
 from noisegate_evaluate.metrics.result import metrics_of
 from noisegate_evaluate.reading import read_numbers
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from noisegate_images.networks.encoder import Encoder
+
+FEATURES = ("encoder", "inception-v3", "pixels")
+"""What can be asked for by name."""
+_IMAGES_AT_ONCE = 250
+
+
+class ImageFeatures(Protocol):
+    """Features of images. Figures in two kinds of features have nothing to do with each other."""
+
+    @property
+    def name(self) -> str:
+        """What figures in these features are called after, with all that they depend on."""
+
+    def __call__(self, pixels: np.ndarray) -> np.ndarray:
+        """Returns finite float32 or float64, (rows, dim), of uint8, (rows, height, width, channels)."""
+
+
+class Pixels:
+    """The intensities in [0, 1] themselves."""
+
+    name = "pixels"
+
+    def __call__(self, pixels: np.ndarray) -> np.ndarray:
+        """Returns one row of intensities per image."""
+        return pixels.reshape(len(pixels), -1).astype(np.float32) / 255
+
+
+class EncoderFeatures:
+    """The last activations of noisegate's small encoder, averaged over the image.
+
+    Args:
+        encoder: one that was trained on other public images; None for the one in the package, trained on CIFAR-10.
+        name: how figures in its features are called; needed with ``encoder``.
+
+    Raises:
+        OptionError: an encoder without a name.
+        ModelError: the encoder in the package cannot be read.
+    """
+
+    def __init__(self, encoder: Encoder | None = None, *, name: str = "") -> None:
+        if encoder is not None and not name:
+            raise OptionError("name is missing; figures in the features of an encoder of your own need one")
+        if encoder is None:
+            from noisegate_images.networks.encoder import load_encoder
+
+            encoder, name = load_encoder(), "noisegate-encoder-cifar10"
+        self.name, self._encoder = name, encoder
+
+    def __call__(self, pixels: np.ndarray) -> np.ndarray:
+        """Returns 144 features per image."""
+        from torch import nn
+
+        return in_batches(nn.Sequential(self._encoder, nn.AdaptiveAvgPool2d(1), nn.Flatten()), pixels)
+
+
+class Inception:
+    """Features of Inception-v3, whose Fréchet distance is the "FID"; weights of a file, or of the cache of torch."""
+
+    name = "inception-v3"
+
+    def __init__(self, weights: Path | None = None) -> None:
+        from noisegate_evaluate import inception
+
+        path = inception.cached_weights() if weights is None else weights
+        self._network = inception.build_inception()
+        inception.load_weights(self._network, path)
+
+    def __call__(self, pixels: np.ndarray) -> np.ndarray:
+        """Returns 2,048 features per image."""
+        return in_batches(self._network, pixels)
+
+
+def named_features(name: str, weights: Path | None = None) -> ImageFeatures:
+    """Returns features by their name, one of :data:`FEATURES`; ``weights`` as :class:`Inception` takes them.
+
+    Raises:
+        OptionError: there are no such features, or ``weights`` for others than "inception-v3".
+        ModelError: weights are not where they must be, or are other ones.
+    """
+    if name not in FEATURES:
+        raise OptionError(f"features is {name!r}; expected one of {', '.join(map(repr, FEATURES))}")
+    if name == "inception-v3":
+        return Inception(weights)
+    if weights is not None:
+        raise OptionError(f"weights is for the features 'inception-v3', not for {name!r}; leave it out")
+    return Pixels() if name == "pixels" else EncoderFeatures()
+
+
+def check_pixels(pixels: np.ndarray) -> None:
+    """Checks that an array holds images: uint8, (rows, height, width, channels), at least one row."""
+    if pixels.ndim != 4 or pixels.dtype != np.uint8 or not len(pixels):
+        raise DataError(
+            f"images have the shape {pixels.shape} and the type {pixels.dtype}; expected at least one, uint8 of shape "
+            "(rows, height, width, channels)"
+        )
+
+
+def in_batches(network: nn.Module, pixels: np.ndarray) -> np.ndarray:
+    """Returns what a network gives over uint8 images, (rows, height, width, channels): float32, (rows, dim).
+
+    It takes (rows, channels, height, width) in [0, 1]; it runs on a GPU if there is one, else on one thread.
+    """
+    import torch
+
+    from noisegate.devices import choose_device, one_thread
+
+    check_pixels(pixels)
+    device = choose_device("auto")
+    network = network.to(device).eval()
+    parts = []
+    with one_thread(device), torch.inference_mode():
+        for at in range(0, len(pixels), _IMAGES_AT_ONCE):
+            batch = torch.from_numpy(np.ascontiguousarray(pixels[at : at + _IMAGES_AT_ONCE])).to(device)
+            parts.append(network(batch.permute(0, 3, 1, 2).float() / 255).float().cpu())
+    return torch.cat(parts).numpy()
+
 
 IMAGES = 10_000
 """Of either set, unless more are asked for."""
@@ -59,8 +181,7 @@ def images_of_arrays(pixels: np.ndarray, labels: Sequence[str | int] | np.ndarra
     if labels is not None:
         places = {label: place for place, label in enumerate(form.labels)}
         values = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
-        unknown = sum(value not in places for value in values)
-        if unknown:
+        if unknown := sum(value not in places for value in values):
             raise DataError(
                 f"{unknown} of {len(values)} images have a label that is none of the {len(places)} labels of the "
                 "schema; correct one of them"
@@ -99,8 +220,7 @@ def drawn(images: Images, count: int, *, seed: int) -> np.ndarray:
     """Returns the pixels of at most ``count`` images, drawn without replacement by a public seed if there are more."""
     if len(images) <= count:
         return images.pixels
-    picked: np.ndarray = images.pixels[np.random.default_rng(seed).choice(len(images), count, replace=False)]
-    return picked
+    return np.asarray(images.pixels[np.random.default_rng(seed).choice(len(images), count, replace=False)])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,10 +243,8 @@ class ImageDistances:
 
     def page(self) -> dict[str, str]:
         """Returns the figures as they are printed, by name."""
-        found: dict[str, str] = {}
-        for name, result in self.results.items():
-            found |= result.page(name) if result else {}
-        return {**found, "images": f"{self.synthetic:,} vs {self.real:,}"}
+        found = [result.page(name).items() for name, result in self.results.items() if result]
+        return {**dict(chain.from_iterable(found)), "images": f"{self.synthetic:,} vs {self.real:,}"}
 
 
 def image_distances(
@@ -135,11 +253,8 @@ def image_distances(
     """Returns the figures of all metrics on at most so many images of either set, drawn by a public seed."""
     some = [drawn(several, images, seed=seed) for several in (synthetic, real)]
     seen = {"features": list(map(features, some)), "pixels": list(map(Pixels(), some))}
-    names = {"features": features.name, "pixels": Pixels.name}
-    results = {
-        each.named(names[each.KIND]): each.measured(*seen[each.KIND], seed=seed)
-        for each in metrics_of("features", "pixels")
-    }
+    names, metrics = {"features": features.name, "pixels": Pixels.name}, metrics_of("features", "pixels")
+    results = {each.named(names[each.KIND]): each.measured(*seen[each.KIND], seed=seed) for each in metrics}
     return ImageDistances(features=features.name, synthetic=len(some[0]), real=len(some[1]), results=results)
 
 
@@ -205,11 +320,9 @@ def read_image(text: str) -> ImageShape:
 
 
 def _named_shape(names: Collection[str]) -> ImageShape | None:
-    """The shape of the image whose pixels the names are; None unless they are all of them."""
     last = max(([int(part) for part in name.split("_")[1:] if part.isdecimal()] for name in names), default=[])
     if len(last) not in (2, 3):
         return None
     shape = ImageShape(**dict(zip(("height", "width", "channels"), (place + 1 for place in last), strict=False)))
-    if shape.size != len(names) or set(map(shape.pixel_name, range(shape.size))) != set(names):
-        return None
-    return shape
+    fits = shape.size == len(names) and set(map(shape.pixel_name, range(shape.size))) == set(names)
+    return shape if fits else None

@@ -22,12 +22,9 @@ if TYPE_CHECKING:
 
 DIGEST = "6726825d"
 """What the SHA-256 of the weights starts with: the part that their publishers put into the name of the file."""
-
 FILES = (f"pt_inception-2015-12-05-{DIGEST}.pth", f"weights-inception-2015-12-05-{DIGEST}.pth")
 """As pytorch-fid and torch-fidelity leave them in the cache of torch."""
-
 SIDE = 299
-
 _AVERAGING = tuple(f"Mixed_{block}" for block in ("5b", "5c", "5d", "6b", "6c", "6d", "6e", "7b"))
 
 
@@ -84,8 +81,7 @@ def average_within(behind: nn.Module) -> None:
     def corrected(_: nn.Module, given: Any) -> Float[torch.Tensor, "rows channels h w"]:
         (pooled,) = given
         there = functional.avg_pool2d(torch.ones_like(pooled[:1, :1]), kernel_size=3, stride=1, padding=1)
-        result: torch.Tensor = pooled / there
-        return result
+        return torch.div(pooled, there)
 
     behind.register_forward_pre_hook(corrected)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
+
+import numpy as np
 
 from noisegate.atomic import check_named, new_file, unwritable
 from noisegate.errors import OptionError, UserError
@@ -16,28 +18,89 @@ from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import EncodedTable
-from noisegate_evaluate.linked_pages import LinkedFound
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pyarrow as pa
+
     from noisegate.features.binning import NumericBins
+    from noisegate.linked.links import Link
     from noisegate.methods.method import Method
     from noisegate.models.record_model import FittedModel as Model
     from noisegate.models.synthesizer import Synthesizer
     from noisegate.tables.released import Table
     from noisegate_evaluate.comparison import ImageReport, Report
     from noisegate_evaluate.reporting.private import Measured
-    from noisegate_evaluate.reporting.public import DrawnRecords
+    from noisegate_evaluate.reporting.public import DrawnRecords, ReleasedLink
     from noisegate_evaluate.reporting.released import Released
     from noisegate_evaluate.utility.runner import Progress
 
     Tables: TypeAlias = tuple[Sequence[NumericBins], list[Table]]
 
-PUBLIC, PRIVATE = PUBLIC_PAGE, "private.html"
-
-_ROWS, _IMAGES, _IMAGES_A_CLASS = 10_000, 500, 25
+_FAMILIES, _MOST_FAMILIES = 5_000, 20_000
 _SEED = 0  # of what is drawn for a page, so that it is the same whenever it is made
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkedFound:
+    """A model of linked tables, and what its release says of each link."""
+
+    model: LinkedModel
+
+    def page(self) -> str:
+        """Returns the public page, HTML."""
+        from noisegate_evaluate.reporting.public import LinkedSubject, linked_page
+
+        model, links = self.model, self._links()
+        told: Any = {"verdict": model.summary.verdict, "distance": model.summary.discrepancy, "links": links}
+        return linked_page(LinkedSubject(release=model.release, schema=model.schema, **told))
+
+    def measured(
+        self, test: Any, train: Any, *, classifiers: str | None, progress: Progress | None, show_values: bool
+    ) -> Measured:
+        """Reads real tables, and returns what compares them with as many synthetic families, or 20,000."""
+        from noisegate.data.frames import read_linked
+        from noisegate_evaluate import evaluate_linked
+        from noisegate_evaluate.reporting.measuring import compared_linked
+
+        schema = self.model.schema
+        held_out, used = read_linked(test, schema), None if train is None else read_linked(train, schema)
+        made = self._tables(min(len((used or held_out)[schema.root.name]), _MOST_FAMILIES))
+        how: Any = {"classifiers": classifiers or "three", "progress": progress, "seed": _SEED}
+        report = evaluate_linked(made, held_out, schema, used, **how)
+        return compared_linked(report, made, held_out, used, schema)
+
+    def _tables(self, families: int) -> dict[str, pa.Table]:
+        return replace(self.model, convert=None).sample(families, seed=_SEED)
+
+    def _links(self) -> list[ReleasedLink]:
+        from noisegate_evaluate.reporting.public import ReleasedLink
+        from noisegate_evaluate.reporting.released import Released
+
+        read: Any = method_of(self.model.certificate)
+        found, drawn = [], self._tables(_FAMILIES)
+        for link in self.model.schema.links:
+            bins, tables = read.released_link(self.model.release, link)
+            released = Released(layout=link.schema.layout, bins=bins, tables=tables)
+            found.append(ReleasedLink(link=link, released=released, drawn=self._transitions(drawn, link)))
+        return found
+
+    def _transitions(self, drawn: dict[str, pa.Table], link: Link) -> Any:
+        """Returns one transition of each synthetic family that has any, at random by its weight: as all count alike."""
+        from noisegate.linked.source import LinkedSource
+        from noisegate.schema import EncodedTable
+
+        with LinkedSource(drawn, self.model.schema, key=bytes(16)) as source:
+            parts = list(source.transitions(link))
+        rows = EncodedTable.concatenate([part.rows for part in parts])
+        weights = np.concatenate([part.weights for part in parts]).astype(np.float64)
+        random = np.random.default_rng(_SEED)
+        return rows.rows(random.choice(len(rows), size=_FAMILIES, p=weights / weights.sum()))
+
+
+PUBLIC, PRIVATE = PUBLIC_PAGE, "private.html"
+_ROWS, _IMAGES, _IMAGES_A_CLASS = 10_000, 500, 25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,15 +155,16 @@ def report(
     folder = Path(out)
     check_named(folder)
     if train is not None and test is None:
-        raise OptionError(
-            "train without test: a private page scores on real records that the fit did not use; give test."
-        )
+        cure = "a private page scores on real records that the fit did not use; give test."
+        raise OptionError(f"train without test: {cure}")
     if test is not None and (folder / MODEL_FILE).exists():
         raise OptionError(
             f"out={str(out)!r} is a model folder, which is made to be handed on, and the page with test is private; "
             "choose another folder."
         )
-    found = _found(_checked(load(model) if isinstance(model, str | Path) else model))
+    if not isinstance(model, str | Path) and not isinstance(getattr(model, "release", None), Release):
+        raise OptionError(f"model={type(model).__name__}: expected the path of a model folder, or a fitted model.")
+    found = _found(load(model) if isinstance(model, str | Path) else model)
     texts, measured = {PUBLIC: found.page()}, None
     if test is not None:
         from noisegate_evaluate.reporting.private import private_page
@@ -113,9 +177,8 @@ def report(
         raise unwritable(folder, "out", error) from None
     for name, text in texts.items():
         _write(folder / name, text)
-    if measured is None:
-        return Pages(public=folder / PUBLIC)
-    return Pages(public=folder / PUBLIC, private=folder / PRIVATE, evaluation=measured.report)
+    private, figures = (None, None) if measured is None else (folder / PRIVATE, measured.report)
+    return Pages(public=folder / PUBLIC, private=private, evaluation=figures)
 
 
 def add_public_page(model: Model, folder: Path) -> None:
@@ -124,7 +187,6 @@ def add_public_page(model: Model, folder: Path) -> None:
 
 
 def _found(model: Any) -> _Found | LinkedFound:
-    """Returns a model with what its release says."""
     return LinkedFound(model=model) if isinstance(model, LinkedModel) else _Found.of(model)
 
 
@@ -162,30 +224,17 @@ class _Found:
         from noisegate_evaluate.reporting.public import RecordsSubject, public_page
 
         model, summary = self.model, getattr(self.model, "summary", None)
-        return public_page(
-            RecordsSubject(
-                release=model.release,
-                verdict=getattr(summary, "verdict", None),
-                distance=getattr(summary, "discrepancy", None),
-                released=self.released,
-                unfitted=self.unfitted,
-                bounds=self._bounds(),
-                drawn=_drawn(model) if isinstance(model, Synthesizer) else None,
-            )
-        )
+        told: Any = {"verdict": getattr(summary, "verdict", None), "distance": getattr(summary, "discrepancy", None)}
+        told |= {"released": self.released, "unfitted": self.unfitted, "bounds": self._bounds()}
+        drawn = _drawn(model) if isinstance(model, Synthesizer) else None
+        return public_page(RecordsSubject(release=model.release, drawn=drawn, **told))
 
     def _bounds(self) -> list[str]:
-        """Returns what the method says of the error of its questions, in words."""
         certificate = self.model.release.certificate
         if self.method is None or self.released.total is None:
             return []
-        budget = Budget(
-            epsilon=certificate.epsilon,
-            delta=certificate.delta,
-            adjacency=certificate.adjacency,
-            unit=certificate.unit,
-            contributions=certificate.contributions,
-        )
+        of_budget = "epsilon", "delta", "adjacency", "unit", "contributions"
+        budget = Budget(**{name: getattr(certificate, name) for name in of_budget})
         records = round(self.released.records)
         return [bound.text() for bound in self.method.error_bounds(self.model.release.schema, budget, records)]
 
@@ -199,22 +248,12 @@ class _Found:
 
         model = self.model
         if not isinstance(model, Synthesizer):
-            raise OptionError(
-                "test: a classifier draws no records to compare; leave test out, or score its predictions."
-            )
-        held_out, used = (
-            None if data is None else list(open_source(data, model.schema, show_values=show_values).batches())
-            for data in (test, train)
-        )
-        assert held_out is not None
+            cure = "leave test out, or score its predictions."
+            raise OptionError(f"test: a classifier draws no records to compare; {cure}")
+        held_out = list(open_source(test, model.schema, show_values=show_values).batches())
+        used = None if train is None else list(open_source(train, model.schema, show_values=show_values).batches())
         records = round(self.released.records)
         return measure(model, held_out, used, records=records, classifiers=classifiers, progress=progress)
-
-
-def _checked(model: Any) -> Model:
-    if not isinstance(getattr(model, "release", None), Release):
-        raise OptionError(f"model={type(model).__name__}: expected the path of a model folder, or a fitted model.")
-    return cast("Model", model)
 
 
 def _drawn(model: Synthesizer) -> DrawnRecords:
@@ -234,7 +273,7 @@ def _grid(model: Synthesizer, batches: list[EncodedTable]) -> bytes | None:
     import io
 
     from noisegate.models.output.sample_file import image_batch
-    from noisegate_images.output.grid import SampleGrid
+    from noisegate_images.output.formats import SampleGrid
 
     assert model.schema.images is not None
     try:

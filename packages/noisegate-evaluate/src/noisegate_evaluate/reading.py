@@ -1,15 +1,19 @@
-"""One column of a table that is compared, as numbers, level codes or cells: the schema's encoder, tolerant."""
+"""Tables that are compared: columns as numbers, level codes or cells, and the children of each parent in order."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from noisegate.errors import DataError, OptionError
-from noisegate.schema import CodedColumn, Column, NumericColumn, Schema
+from noisegate.linked.schema import Link, LinkedSchema
+from noisegate.schema import CodedColumn, Column, Continuous, Integer, NumericColumn, Schema
 from noisegate.schema.tolerant import encode_tolerantly
 
 
@@ -35,8 +39,7 @@ class ColumnLevels:
     @property
     def known(self) -> np.ndarray:
         """True where the value is one of the levels."""
-        known: np.ndarray = self.codes < self.count
-        return known
+        return np.asarray(self.codes < self.count)
 
     def at(self, rows: np.ndarray) -> ColumnLevels:
         """The values of some rows, in their order."""
@@ -74,10 +77,138 @@ def columns_in_cells(table: pa.Table, schema: Schema, *, bins: int) -> dict[str,
 
 
 def _encoded(table: pa.Table, column: Column, schema: Schema) -> tuple[np.ndarray, np.ndarray]:
-    if column.name not in table.column_names:
-        raise DataError(
-            f"column {column.name!r} of the schema is not in the table, which has "
-            f"{', '.join(map(repr, table.column_names))}; evaluate tables that were made with this schema"
-        )
-    cells = table.column(column.name).combine_chunks()
+    cells = _column(table, column.name, " of the schema")
     return encode_tolerantly(column, cells, pa.array(schema.missing_values, pa.string()))
+
+
+def _column(table: pa.Table, name: str, which: str) -> pa.Array:
+    if name not in table.column_names:
+        known = ", ".join(map(repr, table.column_names))
+        cure = "evaluate tables that were made with this schema"
+        raise DataError(f"column {name!r}{which} is not in the table, which has {known}; {cure}")
+    return table.column(name).combine_chunks()
+
+
+Tables: TypeAlias = Mapping[str, pa.Table]
+"""Linked tables by name, with their keys."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkedPair:
+    """Two linked tables: which children belong to which parents.
+
+    Attributes:
+        parent: the row of its parent for each child that has one, in the order of `rows`; ascending, int64.
+        rows: which rows of the children's table these are, those of a parent in their order, int64.
+        counts: children of each parent, (parents,), int64.
+        position: where each stands between the bounds of the column that orders them; None where none does.
+        orphans: children whose parent is not there, which are left aside.
+        repeated: parents whose key an earlier one has.
+        backwards: children that are written down after one of the same parent that their order puts behind them.
+    """
+
+    parent: np.ndarray
+    rows: np.ndarray
+    counts: np.ndarray
+    position: np.ndarray | None
+    orphans: int
+    repeated: int
+    backwards: int
+
+    @cached_property
+    def consecutive(self) -> tuple[np.ndarray, np.ndarray]:
+        """Places in `rows` of each child that has a next one, and of that one."""
+        before = np.flatnonzero(self.parent[:-1] == self.parent[1:])
+        return before, before + 1
+
+    def of_grandparents(self, upper: LinkedPair) -> LinkedPair:
+        """Returns the children as those of their grandparents, whose children ``upper`` has; by the order of both."""
+        place = np.full(len(self.counts), -1)
+        place[upper.rows] = np.arange(len(upper.rows))
+        found = np.flatnonzero(place[self.parent] >= 0)
+        found = found[np.argsort(place[self.parent[found]], kind="stable")]
+        parent = upper.parent[place[self.parent[found]]]
+        counts = np.bincount(parent, minlength=len(upper.counts))
+        return replace(self, parent=parent, rows=self.rows[found], counts=counts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkedTables:
+    """Tables by name, and the families of each link by the name of the children's table."""
+
+    tables: Tables
+    families: Mapping[str, LinkedPair]
+
+
+def bring_together(tables: Tables, schema: LinkedSchema, what: str) -> LinkedTables:
+    """Returns the children of each parent in all links; messages call the tables the ``what`` ones."""
+    if absent := [name for name in schema.names if name not in tables]:
+        each = f"give a table for each of the schema: {', '.join(schema.names)}"
+        raise DataError(f"the {what} tables lack {absent[0]!r}; {each}")
+    return LinkedTables(tables=tables, families={link.name: _families(tables, link) for link in schema.links})
+
+
+def _families(tables: Tables, link: Link) -> LinkedPair:
+    parents, children = tables[link.parent.name], tables[link.name]
+    known, asked = _keys(parents, str(link.parent.key)), _keys(children, str(link.child.parent_key))
+    found = pc.index_in(asked, value_set=known, skip_nulls=True)
+    parent = pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    rows = np.flatnonzero(parent >= 0)
+    rows = rows[np.argsort(parent[rows], kind="stable")]
+    position, backwards = None, 0
+    if link.order is not None:
+        position = read_numbers(children, link.order, link.child.schema).unit
+        backwards = int(((np.diff(position[rows]) < 0) & (np.diff(parent[rows]) == 0)).sum())
+        rows = rows[np.lexsort((position[rows], parent[rows]))]
+    counts = np.bincount(parent[rows], minlength=parents.num_rows)
+    position = None if position is None else position[rows]
+    wrong = {"orphans": children.num_rows - len(rows), "repeated": parents.num_rows - len(pc.unique(known))}
+    return LinkedPair(parent=parent[rows], rows=rows, counts=counts, position=position, backwards=backwards, **wrong)
+
+
+def _keys(table: pa.Table, name: str) -> pa.Array:
+    """A column of keys as text, so that 1 in one table is "1" in another."""
+    return _column(table, name, " of the schema, a key,").cast(pa.string())
+
+
+def beside(linked: LinkedTables, schema: LinkedSchema) -> tuple[pa.Table, Schema]:
+    """Returns the table of the units of privacy with numeric columns for what hangs on them, and its schema."""
+    root, below, most = schema.root, dict[str, LinkedPair](), {schema.root.name: 1}
+    table, columns = linked.tables[root.name].select(root.schema.names), list(root.schema.columns)
+    for link in schema.links:
+        families, name = linked.families[link.name], link.name
+        below[name] = families.of_grandparents(below[link.parent.name]) if link.parent.name in below else families
+        most[name] = most[link.parent.name] * (link.child.most or 1)
+        columns.append(Integer(name=f"{name}.number", lower=0, upper=most[name]))
+        table = table.append_column(columns[-1].name, pa.array(below[name].counts))
+        for column in link.child.schema.columns:
+            for what, values in _summaries(linked.tables[name], column, link.child.schema, below[name]):
+                columns.append(Continuous(name=f"{name}.{column.name}.{what}", lower=0.0, upper=1.0, missing=True))
+                table = table.append_column(columns[-1].name, pa.array(values, from_pandas=True))
+    return table, Schema(columns, label=root.schema.label, missing_values=root.schema.missing_values)
+
+
+def _summaries(
+    table: pa.Table, column: Column, schema: Schema, families: LinkedPair
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Yields the summaries of a column by parent, each with its name; NaN for parents about whom nothing is known."""
+    parents, parent = len(families.counts), families.parent
+    if isinstance(column, NumericColumn):
+        values = read_numbers(table, column, schema).unit[families.rows]
+        known = ~np.isnan(values)
+        values, parent = values[known], parent[known]
+        sums, counts = np.bincount(parent, weights=values, minlength=parents), np.bincount(parent, minlength=parents)
+        yield "mean", _ratio(sums, counts)
+        last = np.full(parents, np.nan)
+        last[parent] = values  # the last one that is written stays
+        yield "last", last
+        return
+    codes = read_levels(table, column, schema).codes[families.rows]
+    for code, level in enumerate(column.levels):
+        yield f"{level}", _ratio(np.bincount(parent[codes == code], minlength=parents), families.counts)
+
+
+def _ratio(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    found = np.full(len(counts), np.nan)
+    np.divide(sums, counts, out=found, where=counts > 0)
+    return found

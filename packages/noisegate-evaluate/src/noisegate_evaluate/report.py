@@ -14,14 +14,20 @@ from noisegate.records import Images
 from noisegate.schema import NumericColumn, Schema
 from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 from noisegate_evaluate.comparison import ImageReport, LinkedReport, Report
-from noisegate_evaluate.families import LinkedTables, Tables, beside, bring_together
-from noisegate_evaluate.features import EncoderFeatures, ImageFeatures
-from noisegate_evaluate.images import IMAGES, check_images, find_pixels, image_distances, image_form
+from noisegate_evaluate.images import (
+    IMAGES,
+    EncoderFeatures,
+    ImageFeatures,
+    check_images,
+    find_pixels,
+    image_distances,
+    image_form,
+)
 from noisegate_evaluate.metrics.links import LinkDistances, link_distances
 from noisegate_evaluate.metrics.marginals import marginal_distances
 from noisegate_evaluate.metrics.result import MetricResult, metrics_of
-from noisegate_evaluate.regression import REGRESSORS, RegressionReport, regression_scores
-from noisegate_evaluate.tables import downstream_scores, unscorable
+from noisegate_evaluate.reading import LinkedTables, Tables, beside, bring_together
+from noisegate_evaluate.tables import REGRESSORS, RegressionReport, downstream_scores, regression_scores, unscorable
 from noisegate_evaluate.utility.networks import NetworkOptions
 from noisegate_evaluate.utility.recipe import LabelledRows, Suite
 from noisegate_evaluate.utility.runner import Progress, UtilityReport, utility_scores

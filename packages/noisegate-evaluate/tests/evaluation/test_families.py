@@ -3,7 +3,7 @@ import pyarrow as pa
 import pytest
 from tests.shared.linked_tables import SCHEMA, tables
 
-from noisegate_evaluate.families import beside, bring_together
+from noisegate_evaluate.reading import beside, bring_together
 
 
 def families(found, name="visits"):

@@ -7,7 +7,7 @@ import pytest
 
 from noisegate.errors import ModelError, OptionError
 from noisegate_evaluate import EncoderFeatures, inception
-from noisegate_evaluate.features import in_batches
+from noisegate_evaluate.images import in_batches
 
 
 def images(seed=0, rows=7, channels=1, side=12):
@@ -23,7 +23,7 @@ def small():
 
 
 def test_an_image_has_its_features_whatever_stands_beside_it(monkeypatch):
-    monkeypatch.setattr("noisegate_evaluate.features._IMAGES_AT_ONCE", 3)
+    monkeypatch.setattr("noisegate_evaluate.images._IMAGES_AT_ONCE", 3)
     colour = images(channels=3)
     whole, alone = in_batches(small(), colour), in_batches(small(), colour[4:5])
     assert np.allclose(whole[4], alone[0], atol=1e-5)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from noisegate_evaluate import evaluate_linked
-from noisegate_evaluate.families import bring_together
+from noisegate_evaluate.reading import bring_together
 from noisegate_evaluate.reporting.relations import relations
 
 from ..evaluation.metrics.test_links import SCHEMA, made

@@ -8,17 +8,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, ImageDraw, ImageFilter, ImageFont
+from PIL import Image, ImageDraw, ImageFilter
 
 from noisegate.cli.console import say
 from noisegate.cli.demo import FIGURES, MODEL, fitted, noisy_count, pages
 from noisegate.models.output.sample_file import ImageBatch
+from noisegate_images.output.formats import SampleGrid, font_of, image_writer
 
 if TYPE_CHECKING:
     from noisegate.schema import Schema
@@ -26,11 +26,8 @@ if TYPE_CHECKING:
 SIDE, DIGITS = 28, 10
 COUNT, ASIDE = 10_000, 2_000
 SETTINGS: Mapping[str, Any] = {
-    "pixels": 400,
-    "orientations": 400,
-    "wavelets": 400,
-    "strokes": 0,
-    "fit_options": {"steps": 1000, "batch": 100},
+    **dict.fromkeys(("pixels", "orientations", "wavelets"), 400),
+    **{"strokes": 0, "fit_options": {"steps": 1000, "batch": 100}},
 }
 """A sixth of the steps of `noisegate fit`, so that a demonstration takes a minute; strokes stay rougher for it."""
 _CAPTION = """\
@@ -74,9 +71,6 @@ def copy_digits(folder: Path, epsilon: float) -> tuple[dict[str, Any], Any]:
 
 def _write_images(folder: Path, name: str, schema: Schema, batches: Any, number: int) -> None:
     """Writes images, and a picture of some of each class."""
-    from noisegate_images.output.formats import image_writer
-    from noisegate_images.output.grid import SampleGrid
-
     assert schema.images is not None
     shown = SampleGrid(form=schema.images, out=folder / f"{name}.png")
     with image_writer(folder / f"{name}.parquet", schema.images, number) as write:
@@ -103,12 +97,8 @@ def _drawn(digit: int, random: np.random.Generator) -> npt.NDArray[np.uint8]:
     # From places in the image to places on the canvas, which is what Pillow asks for.
     matrix = _LARGER * size * turn @ np.array([[narrow, slant], [0, 1]])
     corner = _CANVAS / 2 - matrix @ (np.array([SIDE, SIDE]) / 2 + random.normal(0, 0.7, 2))
-    bent = glyph.transform(
-        (SIDE, SIDE),
-        Image.Transform.AFFINE,
-        (*matrix[0], corner[0], *matrix[1], corner[1]),
-        resample=Image.Resampling.BILINEAR,
-    )
+    affine, smooth = Image.Transform.AFFINE, Image.Resampling.BILINEAR
+    bent = glyph.transform((SIDE, SIDE), affine, (*matrix[0], corner[0], *matrix[1], corner[1]), resample=smooth)
     # A lower threshold makes thicker strokes.
     ink = (np.asarray(bent, dtype=np.float64) / 255 - random.uniform(0.1, 0.4)) * 2.5
     return np.rint(np.clip(ink, 0, 1) * 255).astype(np.uint8)
@@ -117,9 +107,7 @@ def _drawn(digit: int, random: np.random.Generator) -> npt.NDArray[np.uint8]:
 @cache
 def _glyph(font: str, digit: int, pen: float) -> Image.Image:
     """Returns a digit in the middle of the canvas, light on dark, with soft edges."""
-    found = find_spec("matplotlib")  # finds it without importing it
-    assert found is not None and found.origin is not None
-    letters = ImageFont.truetype(Path(found.origin).parent / "mpl-data" / "fonts" / "ttf" / f"{font}.ttf", _GLYPH)
+    letters = font_of(font, _GLYPH)
     canvas = Image.new("L", (_CANVAS, _CANVAS))
     left, top, right, bottom = letters.getbbox(str(digit))
     place = ((_CANVAS - left - right) / 2, (_CANVAS - top - bottom) / 2)

@@ -5,7 +5,7 @@ from torch import nn
 
 from noisegate.schema.pixels import ImageShape
 from noisegate_images.features.perceptual import LatestActivations
-from noisegate_images.networks.layers import ChosenLayers
+from noisegate_images.networks.named import ChosenLayers
 
 SHAPE = ImageShape(height=4, width=4)
 

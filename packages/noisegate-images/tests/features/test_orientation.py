@@ -7,8 +7,8 @@ import torch
 from noisegate.errors import OptionError
 from noisegate.schema import EncodedTable
 from noisegate.schema.pixels import ImageShape
-from noisegate_images.features.fourier import draw_points
-from noisegate_images.features.orientation import Orientations, OrientedFourier
+from noisegate_images.features.fourier import FourierOfValues, draw_points
+from noisegate_images.features.orientation import Orientations
 
 GRAY = ImageShape(height=16, width=12)
 
@@ -79,7 +79,7 @@ def test_divided_by_their_length_a_faint_image_is_nearly_a_bold_one():
 def test_the_kernel_is_gaussian_in_the_orientations():
     orientations = Orientations(image=GRAY)
     fourier = draw_points(orientations.size, count=4000, length_scale=0.5, seed=1)
-    features = OrientedFourier(orientations=orientations, fourier=fourier)
+    features = FourierOfValues(of=orientations, fourier=fourier)
     images = np.random.default_rng(3).integers(0, 256, (6, GRAY.size)) / 255
     vectors = features(EncodedTable(images, np.zeros((6, 0), dtype=np.int32)))
     values = orientations(images)
@@ -105,7 +105,7 @@ COLOUR, ODD = ImageShape(height=8, width=12, channels=3), ImageShape(height=9, w
 def oriented(image, cell, damping=None):
     orientations = Orientations(image=image, cell=cell, directions=6, damping=damping)
     fourier = draw_points(orientations.size, count=30, length_scale=0.4, seed=2)
-    return OrientedFourier(orientations=orientations, fourier=fourier)
+    return FourierOfValues(of=orientations, fourier=fourier)
 
 
 def test_an_image_of_one_shade_has_finite_slopes():

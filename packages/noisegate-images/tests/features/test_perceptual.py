@@ -16,7 +16,7 @@ from noisegate.schema import EncodedTable, pixel_schema
 from noisegate.schema.pixels import ImageShape
 from noisegate_images.features.perceptual import Activations, Perceptual
 from noisegate_images.networks.encoder import LAYERS, build_encoder, folded
-from noisegate_images.networks.layers import ChosenLayers
+from noisegate_images.networks.named import ChosenLayers
 
 GREY, COLOUR = ImageShape(height=12, width=12), ImageShape(height=12, width=16, channels=3)
 

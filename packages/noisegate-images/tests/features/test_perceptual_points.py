@@ -8,7 +8,7 @@ from torch import nn
 
 from noisegate.schema.pixels import ImageShape
 from noisegate_images.features.perceptual import Activations, Perceptual
-from noisegate_images.networks.layers import ChosenLayers
+from noisegate_images.networks.named import ChosenLayers
 
 SHAPE = ImageShape(height=6, width=5)
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from noisegate.schema.pixels import ImageShape
-from noisegate_images.features.fourier import draw_points
-from noisegate_images.features.wavelets import STRIDE, WAVELENGTHS, WaveletFourier, Wavelets
+from noisegate_images.features.fourier import FourierOfValues, draw_points
+from noisegate_images.features.orientation import STRIDE, WAVELENGTHS, Wavelets
 
 GRAY = ImageShape(height=20, width=14)
 COLOUR, LARGE = ImageShape(height=9, width=11, channels=3), ImageShape(height=60, width=50)
@@ -102,9 +102,9 @@ def test_an_image_of_one_shade_has_no_energy_and_finite_slopes(shape, shade):
     assert slope.isfinite().all()
 
 
-def fourier(shape: ImageShape, count: int = 30) -> WaveletFourier:
+def fourier(shape: ImageShape, count: int = 30) -> FourierOfValues:
     wavelets = Wavelets(image=shape, directions=4)
-    return WaveletFourier(wavelets=wavelets, fourier=draw_points(wavelets.size, count=count, length_scale=0.3, seed=2))
+    return FourierOfValues(of=wavelets, fourier=draw_points(wavelets.size, count=count, length_scale=0.3, seed=2))
 
 
 def test_an_image_has_the_same_bits_in_whatever_piece_it_is_computed():

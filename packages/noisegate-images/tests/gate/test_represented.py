@@ -18,7 +18,7 @@ from noisegate.privacy.grid import UNITS
 from noisegate.schema import Boolean, Continuous, EncodedTable, Schema
 from noisegate.schema.pixels import ImageShape
 from noisegate_images.features.perceptual import Activations, Perceptual
-from noisegate_images.networks.layers import ChosenLayers
+from noisegate_images.networks.named import ChosenLayers
 
 SCHEMA = Schema((*(Continuous(name=n, lower=-1.0, upper=1.0) for n in "abc"), Boolean(name="ill")), label="ill")
 START = {"w": torch.zeros(2)}

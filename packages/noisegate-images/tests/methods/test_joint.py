@@ -13,8 +13,8 @@ from noisegate.schema import pixel_schema
 from noisegate.testing import FakeGate
 from noisegate_images.features.perceptual import Perceptual
 from noisegate_images.methods.joint import ORIENTATIONS, PIXELS, STROKES, WAVELETS, JointEmbedding
-from noisegate_images.networks.drawing import load_drawing
 from noisegate_images.networks.strokes import SHIPPED_SHA256 as STROKES_SHA256
+from noisegate_images.networks.strokes import load_drawing
 
 SIDE = 8
 TINY = {
@@ -132,7 +132,7 @@ def test_settings_of_an_earlier_version_ask_what_they_asked():
     del stored["unit_orientations"], stored["strokes"], stored["wavelets"]
     read = JointEmbedding.from_json(stored)
     assert (read.unit_orientations, read.strokes, read.wavelets) == (False, 0, 0)
-    assert read.maps(SCHEMA)[ORIENTATIONS].orientations.damping is None
+    assert read.maps(SCHEMA)[ORIENTATIONS].of.damping is None
 
 
 DRAWINGS = pixel_schema(28, 28, labels=["left", "down"])

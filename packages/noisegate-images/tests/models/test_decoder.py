@@ -8,8 +8,14 @@ import torch
 
 from noisegate.errors import ModelError, OptionError
 from noisegate.schema.pixels import ImageShape
-from noisegate_images.models.decoder import OWN, LoadedDecoder, load_decoder
-from noisegate_images.networks.decoder import DecoderDesign, build_decoder, decoder_bytes
+from noisegate_images.networks.decoder import (
+    OWN,
+    DecoderDesign,
+    LoadedDecoder,
+    build_decoder,
+    decoder_bytes,
+    load_decoder,
+)
 
 SHAPE = ImageShape(height=8, width=4, channels=3)
 DESIGN = DecoderDesign(shape=SHAPE, features=5, latent=3, channels=(6, 4), encoder="e" * 64, layer="last")

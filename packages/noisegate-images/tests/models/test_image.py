@@ -5,7 +5,7 @@ from noisegate.errors import OptionError
 from noisegate.schema.pixels import ImageShape
 from noisegate_images.models.image import build_image_generator, with_prior
 from noisegate_images.models.image_network import ImageNetwork
-from noisegate_images.networks.drawing import load_drawing
+from noisegate_images.networks.strokes import load_drawing
 
 KINDS = ("convolutional", "fully-connected")
 

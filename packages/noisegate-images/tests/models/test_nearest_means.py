@@ -8,9 +8,7 @@ import torch
 
 from noisegate.schema import ImageShape, pixel_schema
 from noisegate_images.models.image import NeuralImage, build_image_generator
-from noisegate_images.models.image_maps import ImageMap
-from noisegate_images.models.image_network import ImageNetwork
-from noisegate_images.models.nearest_means import NearestMeans
+from noisegate_images.models.image_network import ImageMap, ImageNetwork, NearestMeans
 
 SHAPE = ImageShape(height=8, width=8)
 SCHEMA = pixel_schema(8, 8, labels=("a", "b"))

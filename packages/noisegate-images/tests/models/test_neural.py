@@ -2,7 +2,7 @@ import numpy as np
 import torch
 
 from noisegate.schema import Boolean, Continuous, Integer, Schema
-from noisegate_images.models.table import NeuralTable, build_table_generator
+from noisegate_images.models.generator import NeuralTable, build_table_generator
 
 SCHEMA = Schema(
     (

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.special import ndtri
 
-from noisegate_images.models.pose import POSE_NUMBERS, posed
+from noisegate_images.models.image import POSE_NUMBERS, posed
 
 SIDE = 21
 

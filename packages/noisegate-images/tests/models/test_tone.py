@@ -4,9 +4,8 @@ import torch
 from torch.special import ndtri
 
 from noisegate.schema.pixels import ImageShape
-from noisegate_images.models.image import build_image_generator
+from noisegate_images.models.image import POSE_NUMBERS, TONE_NUMBERS, build_image_generator, posed, toned
 from noisegate_images.models.image_network import ImageNetwork
-from noisegate_images.models.pose import POSE_NUMBERS, TONE_NUMBERS, posed, toned
 
 
 def noise(contrast=0.0, softness=0.0):

@@ -9,8 +9,7 @@ import torch
 from noisegate.errors import MissingExtraError, ModelError, OptionError
 from noisegate.schema.pixels import ImageShape
 from noisegate_images.networks.encoder import LAYERS, SHIPPED_SHA256
-from noisegate_images.networks.layers import ChosenLayers
-from noisegate_images.networks.named import feature_convolutions, load_network
+from noisegate_images.networks.named import ChosenLayers, feature_convolutions, load_network
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from PIL import Image
 from noisegate.errors import OptionError
 from noisegate.models.output.sample_file import ImageBatch
 from noisegate.schema import pixel_schema
-from noisegate_images.output.grid import SampleGrid
+from noisegate_images.output.formats import SampleGrid
 
 SIDE, STEP, GAP = 56, 60, 4  # of an image of 28 pixels in the picture
 

@@ -5,7 +5,7 @@ import pytest
 from noisegate import Budget, JointEmbedding
 from noisegate.schema import pixel_schema
 from noisegate.verdict import WORDS
-from noisegate_images.training.image_verdict import image_verdict
+from noisegate_images.training.fit import image_verdict
 
 SCHEMA = pixel_schema(28, 28, labels=range(10))
 

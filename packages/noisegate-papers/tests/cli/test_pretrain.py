@@ -9,7 +9,7 @@ from torch import nn
 
 from noisegate.cli.main import app
 from noisegate.schema.pixels import ImageShape
-from noisegate_images.models.decoder import load_decoder
+from noisegate_images.networks.decoder import load_decoder
 from noisegate_images.networks.encoder import (
     SHIPPED_SHA256,
     WIDTH,

@@ -7,8 +7,7 @@ import torch
 from noisegate.devices import seeded
 from noisegate.errors import ModelError
 from noisegate.schema import ImageShape, pixel_schema
-from noisegate_images.models.decoder import LoadedDecoder, load_decoder
-from noisegate_images.networks.decoder import DecoderDesign, build_decoder, decoder_bytes
+from noisegate_images.networks.decoder import DecoderDesign, LoadedDecoder, build_decoder, decoder_bytes, load_decoder
 from noisegate_papers.features.transforms import random_axes
 from noisegate_papers.models.decoded import (
     DecodedGaussian,

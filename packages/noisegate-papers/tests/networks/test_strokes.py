@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from noisegate.errors import ModelError
-from noisegate_images.networks import drawing, strokes
+from noisegate_images.networks import strokes
 from noisegate_images.networks.named import load_network
 from noisegate_images.networks.strokes import StrokeEncoder, folded_strokes, load_strokes, stroke_bytes
 from noisegate_papers.contrib.pretraining.strokes import draw_signs
@@ -68,19 +68,20 @@ def test_a_file_gives_the_encoder_back_and_another_is_refused(tmp_path):
         load_network("strokes", None, "00")
 
 
-@pytest.mark.parametrize(("module", "load"), [(strokes, load_strokes), (drawing, drawing.load_drawing)])
-def test_the_one_in_the_package_is_the_one_that_is_pinned(module, load, monkeypatch):
-    assert len(resources.files("noisegate_images.networks").joinpath(module.SHIPPED).read_bytes()) < 600_000
+@pytest.mark.parametrize(("name", "load"), [("SHIPPED", load_strokes), ("DRAWING", strokes.load_drawing)])
+def test_the_one_in_the_package_is_the_one_that_is_pinned(name, load, monkeypatch):
+    file, pinned = getattr(strokes, name), getattr(strokes, f"{name}_SHA256")
+    assert len(resources.files("noisegate_images.networks").joinpath(file).read_bytes()) < 600_000
     load()
-    monkeypatch.setattr(module, "SHIPPED_SHA256", module.SHIPPED_SHA256[::-1])
+    monkeypatch.setattr(strokes, f"{name}_SHA256", pinned[::-1])
     with pytest.raises(ModelError, match="SHA-256"):
         load()
 
 
 def test_the_decoder_in_the_package_draws_and_a_fresh_one_does_not():
     """A drawing is dark but for a stroke, which is light; a fresh network gives grey."""
-    fresh, known, noise = drawing.DrawingDecoder(), drawing.DrawingDecoder(), torch.randn(64, drawing.LATENT)
-    known.load_state_dict(drawing.load_drawing())
+    fresh, known, noise = strokes.DrawingDecoder(), strokes.DrawingDecoder(), torch.randn(64, strokes.LATENT)
+    known.load_state_dict(strokes.load_drawing())
     light = {
         name: float((network(noise).detach().sigmoid() > 0.8).float().mean())
         for name, network in (("f", fresh), ("k", known))

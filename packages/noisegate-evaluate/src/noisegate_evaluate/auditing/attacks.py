@@ -21,15 +21,13 @@ from noisegate.privacy.release import Release
 from noisegate.privacy.shard_plan import ShardPlan
 from noisegate.schema import EncodedTable, Schema
 from noisegate.schema.decode import decode
-from noisegate_evaluate.auditing.bounds import one_run_epsilon, right_guesses, scaled, sensitivity_factor
-from noisegate_evaluate.auditing.examples import UNIT, FamilyWorlds, Worlds, candidates, made_up_families
+from noisegate_evaluate.auditing.bounds import AuditReport, one_run_epsilon, right_guesses, scaled, sensitivity_factor
+from noisegate_evaluate.auditing.examples import UNIT, FamilyWorlds, Worlds, candidates, made_up_family
 from noisegate_evaluate.auditing.measure import Seen, SeenSteps, SeenSums, by_threshold, measured, orthonormal
-from noisegate_evaluate.auditing.report import AuditReport
 from noisegate_evaluate.auditing.watched import Vector, Vectors, Watch, WatchedGate
 
 Progress = Callable[[int, int], None]
 """Called with the runs that were done and how many there will be."""
-
 CHANCE = 1e-4
 """That anything in a report is wrong."""
 PROJECTION, ONE_RUN, SAMPLES, ATTRIBUTE = "projection", "one-run", "samples", "attribute"
@@ -40,11 +38,9 @@ _CANDIDATES, _FEW = 32, 12  # few of what takes long: families, and records whos
 _CANARIES, _GUESSED = 400, 0.25
 # In one run a smaller one drowns in what the theorem adds for δ, twice the number of canaries times δ = 1e-5.
 _ONE_RUN_CHANCE = 0.01
-# Of two attackers, one takes the noise to be as loud as is stated (4 is one over the variance of a coin), one as quiet.
-_PRIORS = (4.0, 1e-4)
+_PRIORS = (4.0, 1e-4)  # an attacker takes noise to be as loud as is stated (4 is 1 over a coin's variance), one quiet
 _RUNS, _ROWS, _NEAR = 60, 200, 0.1
-# Values of a column that is guessed, at most.
-_VALUES = 8
+_VALUES = 8  # of a column that is guessed, at most
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,22 +67,16 @@ class Auditor:
         made_up, adjacency, steps = self._made_up(), self.budget.adjacency, list[Vector]()
 
         def keep(plan: CalibratedStepPlan, noisy: Vector, vectors: Vectors) -> None:
-            """Writes down what each record by itself does to the first step."""
             if not steps:
                 steps.append(_moves(vectors, len(made_up)))
 
         def keep_sums(plan: CalibratedStepPlan, noisy: Vector, sums: Vector) -> None:
-            """Writes down the sums over shards of the last step, which have learnt the most."""
-            steps[:] = [sums]
+            steps[:] = [sums]  # of the last step, whose teachers have learnt the most
 
         start = self._worlds(made_up, (0, 1))
         linked = isinstance(start, FamilyWorlds)
-        watch = Watch(
-            parts=made_up if linked else _singles(made_up),
-            singles=start.singles if linked else made_up,
-            on_step=keep,
-            on_sum=keep_sums,
-        )
+        parts, singles = (made_up, start.singles) if linked else (_singles(made_up), made_up)
+        watch = Watch(parts=parts, singles=singles, on_step=keep, on_sum=keep_sums)
         release = self.query_world(start, 0, watch)
         queries = [sums.reshape(len(made_up), -1) / release.noise_std[name] for name, sums in watch.sums.items()]
         vectors = np.concatenate([np.zeros((len(made_up), 1)), *queries, *steps], axis=1)
@@ -94,9 +84,8 @@ class Auditor:
         return self._worlds(made_up, chosen)
 
     def _made_up(self) -> Any:
-        """Returns some records, or families, from which the worst ones are chosen."""
         if isinstance(self.schema, LinkedSchema):
-            return made_up_families(self.schema, _FEW)
+            return [made_up_family(self.schema, place) for place in range(_FEW)]
         plan = self.method.plan(self.schema, self.budget)
         trained = isinstance(plan, CalibratedStepPlan) and isinstance(plan.plan, ShardPlan)
         return candidates(self.schema, _FEW if trained else _CANDIDATES)
@@ -109,30 +98,16 @@ class Auditor:
     def run(self, worlds: Worlds | FamilyWorlds, world: int) -> tuple[Seen, Certificate]:
         """Returns what is seen of a run in a world, and its certificate."""
         seen = Seen(world=world)
-        watch = Watch(
-            parts=[worlds.records(0), worlds.records(1)],
-            singles=worlds.singles,
-            on_step=SeenSteps(seen, self.budget.adjacency),
-            on_sum=SeenSums(seen),
-        )
+        parts, on_step = [worlds.records(0), worlds.records(1)], SeenSteps(seen, self.budget.adjacency)
+        watch = Watch(parts=parts, singles=worlds.singles, on_step=on_step, on_sum=SeenSums(seen))
         release = self.query_world(worlds, world, watch)
         seen.released(release, watch.sums)
         return seen, release.certificate
 
     def report(self, kind: str, found: float, runs: int, chance: float, **told: Any) -> AuditReport:
         """Returns the report of an attack that guesses, and says nothing of the noise."""
-        return AuditReport(
-            method=self.method.name,
-            kind=kind,
-            claim=self.budget.epsilon,
-            delta=self.budget.delta,
-            adjacency=self.budget.adjacency.value,
-            lower_bound=found,
-            from_guesses=found,
-            runs=runs,
-            confidence=1 - chance,
-            **told,
-        )
+        told |= {"lower_bound": found, "from_guesses": found}
+        return AuditReport.of(self.method.name, kind, self.budget, runs, chance, **told)
 
     def bound(self, events: tuple[Event, ...], hits: Any, alarms: Any, chance: float) -> float:
         """Returns the ε that guesses refute: `hits` in runs with the record, and `alarms` in those without."""
@@ -197,11 +172,9 @@ def one_run(
 
 
 def _canary_scores(auditor: Auditor, canaries: EncodedTable, coins: Any) -> list[Vector]:
-    """Returns for each canary how much speaks for its being in, to each attacker."""
     steps: list[tuple[Vector, Vector]] = []
 
     def keep(plan: CalibratedStepPlan, noisy: Vector, vectors: Vectors) -> None:
-        """Writes down what a step handed out, and what each canary moves it by on average."""
         rate = plan.plan.sampling_probability / getattr(plan.plan, "shards", 1)
         steps.append((noisy - vectors(()), rate * _moves(vectors, len(canaries))))
 
@@ -273,6 +246,9 @@ def of_attribute(
     return auditor.report(ATTRIBUTE, found, total, chance, guessed=guessed)
 
 
+ATTACKS = {PROJECTION: projected, ONE_RUN: one_run, SAMPLES: from_samples, ATTRIBUTE: of_attribute}
+
+
 def _in_one_column(schema: Schema) -> EncodedTable:
     """Returns a made-up record with each value of a column, or some: of the one that has most."""
     sizes, one = [min(column.size, _VALUES) for column in schema.layout.coded], candidates(schema, 1)
@@ -291,7 +267,6 @@ def _in_one_column(schema: Schema) -> EncodedTable:
 
 
 def _agreement(made: EncodedTable, one: EncodedTable) -> float:
-    """Returns the mean share of columns in which records agree with one."""
     alike = [made.codes == one.codes, np.nan_to_num(np.abs(made.numeric - one.numeric), nan=1.0) < _NEAR]
     return float(np.square(np.concatenate(alike, axis=1).mean(axis=1)).mean())
 

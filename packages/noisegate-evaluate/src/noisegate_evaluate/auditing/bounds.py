@@ -1,29 +1,95 @@
-"""What an attacker's success says of ε: lower bounds that are wrong with at most a chance that is stated."""
+"""What an attacker's success says of ε: lower bounds that are wrong with at most a stated chance, and their report."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from noisegate.privacy import accounting
-from noisegate.privacy.events import (
-    Adjacency,
-    Event,
-    GaussianEvent,
-    Sampler,
-    ThresholdedGaussianEvent,
-    ZeroConcentratedEvent,
-)
+from noisegate.privacy import events as kinds
+from noisegate.privacy.certificate import Certificate
+from noisegate.privacy.events import Adjacency, Event
+from noisegate.privacy.plan import Budget
 
-# Where the trade-off of an attacker's errors is compared with that of the events.
-_DELTAS = (1e-3, 0.01, 0.03, 0.1, 0.3)
-# Relative width at which searches end, on the side that makes the bound smaller.
-_NEAR = 1.02
+
+@dataclass(frozen=True, kw_only=True)
+class AuditReport:
+    """What an audit found.
+
+    Attributes:
+        lower_bound: The ε that the attack shows to be exceeded, but for a chance of 1 − `confidence`: the larger part.
+        from_noise: That which rests on how loud the noise was measured to be.
+        from_guesses: That which rests on how often the two worlds were told apart.
+        noise: Limits of the measured noise over the stated one, in all directions; (0, inf) where it cannot be told.
+        along: The same along the difference of the worlds, the smallest and largest of all questions.
+        runs: How many runs there were, over both worlds.
+        guessed: Where one column of a record is guessed, how often right: in runs with the record, and without.
+    """
+
+    method: str
+    kind: str
+    claim: float
+    delta: float
+    adjacency: str
+    lower_bound: float
+    from_noise: float = 0.0
+    from_guesses: float
+    noise: tuple[float, float] = (0.0, math.inf)
+    along: tuple[float, float] = (0.0, math.inf)
+    runs: int
+    confidence: float
+    guessed: tuple[float, float] | None = None
+
+    @classmethod
+    def of(cls, method: str, kind: str, claim: Budget | Certificate, runs: int, chance: float, **told: Any) -> Self:
+        """Returns what was `told` of a claim, wrong with at most a `chance`."""
+        stated: dict[str, Any] = {"claim": claim.epsilon, "delta": claim.delta, "adjacency": claim.adjacency.value}
+        return cls(method=method, kind=kind, **stated, runs=runs, confidence=1 - chance, **told)
+
+    @property
+    def exceeded(self) -> bool:
+        """Whether the lower bound is above the claim."""
+        return self.lower_bound > self.claim
+
+    @property
+    def too_little_noise(self) -> bool:
+        """Whether the noise is surely smaller than stated."""
+        return min(self.noise[1], self.along[1]) < 1
+
+    @property
+    def too_much_noise(self) -> bool:
+        """Whether the noise is surely larger than stated: no danger, but not what was paid for."""
+        return max(self.noise[0], self.along[0]) > 1
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing was found: the claim is not exceeded, and the noise is as stated."""
+        return not (self.exceeded or self.too_little_noise or self.too_much_noise)
+
+    @property
+    def verdict(self) -> str:
+        """What was found, in words."""
+        if self.exceeded:
+            return "the claim is exceeded"
+        if self.too_little_noise:
+            return "less noise than stated"
+        return "more noise than stated" if self.too_much_noise else "nothing found against the claim"
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the report as a JSON object."""
+        told = {name: value for name, value in asdict(self).items() if value is not None}
+        return {**told, "holds": self.holds, "verdict": self.verdict}
+
+
+_DELTAS = (1e-3, 0.01, 0.03, 0.1, 0.3)  # where the trade-off of an attacker's errors is compared with the events'
+_NEAR = 1.02  # relative width at which searches end, on the side that makes the bound smaller
 _LARGEST = 64.0
+Flags: TypeAlias = npt.NDArray[np.bool_]
 
 
 def spread_limits(values: npt.ArrayLike, chance: float, *, degrees: int | None = None) -> tuple[float, float]:
@@ -51,11 +117,7 @@ def rate_limits(found: int, trials: int, chance: float) -> tuple[float, float]:
 
 
 def sensitivity_factor(
-    events: Sequence[Event],
-    adjacency: Adjacency,
-    hits: npt.NDArray[np.bool_],
-    alarms: npt.NDArray[np.bool_],
-    chance: float,
+    events: Sequence[Event], adjacency: Adjacency, hits: Flags, alarms: Flags, chance: float
 ) -> float:
     """Returns the least factor on the sensitivity of events that lets an attacker be right as often.
 
@@ -68,7 +130,6 @@ def sensitivity_factor(
         return 0.0
 
     def possible(factor: float) -> bool:
-        """Whether events that are so much more sensitive allow an attacker to be right as often."""
         larger = [scaled(event, factor) for event in events]
         # Where an attacker's threshold lies between both worlds, most is said close to the difference of both rates.
         for delta in (*_DELTAS, 0.98 * (power - false)):
@@ -89,17 +150,12 @@ def sensitivity_factor(
 
 def scaled(event: Event, factor: float) -> Event:
     """Returns an event whose question is `factor` times as sensitive, or whose noise is so much smaller."""
-    if isinstance(event, ZeroConcentratedEvent):
+    if isinstance(event, kinds.ZeroConcentratedEvent):
         return replace(event, rho=event.rho * factor**2)
-    if isinstance(event, ThresholdedGaussianEvent):
+    if isinstance(event, kinds.ThresholdedGaussianEvent):
         # Without its threshold, whose part of δ is far below what an attacker's rates can show.
-        event = GaussianEvent(
-            name=event.name,
-            sensitivity=event.sensitivity,
-            noise_std=event.noise_std,
-            coordinates=event.coordinates,
-            sampler=Sampler.DISCRETE_GAUSSIAN,
-        )
+        kept = {name: getattr(event, name) for name in ("name", "sensitivity", "noise_std", "coordinates")}
+        event = kinds.GaussianEvent(**kept, sampler=kinds.Sampler.DISCRETE_GAUSSIAN)
     return replace(event, sensitivity=event.sensitivity * factor)
 
 
@@ -123,7 +179,7 @@ def one_run_epsilon(right: int, guesses: int, canaries: int, *, delta: float, ch
     return low
 
 
-def right_guesses(coins: npt.NDArray[np.bool_], scores: npt.NDArray[np.float64], guesses: int) -> int:
+def right_guesses(coins: Flags, scores: npt.NDArray[np.float64], guesses: int) -> int:
     """Returns how many are right when the highest half of `guesses` scores is guessed in, and the lowest half out."""
     order = np.argsort(scores)
     return int((~coins[order[: guesses // 2]]).sum() + coins[order[-(guesses // 2) :]].sum())

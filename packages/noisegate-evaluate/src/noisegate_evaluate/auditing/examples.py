@@ -33,36 +33,16 @@ Family: TypeAlias = "Mapping[str, pa.Table]"
 """One record of the first table and all that hangs on it, as tables by name."""
 UNIT = "noisegate audited unit"
 _TRIES = 200
-TABLE = Schema(
-    (
-        Integer(name="age", lower=0, upper=100),
-        Continuous(name="dose", lower=0.0, upper=1.0, missing=True),
-        Categorical(name="ward", levels=("north", "south", "east", "west")),
-        Boolean(name="ill"),
-    ),
-    label="ill",
-)
-LINKED = LinkedSchema(
-    (
-        LinkedTable(name="patients", key="id", schema=Schema((Integer(name="age", lower=0, upper=100),))),
-        LinkedTable(
-            name="visits",
-            key="visit",
-            schema=Schema((Integer(name="day", lower=0, upper=9999), Boolean(name="urgent"))),
-            parent="patients",
-            parent_key="id",
-            order="day",
-            most=5,
-        ),
-        LinkedTable(
-            name="diagnoses",
-            schema=Schema((Categorical(name="code", levels=("heart", "lung", "other")),)),
-            parent="visits",
-            parent_key="visit",
-            most=3,
-        ),
-    )
-)
+_AGE, _DOSE = Integer(name="age", lower=0, upper=100), Continuous(name="dose", lower=0.0, upper=1.0, missing=True)
+_WARD = Categorical(name="ward", levels=("north", "south", "east", "west"))
+TABLE = Schema((_AGE, _DOSE, _WARD, Boolean(name="ill")), label="ill")
+_VISIT = Schema((Integer(name="day", lower=0, upper=9999), Boolean(name="urgent")))
+_CODE = Schema((Categorical(name="code", levels=("heart", "lung", "other")),))
+_OF_A_VISIT: Mapping[str, Any] = {"parent": "patients", "parent_key": "id", "order": "day", "most": 5}
+_PATIENTS = LinkedTable(name="patients", key="id", schema=Schema((_AGE,)))
+_VISITS = LinkedTable(name="visits", key="visit", schema=_VISIT, **_OF_A_VISIT)
+_DIAGNOSES = LinkedTable(name="diagnoses", schema=_CODE, parent="visits", parent_key="visit", most=3)
+LINKED = LinkedSchema((_PATIENTS, _VISITS, _DIAGNOSES))
 IMAGES = pixel_schema(8, 8, labels=("across", "down"))
 _SCHEMAS: Mapping[str, AnySchema] = {"table": TABLE, "images": IMAGES, "linked": LINKED}
 
@@ -96,9 +76,8 @@ def _of_model(folder: Path, schema: object, settings: dict[str, Any]) -> tuple[M
     certificate = verify_model(folder).certificate
     if "schema" not in certificate.public:
         raise ModelError(f"{folder}: the certificate names no schema, so that no records can be made up for it.")
-    budget = Budget(
-        **{name: getattr(certificate, name) for name in ("epsilon", "delta", "adjacency", "unit", "contributions")}
-    )
+    of_budget = "epsilon", "delta", "adjacency", "unit", "contributions"
+    budget = Budget(**{name: getattr(certificate, name) for name in of_budget})
     stated = certificate.public["schema"]
     kind: type[AnySchema] = LinkedSchema if "tables" in stated else Schema
     return method_of(certificate), kind.from_json(stated), budget
@@ -123,9 +102,8 @@ def _write_decoder(path: Path) -> Path:
     from noisegate_images.networks.encoder import SHIPPED_SHA256
 
     assert IMAGES.images is not None
-    design = DecoderDesign(
-        shape=IMAGES.images.shape, features=144, latent=2, channels=(4, 2), encoder=SHIPPED_SHA256, layer="last"
-    )
+    made_of: Any = {"features": 144, "latent": 2, "channels": (4, 2), "encoder": SHIPPED_SHA256, "layer": "last"}
+    design = DecoderDesign(shape=IMAGES.images.shape, **made_of)
     path.write_bytes(decoder_bytes(build_decoder(design, seed=0)))
     return path
 
@@ -149,13 +127,8 @@ class Worlds:
         first, second = (made_up.rows(slice(place, place + 1)) for place in chosen)
         third = next(place for place in range(len(made_up)) if place not in chosen)
         replaced = budget.adjacency is Adjacency.REPLACE_ONE
-        return cls(
-            schema=schema,
-            others=made_up.rows(slice(third, third + 1)) if replaced else first,
-            old=first if replaced else None,
-            new=second,
-            contributions=budget.contributions,
-        )
+        others, old = (made_up.rows(slice(third, third + 1)), first) if replaced else (first, None)
+        return cls(schema=schema, others=others, old=old, new=second, contributions=budget.contributions)
 
     @property
     def units(self) -> int:
@@ -176,12 +149,10 @@ class Worlds:
         """Returns the records of a world as a private table, with a column of units if there are any."""
         import pyarrow as pa
 
-        records = self.records(world)
-        table = decode(records, self.schema)
+        table = decode(self.records(world), self.schema)
         if self.contributions is None:
             return table
-        units = np.minimum(np.arange(len(records)), len(self.others))
-        return table.append_column(UNIT, pa.array(units))
+        return table.append_column(UNIT, pa.array(np.minimum(np.arange(len(table)), len(self.others))))
 
 
 def candidates(schema: Schema, count: int, seed: int = 0) -> EncodedTable:
@@ -222,12 +193,8 @@ class FamilyWorlds:
     table = records
 
 
-def made_up_families(schema: LinkedSchema, count: int) -> list[Family]:
-    """Returns made-up families with keys of their own, that keep to the rules of the schema."""
-    return [_family(schema, place) for place in range(count)]
-
-
-def _family(schema: LinkedSchema, place: int) -> Family:
+def made_up_family(schema: LinkedSchema, place: int) -> Family:
+    """Returns a made-up family with keys of its own, that keeps to the rules of the schema."""
     root = schema.root
     rows: dict[str, Rows] = {root.name: candidates(root.schema, 1, seed=place)}
     keys = {root.name: np.array([f"{place}"])}
@@ -236,7 +203,7 @@ def _family(schema: LinkedSchema, place: int) -> Family:
         child, parents = link.child, rows[link.parent.name]
         numbers = (1, 0, 2, child.most or 1, 3 * (child.most or 1))
         of = np.repeat(np.arange(len(parents)), numbers[place % len(numbers)])
-        drawn = _drawn(child.schema, len(of), place)
+        drawn = candidates(child.schema, max(len(of), 1), seed=place).rows(slice(0, len(of)))
         kept = ~_broken(link, parents.rows(of), drawn)
         of, rows[child.name] = of[kept], drawn.rows(kept)
         keys[child.name] = np.array([f"{place}.{number}" for number in range(len(of))], dtype=str)
@@ -245,12 +212,7 @@ def _family(schema: LinkedSchema, place: int) -> Family:
     return made
 
 
-def _drawn(schema: Schema, count: int, seed: int) -> Rows:
-    return candidates(schema, max(count, 1), seed=seed).rows(slice(0, count))
-
-
 def _broken(link: Link, parents: Rows, children: Rows) -> np.ndarray:
-    """Returns which children break a rule beside their parents, (children,)."""
     numeric = np.concatenate([parents.numeric, children.numeric], axis=1)
     beside = Rows(numeric, np.concatenate([parents.codes, children.codes], axis=1))
     return link.records.broken(beside) if link.records.constraints else np.zeros(len(children), dtype=np.bool_)

@@ -18,12 +18,10 @@ from noisegate.privacy.certificate import Certificate, canonical_json
 from noisegate.privacy.events import Adjacency, Event, GaussianEvent, SampledGaussianEvent, Sampler
 from noisegate.privacy.gradient_plan import CalibratedStepPlan
 from noisegate.privacy.release import Release
-from noisegate_evaluate.auditing.bounds import scaled, sensitivity_factor, spread_limits
-from noisegate_evaluate.auditing.report import AuditReport
+from noisegate_evaluate.auditing.bounds import AuditReport, Flags, scaled, sensitivity_factor, spread_limits
 from noisegate_evaluate.auditing.watched import Vector, Vectors
 
-# A part of a record's vector that is shorter than this, over the noise, is no direction.
-_NOTHING = 1e-9
+_NOTHING = 1e-9  # a part of a record's vector that is shorter than this, over the noise, is no direction
 
 
 @dataclass
@@ -158,11 +156,9 @@ def _sampled(found: float, places: Vector, rate: float) -> float:
     return float(logsumexp([0.0, *(places * found - places**2 / 2)], b=chances))
 
 
-# Grid units of a measured question: so many that no sampler's slack matters.
-_UNITS = 2.0**20
+_UNITS = 2.0**20  # grid units of a measured question: so many that no sampler's slack matters
 # Noise that is quieter than this part of what was stated counts as so loud: bounds on ε grow no further, and PLDs end.
 _QUIETEST, _QUIETEST_SAMPLED = 1e-3, 0.2
-_ATTACKERS = 3
 
 
 def measured(seen: Sequence[Seen], certificate: Certificate, *, kind: str, chance: float) -> AuditReport:
@@ -183,30 +179,18 @@ def measured(seen: Sequence[Seen], certificate: Certificate, *, kind: str, chanc
     from_noise = max(accounting.epsilon(_as_measured(seen, events, one), delta, adjacency) for one in loudest)
     factor = guessed_factor(seen, events, adjacency, chance / 4)
     from_guesses = accounting.epsilon([scaled(event, factor) for event in events], delta, adjacency) if factor else 0.0
-    return AuditReport(
-        method=certificate.method,
-        kind=kind,
-        claim=certificate.epsilon,
-        delta=delta,
-        adjacency=adjacency.value,
-        lower_bound=max(from_noise, from_guesses),
-        from_noise=from_noise,
-        from_guesses=from_guesses,
-        noise=everywhere,
-        along=(max((low for low, _ in limits.values()), default=0.0), min(loudest[0].values(), default=math.inf)),
-        runs=len(seen),
-        confidence=1 - chance,
-    )
+    along = max((low for low, _ in limits.values()), default=0.0), min(loudest[0].values(), default=math.inf)
+    told: dict[str, Any] = {"from_noise": from_noise, "from_guesses": from_guesses, "noise": everywhere, "along": along}
+    told["lower_bound"] = max(from_noise, from_guesses)
+    return AuditReport.of(certificate.method, kind, certificate, len(seen), chance, **told)
 
 
 def _as_measured(seen: Sequence[Seen], events: Sequence[Event], loudest: dict[str, float]) -> list[Event]:
     """Returns the events with the differences that were reached, and with the loudest noise that is possible."""
     sampled = {event.name: event for event in events if isinstance(event, SampledGaussianEvent)}
     plain = [name for name in loudest if name not in sampled]
-    square = min(
-        math.fsum((one.reach[name] / max(loudest[name], _QUIETEST)) ** 2 for name in plain if name in one.reach)
-        for one in seen
-    )
+    stds = {name: max(loudest[name], _QUIETEST) for name in plain}
+    square = min(math.fsum((one.reach[name] / stds[name]) ** 2 for name in plain if name in one.reach) for one in seen)
     found: list[Event] = []
     if square > 0:
         reached = {"sensitivity": _UNITS * math.sqrt(square), "noise_std": _UNITS, "coordinates": 1}
@@ -226,25 +210,21 @@ def guessed_factor(seen: Sequence[Seen], events: Sequence[Event], adjacency: Adj
     those of world 0, and by the form of the release. The last two learn from half of the runs.
     """
     worlds = np.array([one.world for one in seen])
-    scores = [np.array([one.score for one in seen]) > 0]
+    likelier = np.array([one.score for one in seen]) > 0
     learnt = np.zeros(len(seen), dtype=bool)
     # Both worlds are in both halves.
     for world in (0, 1):
         places = np.flatnonzero(worlds == world)
         learnt[places[: len(places) // 2]] = True
     far = np.array([one.squares[0] / max(one.squares[1], 1) for one in seen])
-    attackers = [(scores[0], np.ones(len(seen), dtype=bool))]
+    attackers = [(likelier, np.ones(len(seen), dtype=bool))]
     attackers += [(by_threshold(far, worlds, learnt), ~learnt), (_by_form(seen, learnt), ~learnt)]
-    part = chance / _ATTACKERS
-    return max(
-        sensitivity_factor(events, adjacency, said[used & (worlds == 1)], said[used & (worlds == 0)], part)
-        for said, used in attackers
-    )
+    part = chance / len(attackers)
+    told = [(said[used & (worlds == 1)], said[used & (worlds == 0)]) for said, used in attackers]
+    return max(sensitivity_factor(events, adjacency, hits, alarms, part) for hits, alarms in told)
 
 
-def by_threshold(
-    scores: npt.NDArray[np.float64], worlds: npt.NDArray[np.int_], learnt: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.bool_]:
+def by_threshold(scores: Vector, worlds: npt.NDArray[np.int_], learnt: Flags) -> Flags:
     """Returns which runs lie on the side of the best threshold, of those learnt from, where world 1 is."""
     known, truth = scores[learnt], worlds[learnt] == 1
     order = np.argsort(known)
@@ -252,13 +232,10 @@ def by_threshold(
     gap = zeros - ones
     place = int(np.argmax(np.abs(gap)))
     threshold = known[order][place : place + 2].mean()
-    above: npt.NDArray[np.bool_] = scores > threshold
+    above: Flags = scores > threshold
     return above if gap[place] > 0 else ~above
 
 
-def _by_form(seen: Sequence[Seen], learnt: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    counts = [
-        Counter(one.form for one, known in zip(seen, learnt, strict=True) if known and one.world == world)
-        for world in (0, 1)
-    ]
-    return np.array([counts[1][one.form] > counts[0][one.form] for one in seen])
+def _by_form(seen: Sequence[Seen], learnt: Flags) -> Flags:
+    counts = Counter((one.world, one.form) for one, known in zip(seen, learnt, strict=True) if known)
+    return np.array([counts[1, one.form] > counts[0, one.form] for one in seen])

@@ -91,8 +91,7 @@ class WatchedGate(Gate):
         """Returns a session of vectors of whole samples whose steps are watched."""
         numeric, codes = self._watch.singles.numeric.astype(np.float32), self._watch.singles.codes
 
-        def copy(value: Any) -> Any:
-            """Returns a copy, so that a function that writes into its arguments changes none of the run."""
+        def copy(value: Any) -> Any:  # so that a function that writes into its arguments changes none of the run
             return value.detach().clone() if hasattr(value, "detach") else np.array(value)
 
         def vectors(parameters: Mapping[str, Any]) -> Vectors:
@@ -121,10 +120,8 @@ class WatchedGate(Gate):
     def marginals(self, plan: MarginalPlan, bins: Sequence[NumericBins], **options: Any) -> Release:
         """Returns noisy marginals, and writes down the exact ones of the tables that were chosen."""
         release = super().marginals(plan, bins, **options)
-        codes = [
-            np.stack([*(one.codes(part.numeric[:, j]) for j, one in enumerate(bins)), *part.codes.T])
-            for part in self._watch.parts
-        ]
+        numeric = [[one.codes(part.numeric[:, j]) for j, one in enumerate(bins)] for part in self._watch.parts]
+        codes = [np.stack([*each, *part.codes.T]) for each, part in zip(numeric, self._watch.parts, strict=True)]
         for name in release.values:
             columns = list(marginal_columns(name))
             cells = [np.arange(plan.sizes[column] + 1) for column in columns]
@@ -190,7 +187,6 @@ class _WatchedShards(ShardSession):
 
 
 def _flat(arrays: Mapping[str, Any], plan: CalibratedStepPlan) -> Vector:
-    """Returns the arrays or tensors of a step as one vector, (numbers,)."""
     found = [arrays[name] for name in plan.plan.parameters]
     parts = [np.asarray(one.detach().cpu() if hasattr(one, "detach") else one, np.float64) for one in found]
     return np.concatenate([part.reshape(-1) for part in parts])
@@ -198,16 +194,13 @@ def _flat(arrays: Mapping[str, Any], plan: CalibratedStepPlan) -> Vector:
 
 def _clipped(vectors: Vector, plan: CalibratedStepPlan) -> Vector:
     """Returns vectors, (…, numbers), clipped to the norm of the plan, over the standard deviation of its noise."""
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return np.asarray(
-        vectors * np.minimum(1.0, plan.plan.clip_norm / np.maximum(lengths, 1e-300)) / plan.noise_std_natural
-    )
+    lengths = np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-300)
+    return np.asarray(vectors * np.minimum(1.0, plan.plan.clip_norm / lengths) / plan.noise_std_natural)
 
 
 def _gradient(
     loss: RecordLoss | FactoredLoss, parameters: Mapping[str, Tensor], records: EncodedTable, row: int
 ) -> Vector:
-    """Returns the gradient of the loss of one record, by torch, (numbers,)."""
     import torch
 
     numeric = torch.tensor(records.numeric[row], dtype=torch.float32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,7 +13,7 @@ from noisegate.cli.console import OUT, print_json, steps
 from noisegate.cli.options import Json, Public, Settings, method_settings
 
 if TYPE_CHECKING:
-    from noisegate_evaluate.auditing.report import AuditReport
+    from noisegate_evaluate.auditing.bounds import AuditReport
 
 EXCEEDED = 4
 """Exit code when an audit found more than is claimed, or other noise than is stated."""
@@ -66,17 +66,9 @@ def audit_command(
         return f"{done} of {total} runs, about {left:.0f} s left"
 
     with steps("Auditing", None) as update:
-        report = attack(
-            target,
-            epsilon=epsilon,
-            delta=delta,
-            adjacency=adjacency,
-            schema=schema,
-            runs=runs,
-            by=by,
-            progress=lambda done, total: update(done, note(done, total)),
-            **given,
-        )
+        claim: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency}
+        told = lambda done, total: update(done, note(done, total))  # noqa: E731
+        report = attack(target, **claim, schema=schema, runs=runs, by=by, progress=told, **given)
     if as_json:
         print_json(report.to_json())
     else:

@@ -1,26 +1,25 @@
-"""`noisegate evaluate`: how useful are the synthetic records?"""
+"""`noisegate evaluate`: how useful are the synthetic records? And `noisegate report`: pages of a model to look at."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 import typer
 
 from noisegate.atomic import new_file
 from noisegate.cli.console import ERR, OUT, print_json, say_files, steps
 from noisegate.cli.options import Json, SchemaOption, one_by_one, require_schema
-from noisegate.errors import OptionError, SchemaError
+from noisegate.errors import DataError, OptionError, SchemaError
 from noisegate.progress import spinner
 from noisegate.seeds import MOST_EVALUATION_SEED
 
 if TYPE_CHECKING:
     from noisegate.linked.schema import LinkedSchema
-    from noisegate.records import Images
     from noisegate.schema import Schema
     from noisegate_evaluate import NetworkOptions, Suite
 
@@ -157,7 +156,6 @@ def evaluate_command(options: EvaluateOptions, as_json: Json = False) -> None:
 
 
 def _tables(options: EvaluateOptions, schema: Schema | LinkedSchema, suite: Suite, networks: NetworkOptions) -> Any:
-    """Reads tables, of which several may be linked, and measures them."""
     from noisegate.data.frames import read_linked, read_table
     from noisegate.linked.schema import LinkedSchema
     from noisegate_evaluate import evaluate_linked, evaluate_tables
@@ -166,24 +164,20 @@ def _tables(options: EvaluateOptions, schema: Schema | LinkedSchema, suite: Suit
     from noisegate_evaluate.reporting.private import private_page
 
     read: Any
-    measure: Any
-    look: Any
+    measure, look = cast(Any, evaluate_linked), cast(Any, compared_linked)
     more = options.given("jobs")
     if isinstance(schema, LinkedSchema):
         if suite.name == "networks":
             raise OptionError("--classifiers networks is for images; choose three or twelve for linked tables")
-        read, measure, look = partial(read_linked, schema=schema), evaluate_linked, compared_linked
+        read = partial(read_linked, schema=schema)
         doing = "Training classifiers and measuring links"
     else:
         if suite.name == "networks":
             find_pixels(schema, networks.image)
         for path in filter(None, (options.synthetic, options.test, options.train) if schema.images is None else ()):
             say_files(path)
-        read, measure, look = (
-            partial(read_table, schema=schema, show_values=options.show_values),
-            evaluate_tables,
-            compared,
-        )
+        read = partial(read_table, schema=schema, show_values=options.show_values)
+        measure, look = evaluate_tables, compared
         doing, more = "Training classifiers and counting marginals", more | {"networks": networks}
     with new_file(options.page, "page") if options.page else nullcontext() as page:
         made, test, used = options.read(read)
@@ -216,8 +210,8 @@ def _suite(options: EvaluateOptions) -> tuple[Suite, NetworkOptions]:
 
 
 def _images(options: EvaluateOptions, schema: Schema) -> Any:
-    """Reads the images and measures them."""
-    from noisegate_evaluate import SelectionRecipe, named_features, read_classifiers
+    from noisegate.data.sources import open_source
+    from noisegate_evaluate import SelectionRecipe, images_of, named_features, read_classifiers
     from noisegate_evaluate import evaluate_images as evaluate
     from noisegate_evaluate.images import IMAGES
     from noisegate_evaluate.reporting.nearest import PREFIX, nearest_picture
@@ -230,16 +224,56 @@ def _images(options: EvaluateOptions, schema: Schema) -> Any:
     picture = options.nearest
     if picture and (options.train is None or not picture.name.startswith(PREFIX)):
         raise OptionError(f"--nearest shows private records: give --train, and a file whose name starts with {PREFIX}")
-    made, held_out, used = options.read(lambda path: _read(path, schema, options))
+    how: Any = {"show_values": options.show_values, "on_error": options.on_error or "refuse"}
+    made, held_out, used = options.read(lambda path: images_of(open_source(path, schema, **how).batches(), schema))
     if picture and used is not None:
         nearest_picture(made, used, picture, seed=options.seed)
     doing, most = "Training classifiers and measuring distances", options.most or IMAGES
     return options.measure(doing, suite, evaluate, made, held_out, schema, used, features=features, images=most)
 
 
-def _read(path: Path, schema: Schema, options: EvaluateOptions) -> Images:
-    from noisegate.data.sources import open_source
-    from noisegate_evaluate import images_of
+def report_command(
+    model: Annotated[Path, typer.Argument(help="Folder that `noisegate fit --out` wrote.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the pages; pages in it are replaced.")],
+    test: Annotated[
+        Path | None, typer.Option(help="Real records that the fit did not use: also makes the private page.")
+    ] = None,
+    train: Annotated[
+        Path | None,
+        typer.Option(help="Real records that the fit used: adds what they reach themselves, and looks for copies."),
+    ] = None,
+    classifiers: Annotated[
+        str | None,
+        typer.Option(help="For the private page, as in `noisegate evaluate`. Default: three; of images cnn."),
+    ] = None,
+    show_values: Annotated[bool, typer.Option("--show-values", help="Let errors quote private values.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Make the pages of a model: self-contained HTML files, without scripts, that load nothing.
 
-    on_error = options.on_error or "refuse"
-    return images_of(open_source(path, schema, show_values=options.show_values, on_error=on_error).batches(), schema)
+    public.html follows from the model alone: what is promised, what was asked, how far the copy can be relied on. With
+    --test, private.html compares it with real records, outside the guarantee; keep that one.
+
+    Example: `noisegate report model -o pages`, or `noisegate report model -o pages --test real_test.csv`
+    """
+    from noisegate_evaluate.pages import report
+
+    for path in (test, train):
+        if path is not None and path.is_dir():
+            with suppress(DataError):  # a folder of images stands for itself
+                say_files(path)
+    asked: dict[str, Any] = {"test": test, "train": train, "classifiers": classifiers, "show_values": show_values}
+    if test is None:
+        with ERR.status("Drawing the page", spinner=spinner(ERR)):
+            made = report(model, out=out, **asked)
+    else:
+        with steps("Training classifiers and comparing", None) as update:
+            progress: Any = lambda name, done, of: update(done, f"{done} of {of}, {name}")  # noqa: E731
+            made = report(model, out=out, progress=progress, **asked)
+    if as_json:
+        told = {"public": str(made.public), "private": None if made.private is None else str(made.private)}
+        print_json(told | {"evaluation": None if made.evaluation is None else made.evaluation.to_json()})
+        return
+    OUT.print(f"May be published: {made.public}", soft_wrap=True, markup=False)
+    if made.private is not None:
+        OUT.print(f"PRIVATE, keep it: {made.private}", soft_wrap=True, markup=False)

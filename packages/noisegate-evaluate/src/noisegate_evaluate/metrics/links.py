@@ -10,9 +10,15 @@ import numpy as np
 
 from noisegate.linked.schema import Link
 from noisegate.records import Rows
-from noisegate_evaluate.families import LinkedPair, LinkedTables
 from noisegate_evaluate.metrics.marginals import Counts, OrderDistance, cell_counts, order_distance
-from noisegate_evaluate.reading import ColumnLevels, columns_in_cells, read_levels, read_numbers
+from noisegate_evaluate.reading import (
+    ColumnLevels,
+    LinkedPair,
+    LinkedTables,
+    columns_in_cells,
+    read_levels,
+    read_numbers,
+)
 
 _MOST_DIFFERENT = 10
 

@@ -12,8 +12,8 @@ from noisegate.models.synthesizer import Synthesizer
 from noisegate.schema import EncodedTable, Schema, decode
 from noisegate_evaluate import Report, evaluate_images, evaluate_tables, images_of, read_classifiers
 from noisegate_evaluate.comparison import LinkedReport
-from noisegate_evaluate.families import Tables, beside, bring_together
 from noisegate_evaluate.metrics.copies import nearest_images, nearest_records
+from noisegate_evaluate.reading import Tables, beside, bring_together
 from noisegate_evaluate.reporting.private import Measured
 from noisegate_evaluate.reporting.relations import relations
 from noisegate_evaluate.utility.runner import Progress

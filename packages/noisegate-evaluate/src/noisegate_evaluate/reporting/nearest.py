@@ -10,8 +10,7 @@ import numpy as np
 
 from noisegate.errors import DataError, OptionError
 from noisegate.records import Images
-from noisegate_evaluate.features import ImageFeatures, Pixels
-from noisegate_evaluate.images import drawn
+from noisegate_evaluate.images import ImageFeatures, Pixels, drawn
 from noisegate_evaluate.reporting.drawing import save_picture
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from noisegate.linked.schema import Link, LinkedSchema
 from noisegate.schema import Column, Schema
 from noisegate.schema.numeric import SteppedColumn
 from noisegate_evaluate.comparison import LinkedReport
-from noisegate_evaluate.families import LinkedTables
 from noisegate_evaluate.metrics.associations import associations
 from noisegate_evaluate.metrics.marginals import ColumnShares, column_shares
+from noisegate_evaluate.reading import LinkedTables
 from noisegate_evaluate.reporting.charts import Chart, two_maps
 
 _MOST_COLUMNS, _BINS = 40, 20

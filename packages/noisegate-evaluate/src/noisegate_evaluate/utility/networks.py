@@ -6,6 +6,7 @@ source. The training itself is in :mod:`~noisegate_evaluate.utility.training`; t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -19,21 +20,14 @@ if TYPE_CHECKING:
     from torch import nn
 
 NETWORKS_VERSION = SELECTION_VERSION = "2026.1"
-
 NETWORKS = ("ConvNet", "LeNet", "AlexNet", "VGG11", "ResNet18", "MLP")
 """Those of Private Set Generation, in the order of the paper's table."""
-
 SELECTED_NETWORKS = ("cnn", "resnet", "resnet9", "wrn")
 """A small network, ResNet18, ResNet9 and WRN-16-2."""
-
-REPEATS = 3
-"""Fresh starts of each network in the paper."""
-
-BATCH = 256
+REPEATS, EPOCHS, AUGMENTED_EPOCHS = 3, 300, 1000
+"""Fresh starts of each network in the paper, and epochs."""
 LEARNING_RATE, LATER_RATE = 0.01, 0.001
-MOMENTUM, WEIGHT_DECAY = 0.9, 5e-4
-EPOCHS, AUGMENTED_EPOCHS = 300, 1000
-
+MOMENTUM, WEIGHT_DECAY, BATCH = 0.9, 5e-4, 256
 Device = Literal["auto", "cpu", "cuda", "mps"]
 
 
@@ -55,18 +49,11 @@ class Training(Settings):
 
     def to_json(self) -> dict[str, Any]:
         """Returns every setting as JSON values, those that are fixed too."""
-        return {
-            "optimizer": "SGD",
-            "epochs": self.passes,
-            "batch": BATCH,
-            "learning_rate": LEARNING_RATE,
-            "learning_rate_after_half": LATER_RATE,
-            "momentum": MOMENTUM,
-            "weight_decay": WEIGHT_DECAY,
-            "augmentation": "crop, scale or rotate" if self.augment else None,
-            "standardised_with": "mean and deviation of each channel of the training images",
-            "scored": "after the last epoch",
-        }
+        told: dict[str, Any] = {"optimizer": "SGD", "epochs": self.passes, "batch": BATCH}
+        told |= {"learning_rate": LEARNING_RATE, "learning_rate_after_half": LATER_RATE, "momentum": MOMENTUM}
+        told |= {"weight_decay": WEIGHT_DECAY, "augmentation": "crop, scale or rotate" if self.augment else None}
+        told["standardised_with"] = "mean and deviation of each channel of the training images"
+        return {**told, "scored": "after the last epoch"}
 
 
 @settings
@@ -139,12 +126,9 @@ def build_network(name: str, shape: ImageShape, classes: int, *, seed: int) -> n
     """
     from noisegate_images.networks import classifiers as room
 
-    builders = {
-        **{"ConvNet": room.build_convnet, "LeNet": room.build_lenet, "AlexNet": room.build_alexnet},
-        **{"VGG11": room.build_vgg11, "ResNet18": room.build_resnet18, "MLP": room.build_perceptron},
-        **{"cnn": room.build_small, "resnet": room.build_resnet18},
-        **{"resnet9": room.build_resnet9, "wrn": room.build_wide},
-    }
     (known,) = (name,) if name in SELECTED_NETWORKS else read_networks(name)
-    network: nn.Module = builders[known](shape, classes, seed=seed)
-    return network
+    builders: dict[str, Callable[..., nn.Module]] = {"ConvNet": room.build_convnet, "LeNet": room.build_lenet}
+    builders |= {"AlexNet": room.build_alexnet, "VGG11": room.build_vgg11, "ResNet18": room.build_resnet18}
+    builders |= {"MLP": room.build_perceptron, "cnn": room.build_small, "resnet": room.build_resnet18}
+    builders |= {"resnet9": room.build_resnet9, "wrn": room.build_wide}
+    return builders[known](shape, classes, seed=seed)

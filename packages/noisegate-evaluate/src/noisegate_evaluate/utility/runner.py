@@ -15,20 +15,18 @@ from noisegate.devices import usable_cores
 from noisegate.errors import DataError, OptionError
 from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 from noisegate_evaluate.metrics.result import CAVEAT
+from noisegate_evaluate.utility import recipe as recipes
 from noisegate_evaluate.utility.recipe import (
-    Answer,
-    EpochDone,
     LabelledRows,
     NetworkChoice,
+    PrintedScores,
     Recipe,
+    Scores,
     Suite,
-    UntrainableError,
 )
-from noisegate_evaluate.utility.scores import PrintedScores, Scores, constant_scores, printed_scores, score
 
 Progress = Callable[[str, int, int], None]
 """Told which classifier is done, how many are, and how many there will be."""
-
 _SLOW = (
     *("ResNet18", "VGG11", "AlexNet", "ConvNet"),
     *("linear SVC", "gradient boosting", "AdaBoost", "logistic regression", "multi-layer perceptron", "xgboost"),
@@ -124,12 +122,9 @@ class UtilityReport:
     @property
     def notes(self) -> tuple[str, ...]:
         """What was unusual, in words: about the rows, then about classifiers, each starting with its name."""
-        return self.remarks + tuple(
-            f"{_said(recipe, self.seed + turn)}: {note}"
-            for recipe in self.suite.recipes
-            for turn, outcome in enumerate(self.outcomes[recipe.name])
-            for note in outcome.notes
-        )
+        every = [(recipe, enumerate(self.outcomes[recipe.name], self.seed)) for recipe in self.suite.recipes]
+        starts = [(_said(recipe, seed), one) for recipe, outcomes in every for seed, one in outcomes]
+        return self.remarks + tuple(f"{said}: {note}" for said, one in starts for note in one.notes)
 
     def to_json(self) -> dict[str, object]:
         """Returns the figures as JSON values, with the list, its settings, and the sentence about the guarantee."""
@@ -152,27 +147,17 @@ class UtilityReport:
     def to_image_json(self) -> dict[str, object]:
         """Returns the figures of a suite of images as JSON values: of networks with their choices, and of others."""
         restarted = [recipe.name for recipe in self.suite.recipes if recipe.restarted]
-        models = {
-            name: {
-                "mean": self.models[name].to_json(),
-                "standard_deviation": self.spread[name].to_json() if name in self.spread else None,
-                "runs": [run.to_json() for run in self.runs[name]],
-                "choices": [one.to_json() if one else None for one in self.choices[name]],
-            }
-            for name in restarted
-        }
-        networks = {
-            "caveat": CAVEAT,
-            "protocol": {"version": self.suite.version, **self.suite.details, **self._ran},
-            "models": models,
-            "seconds": {name: self.seconds[name] for name in restarted},
-            "notes": [note for note in self.notes if note.partition(",")[0] in restarted],
-        }
-        return {
-            "networks": networks if restarted else None,
-            "classifiers": {name: one.to_json() for name, one in self.models.items() if name not in restarted},
-            "notes": list(self.notes),
-        }
+        models: dict[str, Any] = {name: {"mean": self.models[name].to_json()} for name in restarted}
+        for name, told in models.items():
+            told["standard_deviation"] = self.spread[name].to_json() if name in self.spread else None
+            told["runs"] = [run.to_json() for run in self.runs[name]]
+            told["choices"] = [one.to_json() if one else None for one in self.choices[name]]
+        protocol = {"version": self.suite.version, **self.suite.details, **self._ran}
+        networks: dict[str, Any] = {"caveat": CAVEAT, "protocol": protocol, "models": models}
+        networks["seconds"] = {name: self.seconds[name] for name in restarted}
+        networks["notes"] = [note for note in self.notes if note.partition(",")[0] in restarted]
+        others = {name: one.to_json() for name, one in self.models.items() if name not in restarted}
+        return {"networks": networks if restarted else None, "classifiers": others, "notes": list(self.notes)}
 
     @property
     def _ran(self) -> dict[str, object]:
@@ -222,25 +207,21 @@ def utility_scores(
     run = partial(_outcome, train=train, test=test, classes=classes, printed=suite.printed)
     done: dict[tuple[str, int], Outcome] = {}
 
-    def told(what: str) -> None:
+    def told(what: str, epoch: int = 0, epochs: int = 0) -> None:
         if progress is not None:
-            progress(what, len(done), len(tasks))
-
-    def epoch_done(said: str, epoch: int, epochs: int) -> None:
-        told(f"{said}, epoch {epoch} of {epochs}")
+            progress(f"{what}, epoch {epoch} of {epochs}" if epochs else what, len(done), len(tasks))
 
     def here() -> Generator[tuple[Recipe, int, Outcome]]:
         for recipe, start in tasks:
-            yield run(recipe, start, progress=partial(epoch_done, _said(recipe, start)))
+            yield run(recipe, start, progress=partial(told, _said(recipe, start)))
 
     with closing(here() if one_by_one else _side_by_side(tasks, run, jobs or usable_cores())) as outcomes:
         for recipe, start, outcome in outcomes:
             done[recipe.name, start] = outcome
             told(_said(recipe, start))
-    ordered = {
-        recipe.name: tuple(done[recipe.name, start] for one, start in tasks if one is recipe)
-        for recipe in suite.recipes
-    }
+    ordered: dict[str, tuple[Outcome, ...]] = {}
+    for recipe, start in tasks:
+        ordered[recipe.name] = (*ordered.get(recipe.name, ()), done[recipe.name, start])
     found = len(np.unique(train.labels))
     remark = f"the training {rows} have {found} class(es): every classifier is scored as a constant predictor"
     remarks = (remark,) if found < 2 else ()
@@ -255,14 +236,11 @@ def _check(rows: str, train: LabelledRows, test: LabelledRows, classes: int, job
     train.check("training", classes)
     test.check("test", classes)
     if train.features.shape[1:] != test.features.shape[1:]:
-        raise DataError(
-            f"the training {rows} are of shape {train.features.shape[1:]}, the test {rows} of shape "
-            f"{test.features.shape[1:]}; expected the same"
-        )
+        ours, theirs = train.features.shape[1:], f"{test.features.shape[1:]}; expected the same"
+        raise DataError(f"the training {rows} are of shape {ours}, the test {rows} of shape {theirs}")
     if rows == "images" and not train.image:
-        raise DataError(
-            f"the training images have the shape {train.features.shape}; expected (rows, height, width, channels)"
-        )
+        shape = f"{train.features.shape}; expected (rows, height, width, channels)"
+        raise DataError(f"the training images have the shape {shape}")
     if (found := len(np.unique(test.labels))) < 2:
         raise DataError(f"the test {rows} have {found} class(es); scores need at least 2")
 
@@ -272,7 +250,6 @@ def _said(recipe: Recipe, seed: int) -> str:
 
 
 def _side_by_side(tasks: list[tuple[Recipe, int]], run: Callable[..., Any], jobs: int) -> Any:
-    """A generator of the tasks with their outcomes, each as soon as it is there."""
     # scikit-learn's Parallel is joblib's, which maps large arrays into the processes instead of copying them.
     from sklearn.utils.parallel import Parallel, delayed
 
@@ -283,28 +260,21 @@ def _side_by_side(tasks: list[tuple[Recipe, int]], run: Callable[..., Any], jobs
 
 
 def _outcome(
-    recipe: Recipe,
-    seed: int,
-    *,
-    train: LabelledRows,
-    test: LabelledRows,
-    classes: int,
-    printed: bool,
-    progress: EpochDone | None = None,
+    recipe: Recipe, seed: int, *, train: LabelledRows, test: LabelledRows, classes: int, printed: bool, **told: Any
 ) -> tuple[Recipe, int, Outcome]:
     """Returns a trained recipe with its scores; what cannot be trained is scored as a constant predictor."""
     from threadpoolctl import threadpool_limits
 
     start = time.perf_counter()
-    answer = Answer(scores=constant_scores(train.labels, len(test.labels), classes))
+    answer = recipes.Answer(scores=recipes.constant_scores(train.labels, len(test.labels), classes))
     if len(np.unique(train.labels)) > 1:
         try:
             with threadpool_limits(1):
-                answer = recipe.answer(train, test, classes=classes, seed=seed, progress=progress)
-        except UntrainableError as error:
+                answer = recipe.answer(train, test, classes=classes, seed=seed, progress=told.get("progress"))
+        except recipes.UntrainableError as error:
             note = f"could not be trained and is scored as a constant predictor ({error})"
             answer = replace(answer, notes=(note,))
-    scores, seconds = score(test.labels, answer.scores), time.perf_counter() - start
-    hard = printed_scores(test.labels, answer.scores.argmax(axis=1), classes=classes) if printed else None
+    scores, seconds = recipes.score(test.labels, answer.scores), time.perf_counter() - start
+    hard = recipes.printed_scores(test.labels, answer.scores.argmax(axis=1), classes=classes) if printed else None
     outcome = Outcome(scores=scores, notes=answer.notes, choice=answer.choice, seconds=seconds, printed=hard)
     return recipe, seed, outcome

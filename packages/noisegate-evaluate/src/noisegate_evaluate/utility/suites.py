@@ -1,12 +1,4 @@
-"""The lists of classifiers: three for tables, the twelve of the papers, networks for images.
-
-The papers train twelve scikit-learn and XGBoost classifiers: Harder and others (AISTATS 2021),
-https://arxiv.org/abs/2002.11603, supplement; Vinaroz and others (ICML 2022), https://arxiv.org/abs/2106.05042, Table
-10, which names scikit-learn 0.24.2 and xgboost 0.90. Where a default changed since, it is written out; what no longer
-exists is replaced, and :attr:`Estimator.replaced` says so in every report.
-
-A change of any setting is a new version of its list. Figures of two versions are not comparable.
-"""
+"""The lists of classifiers: three for tables, the twelve of the papers, networks for images."""
 
 from __future__ import annotations
 
@@ -21,19 +13,9 @@ import numpy as np
 
 from noisegate.errors import OptionError
 from noisegate.schema.pixels import ImageShape
-from noisegate_evaluate.utility.networks import (
-    NETWORKS,
-    NETWORKS_VERSION,
-    SELECTED_NETWORKS,
-    SELECTION_VERSION,
-    NetworkOptions,
-    SelectionRecipe,
-    Training,
-    build_network,
-    read_networks,
-)
-from noisegate_evaluate.utility.recipe import Answer, EpochDone, LabelledRows, Recipe, Suite, UntrainableError
-from noisegate_evaluate.utility.scores import log_odds
+from noisegate_evaluate.utility import networks as offered
+from noisegate_evaluate.utility.networks import NETWORKS, SELECTED_NETWORKS, NetworkOptions, SelectionRecipe, Training
+from noisegate_evaluate.utility.recipe import Answer, EpochDone, LabelledRows, Recipe, Suite, UntrainableError, log_odds
 
 if TYPE_CHECKING:
     from torch import nn
@@ -41,7 +23,6 @@ if TYPE_CHECKING:
 THREE_VERSION = "2026.2"
 """Until 2026.1, which had no name in reports, the third was XGBoost."""
 TWELVE_VERSION = "2026.1"
-
 Variant = Literal["images", "tables"]
 
 
@@ -88,11 +69,9 @@ class Estimator(Recipe):
                 classifier = self.build(classes=len(found), seed=seed)
                 classifier.fit(_flat(train), compact)
                 scores = class_scores(classifier, _flat(test), found, classes)
-            except MemoryError:
-                # No property of the rows: on a larger machine the score would be another one.
+            except MemoryError:  # no property of the rows: on a larger machine the score would be another one
                 raise
-            except Exception as error:
-                # Libraries raise many kinds for rows that they cannot learn from; any of them means the same here.
+            except Exception as error:  # libraries raise many kinds for rows that they cannot learn from
                 reason = (str(error).strip() or "no reason given").splitlines()[0][:120]
                 raise UntrainableError(f"{type(error).__name__}: {reason}") from error
         kinds = Counter(warning.category.__name__ for warning in caught)
@@ -105,14 +84,12 @@ def class_scores(classifier: Any, features: np.ndarray, found: np.ndarray, class
     Naive Bayes gives log-odds, as its probabilities round to 0 and 1 with hundreds of features. `found` has the codes
     that training saw, ascending; a class that it never saw is below all others. A ValueError if a score is not finite.
     """
-    if hasattr(classifier, "predict_joint_log_proba"):
-        # In float64: sums over hundreds of features are large, and float32 would tie rows again.
+    if hasattr(classifier, "predict_joint_log_proba"):  # in float64: float32 would tie rows again
         given = log_odds(np.asarray(classifier.predict_joint_log_proba(features.astype(np.float64))))
     else:
         ask = getattr(classifier, "predict_proba", None) or classifier.decision_function
         given = np.asarray(ask(features), dtype=np.float64)
-    if given.ndim == 1:
-        # Two classes: one figure, positive for the second.
+    if given.ndim == 1:  # two classes: one figure, positive for the second
         given = np.column_stack([-given, given])
     if not np.isfinite(given).all():
         raise ValueError("its scores are not finite")
@@ -122,7 +99,6 @@ def class_scores(classifier: Any, features: np.ndarray, found: np.ndarray, class
 
 
 def _flat(rows: LabelledRows) -> np.ndarray:
-    """One row of float32 per record; intensities of images in [0, 1]."""
     flat = rows.features.reshape(len(rows.features), -1)
     return flat.astype(np.float32) / np.float32(255) if flat.dtype == np.uint8 else flat
 
@@ -153,20 +129,21 @@ class Network(Recipe):
         from noisegate_evaluate.utility import training
 
         shape = ImageShape(height=train.image[0], width=train.image[1], channels=train.image[2])
-        if isinstance(self.training, Training):
-            network = build_network(self.name, shape, classes, seed=seed).to(self.device)
-            return training.last_answer(network, train, test, self.training, seed=seed, progress=progress)
-        if len(train.labels) < 4:
-            raise UntrainableError(f"there are {len(train.labels)} training images, of which some must be held out")
 
         def fresh() -> nn.Module:
-            return build_network(self.name, shape, classes, seed=seed).to(self.device)
+            return offered.build_network(self.name, shape, classes, seed=seed).to(self.device)
 
-        return training.selected_answer(fresh, train, test, self.training, seed=seed, progress=progress)
+        if isinstance(self.training, Training):
+            return training.last_answer(fresh(), train, test, self.training, seed, progress)
+        if len(train.labels) < 4:
+            raise UntrainableError(f"there are {len(train.labels)} training images, of which some must be held out")
+        return training.selected_answer(fresh, train, test, self.training, seed, progress)
 
 
 # The defaults of xgboost 0.90, which are other ones today; a process works on one classifier, so one thread.
 _XGB_THEN: dict[str, object] = {"max_depth": 3, "learning_rate": 0.1, "tree_method": "exact", "n_jobs": 1}
+_XGB_IMAGES = {"colsample_bytree": 0.1, "n_estimators": 50, **_XGB_THEN}
+_LDA_THEN: dict[str, object] = {"solver": "eigen", "n_components": 9, "tol": 1e-8, "shrinkage": 0.5}
 
 # Name, class, settings for pixels in [0, 1], settings for standardised columns. In linear SVC, dual was the default
 # then; today scikit-learn chooses by the shape of the features. XGBoost's objective multi:softprob of the papers is
@@ -178,22 +155,12 @@ _TWELVE: tuple[tuple[str, str, dict[str, object], dict[str, object]], ...] = (
     ("Bernoulli naive Bayes", "sklearn.naive_bayes.BernoulliNB", {"binarize": 0.5}, {"alpha": 0.02}),
     ("linear SVC", "sklearn.svm.LinearSVC", {"loss": "hinge", "max_iter": 10_000, "tol": 1e-8}, {"dual": True}),
     ("decision tree", "sklearn.tree.DecisionTreeClassifier", {"class_weight": "balanced"}, {}),
-    (
-        "linear discriminant",
-        "sklearn.discriminant_analysis.LinearDiscriminantAnalysis",
-        {"solver": "eigen", "n_components": 9, "tol": 1e-8, "shrinkage": 0.5},
-        {},
-    ),
+    ("linear discriminant", "sklearn.discriminant_analysis.LinearDiscriminantAnalysis", _LDA_THEN, {}),
     ("AdaBoost", "sklearn.ensemble.AdaBoostClassifier", {"n_estimators": 100}, {}),
     ("multi-layer perceptron", "sklearn.neural_network.MLPClassifier", {}, {}),
     ("bagging", "sklearn.ensemble.BaggingClassifier", {"max_samples": 0.1, "n_estimators": 20}, {}),
     ("gradient boosting", "sklearn.ensemble.GradientBoostingClassifier", {"subsample": 0.1, "n_estimators": 50}, {}),
-    (
-        "xgboost",
-        "xgboost.XGBClassifier",
-        {"colsample_bytree": 0.1, "n_estimators": 50, **_XGB_THEN},
-        {"n_estimators": 100, **_XGB_THEN},
-    ),
+    ("xgboost", "xgboost.XGBClassifier", _XGB_IMAGES, {"n_estimators": 100, **_XGB_THEN}),
 )
 _UNSEEDED = ("Gaussian naive Bayes", "Bernoulli naive Bayes", "linear discriminant")
 _REPLACED = {
@@ -219,7 +186,10 @@ def three() -> Suite:
 def twelve(variant: Variant) -> Suite:
     """Returns the twelve classifiers of the papers, in the order of their tables.
 
-    Of tables, the scores of hard predictions that the papers print stand beside ours: `UtilityReport.printed`.
+    Those of Harder and others (AISTATS 2021), https://arxiv.org/abs/2002.11603, supplement, and of Vinaroz and others
+    (ICML 2022), https://arxiv.org/abs/2106.05042, Table 10, with scikit-learn 0.24.2 and xgboost 0.90. A default that
+    changed since is written out; what no longer exists is replaced, and every report says so. Of tables, the scores of
+    hard predictions that the papers print stand beside ours: `UtilityReport.printed`.
 
     Args:
         variant: "images" for pixels in [0, 1] (the table of DP-HP, with the 100 AdaBoost estimators of DP-MERF);
@@ -231,19 +201,13 @@ def twelve(variant: Variant) -> Suite:
     variants = get_args(Variant)
     if variant not in variants:
         raise OptionError(f"variant is {variant!r}; expected one of {', '.join(map(repr, variants))}")
-    recipes = tuple(
-        Estimator(
-            name=name,
-            maker=maker,
-            settings=settings[variants.index(variant)],
-            seeded=name not in _UNSEEDED,
-            replaced=_REPLACED.get(name),
-        )
-        for name, maker, *settings in _TWELVE
-    )
+    place, recipes = variants.index(variant), list[Estimator]()
+    for name, maker, *settings in _TWELVE:
+        more: Any = {"seeded": name not in _UNSEEDED, "replaced": _REPLACED.get(name)}
+        recipes.append(Estimator(name=name, maker=maker, settings=settings[place], **more))
     details = {"variant": variant, **_listed(recipes)}
     tables = variant == "tables"
-    return Suite(name="twelve", version=TWELVE_VERSION, recipes=recipes, details=details, printed=tables)
+    return Suite(name="twelve", version=TWELVE_VERSION, recipes=tuple(recipes), details=details, printed=tables)
 
 
 def networks(names: Sequence[str] = NETWORKS, options: NetworkOptions | None = None) -> Suite:
@@ -256,14 +220,11 @@ def networks(names: Sequence[str] = NETWORKS, options: NetworkOptions | None = N
     Raises:
         OptionError: a name is unknown, or there is none.
     """
-    known, options = read_networks(",".join(names)), options or NetworkOptions()
-    return Suite(
-        name="networks",
-        version=NETWORKS_VERSION,
-        recipes=tuple(Network(name=name, training=options.training) for name in known),
-        repeats=options.repeats,
-        details={"networks": list(known), "training": options.training.to_json()},
-    )
+    known, options = offered.read_networks(",".join(names)), options or NetworkOptions()
+    recipes = tuple(Network(name=name, training=options.training) for name in known)
+    details = {"networks": list(known), "training": options.training.to_json()}
+    version = offered.NETWORKS_VERSION
+    return Suite(name="networks", version=version, recipes=recipes, repeats=options.repeats, details=details)
 
 
 def selected_networks(
@@ -332,7 +293,8 @@ def _images(names: Sequence[str], others: Sequence[Recipe], repeats: int, select
     selection = selection or SelectionRecipe()
     chosen = tuple(Network(name=name, training=selection) for name in names)
     details = {"name": "chosen by synthetic images", "recipe": selection.to_json()}
-    return Suite(name="images", version=SELECTION_VERSION, recipes=(*chosen, *others), repeats=repeats, details=details)
+    version, every = offered.SELECTION_VERSION, (*chosen, *others)
+    return Suite(name="images", version=version, recipes=every, repeats=repeats, details=details)
 
 
 def _listed(recipes: Sequence[Estimator]) -> dict[str, object]:

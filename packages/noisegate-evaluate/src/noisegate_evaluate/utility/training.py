@@ -1,13 +1,4 @@
-"""How networks that score images are trained: as Private Set Generation's code does, or chosen by held-out images.
-
-`last_answer` is the protocol of Chen, Kerkouche and Fritz (NeurIPS 2022), https://arxiv.org/abs/2211.04446, Table 2:
-what is scored is the network after the last epoch. Otherwise than in the public code, all three changes of augmentation
-are one bilinear resampling, and images are standardised by the *training* images. `selected_answer` is the "syn"
-protocol of DPImageBench, Gong and others (2025), https://arxiv.org/abs/2503.14681: the epoch with the highest
-accuracy on held-out synthetic images. Its recipe was settled on simulated digits (``benchmarks/simulated_digits.py``).
-
-Batch normalisation mixes the images of a batch: nothing private is trained with these networks.
-"""
+"""How networks that score images are trained: as Private Set Generation's code does, or chosen by held-out images."""
 
 from __future__ import annotations
 
@@ -15,7 +6,7 @@ import copy
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import torch
@@ -23,30 +14,29 @@ from torch import nn
 
 from noisegate.devices import choose_device, one_thread
 from noisegate_evaluate.utility.networks import SelectionRecipe, Training
-from noisegate_evaluate.utility.recipe import Answer, EpochDone, LabelledRows, NetworkChoice, UntrainableError
-from noisegate_evaluate.utility.scores import log_odds
+from noisegate_evaluate.utility.recipe import Answer, EpochDone, LabelledRows, NetworkChoice, UntrainableError, log_odds
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int64
 
+Fresh: TypeAlias = Callable[[], nn.Module]
+Told: TypeAlias = EpochDone | None
 SHIFT, SCALE, DEGREES = 1 / 8, 0.2, 45.0
-
 RISE = 0.25
 """Share of the steps in which the learning rate rises."""
-
 _SEEN_AT_ONCE = 1000
+_Split: TypeAlias = tuple[np.ndarray, np.ndarray]
+"""Places to train on, and places to choose by."""
 
 
 def last_answer(
-    network: nn.Module,
-    train: LabelledRows,
-    test: LabelledRows,
-    training: Training,
-    *,
-    seed: int,
-    progress: EpochDone | None,
+    network: nn.Module, train: LabelledRows, test: LabelledRows, training: Training, seed: int, progress: Told
 ) -> Answer:
-    """Returns what a network, which is on its device, says of the test images, asked once after the last epoch."""
+    """Returns what a network, which is on its device, says of the test images, asked once after the last epoch.
+
+    Chen, Kerkouche and Fritz (NeurIPS 2022), https://arxiv.org/abs/2211.04446, Table 2. Otherwise than in their code,
+    all three changes of augmentation are one bilinear resampling, and images are standardised by the *training* images.
+    """
     device = next(network.parameters()).device
     fixed, random = training.to_json(), torch.Generator().manual_seed(seed)
     rates = {"lr": fixed["learning_rate"], "momentum": fixed["momentum"], "weight_decay": fixed["weight_decay"]}
@@ -65,7 +55,7 @@ def last_answer(
             order = torch.randperm(len(images), generator=random).to(device)
             for batch in torch.split(order, fixed["batch"]):
                 shown = altered(images[batch], random) if training.augment else images[batch]
-                _descend(network, optimizer, shown, labels[batch])
+                _descend(optimizer, network(shown), labels[batch])
             if progress is not None:
                 progress(epoch + 1, training.passes)
         network.eval()
@@ -75,25 +65,23 @@ def last_answer(
 
 
 def selected_answer(
-    fresh: Callable[[], nn.Module],
-    train: LabelledRows,
-    test: LabelledRows,
-    recipe: SelectionRecipe,
-    *,
-    seed: int,
-    progress: EpochDone | None,
+    fresh: Fresh, train: LabelledRows, test: LabelledRows, recipe: SelectionRecipe, seed: int, progress: Told
 ) -> Answer:
-    """Returns what the best of fresh networks says, trained on a share of the images and chosen by the rest."""
+    """Returns what the best of fresh networks says, trained on a share of the images and chosen by the rest.
+
+    The "syn" protocol of DPImageBench, Gong and others (2025), https://arxiv.org/abs/2503.14681: the epoch with the
+    highest accuracy on held-out images. The recipe was settled on simulated digits (benchmarks/simulated_digits.py).
+    """
     device = choose_device(recipe.device)
-    kept, held = _split(len(train.labels), recipe.held_out, seed)
+    split = _split(len(train.labels), recipe.held_out, seed)
     histories: list[tuple[float, ...]] = []
     chosen: tuple[float, float, int, nn.Module | None] = -1.0, 0.0, 0, None
     with one_thread(device):
-        source = ImageBatches(train, device, standard=kept)
+        source = ImageBatches(train, device, standard=split[0])
         for rate in recipe.learning_rates:
             network = fresh()
             accuracies: list[float] = []
-            for accuracy in _epochs(network, source, kept, held, recipe, rate, seed):
+            for accuracy in _epochs(network, source, split, recipe, rate, seed):
                 accuracies.append(accuracy)
                 # Of equals the later, whose learning rate is lower.
                 if accuracy >= chosen[0]:
@@ -115,12 +103,9 @@ def intensities(features: np.ndarray, device: torch.device) -> Float32[torch.Ten
 
 
 def _descend(
-    network: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    images: Float[torch.Tensor, "rows channels height width"],
-    labels: Int64[torch.Tensor, " rows"],
+    optimizer: torch.optim.Optimizer, logits: Float[torch.Tensor, "rows classes"], labels: Int64[torch.Tensor, " rows"]
 ) -> None:
-    loss = nn.functional.cross_entropy(network(images), labels)
+    loss = nn.functional.cross_entropy(logits, labels)
     optimizer.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
     optimizer.step()
@@ -148,7 +133,6 @@ def altered(
 
 
 def _shifts(drawn: Float[torch.Tensor, "rows 2"], height: int, width: int) -> Float[torch.Tensor, "rows 2 3"]:
-    """Maps from the new image's square [-1, 1]² to the old one's: by whole pixels."""
     pixels = torch.tensor([width, height], dtype=torch.float32)
     most = (pixels * SHIFT).round()
     moved = ((2 * most + 1) * drawn).floor().clamp(max=2 * most) - most
@@ -196,10 +180,6 @@ class ImageBatches:
         other.rows = rows
         return other
 
-    def __len__(self) -> int:
-        """Number of images."""
-        return len(self.rows.labels)
-
     def batch(self, places: np.ndarray) -> Float32[torch.Tensor, "rows channels height width"]:
         """Returns standardised images."""
         return (intensities(self.rows.features[places], self.device) - self._mean) / self._spread
@@ -212,7 +192,7 @@ class ImageBatches:
 def shifted(
     images: Float[torch.Tensor, "rows channels height width"], most: int, random: np.random.Generator
 ) -> Float[torch.Tensor, "rows channels height width"]:
-    """Move each image by at most so many pixels; its edge comes in from outside."""
+    """Moves each image by at most so many pixels; its edge comes in from outside."""
     if not most:
         return images
     rows, _, height, width = images.shape
@@ -224,23 +204,17 @@ def shifted(
     return padded.permute(0, 2, 3, 1)[each, rows_of[:, :, None], columns_of[:, None, :]].permute(0, 3, 1, 2)
 
 
-def _split(rows: int, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Places to train on, and places to choose by."""
+def _split(rows: int, share: float, seed: int) -> _Split:
     order = np.random.default_rng(seed).permutation(rows)
     held = min(max(round(rows * share), 1), rows - 2)
     return order[held:], order[:held]
 
 
 def _epochs(
-    network: nn.Module,
-    images: ImageBatches,
-    kept: np.ndarray,
-    held: np.ndarray,
-    recipe: SelectionRecipe,
-    rate: float,
-    seed: int,
+    network: nn.Module, images: ImageBatches, split: _Split, recipe: SelectionRecipe, rate: float, seed: int
 ) -> Iterator[float]:
-    """Train at one learning rate; gives the accuracy on the held-out images after each epoch."""
+    """Trains at one learning rate; yields the accuracy on the held-out images after each epoch."""
+    kept, held = split
     optimizer = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=recipe.weight_decay)
     # Whole batches, a little larger: batch normalisation wants no last one of a single image.
     steps = max(len(kept) // recipe.batch, 1)
@@ -249,14 +223,14 @@ def _epochs(
     for _ in range(recipe.epochs):
         network.train()
         for places in np.array_split(random.permutation(kept), steps):
-            _descend(network, optimizer, shifted(images.batch(places), recipe.shift, random), images.labels(places))
+            shown = shifted(images.batch(places), recipe.shift, random)
+            _descend(optimizer, network(shown), images.labels(places))
             schedule.step()
         given = _logits(network, images, held).argmax(dim=1).cpu().numpy()
         yield float(np.mean(given == images.rows.labels[held]))
 
 
 def _cycle(step: int, steps: int) -> float:
-    """The share of the highest learning rate: straight up for a quarter of the steps, then half a cosine down."""
     rise = RISE * steps
     if step < rise:
         return (step + 1) / (rise + 1)
@@ -266,8 +240,7 @@ def _cycle(step: int, steps: int) -> float:
 def _logits(
     network: nn.Module, images: ImageBatches, places: np.ndarray | None = None
 ) -> Float[torch.Tensor, "rows classes"]:
-    """The logits of images; of all without places."""
-    where = np.arange(len(images)) if places is None else places
+    where = np.arange(len(images.rows.labels)) if places is None else places
     network.eval()
     with torch.inference_mode():
         parts = [network(images.batch(part)) for part in np.array_split(where, -(-len(where) // _SEEN_AT_ONCE))]

@@ -4,7 +4,6 @@ import pytest
 
 from noisegate.linked.schema import LinkedSchema, LinkedTable
 from noisegate.schema import Categorical, Comparison, Impossible, Integer, Schema
-from noisegate_evaluate.families import bring_together
 from noisegate_evaluate.metrics.links import (
     Crossed,
     crossed_distances,
@@ -12,7 +11,7 @@ from noisegate_evaluate.metrics.links import (
     gap_distance,
     link_distances,
 )
-from noisegate_evaluate.reading import ColumnLevels
+from noisegate_evaluate.reading import ColumnLevels, bring_together
 
 SCHEMA = LinkedSchema(
     [

@@ -138,7 +138,7 @@ def test_the_ranking_is_of_the_margin_and_not_of_one_logit(monkeypatch):
     linear = torch.nn.Linear(64, 2, bias=False)
     linear.weight.data = torch.eye(64)[:2]
     monkeypatch.setattr(
-        "noisegate_evaluate.utility.suites.build_network",
+        "noisegate_evaluate.utility.networks.build_network",
         lambda *_, **__: torch.nn.Sequential(torch.nn.Flatten(), linear),
     )
     monkeypatch.setattr("noisegate_evaluate.utility.networks.LATER_RATE", 0.0)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from noisegate_evaluate.utility.scores import Scores, printed_scores, score
+from noisegate_evaluate.utility.recipe import Scores, printed_scores, score
 
 
 def two(positive):

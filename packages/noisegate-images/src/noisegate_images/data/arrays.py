@@ -8,10 +8,9 @@ import zipfile
 import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import IO, Any, TypeAlias, cast
+from typing import IO, Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -24,10 +23,8 @@ from noisegate_images.data.decode import ImageOrigin, Pictures
 Labels: TypeAlias = npt.NDArray[Any] | None
 Parts: TypeAlias = Iterator[tuple[npt.NDArray[np.uint8], Labels]]
 """Images, (images, height, width) and maybe channels, with their labels."""
-
 IMAGES, LABELS = "images", "labels"
 IDX = re.compile(r".*-images-idx3-ubyte(\.gz)?")
-
 _MAX_LABEL_BYTES = 1 << 16
 _BATCH_BYTES = 1 << 25  # of images as they are kept, in one batch
 _CUT_OFF = (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error)
@@ -44,19 +41,15 @@ class OneFile(ImageOrigin):
     def batches(self, rows: int) -> Iterator[Pictures]:
         """Yields the images, ``rows`` at a time, and fewer where they are large."""
         for images, labels in self._parts(lambda size: max(1, min(rows, _BATCH_BYTES // max(1, size)))):
-            yield Pictures(pictures=images, labels=None if labels is None else _array(labels))
+            values = labels.tolist() if labels is not None and labels.dtype.kind == "U" else labels
+            yield Pictures(pictures=images, labels=None if values is None else pa.array(values))
 
     def _check(self) -> pa.DataType:
-        """Checks what is in the file beside the labels, and return the type of these."""
         return pa.int64()
 
     @abstractmethod
     def _parts(self, rows_of: Callable[[int], int]) -> Parts:
         """Yields the images; ``rows_of`` says how many of a size at a time."""
-
-
-def _array(labels: npt.NDArray[Any]) -> pa.Array:
-    return pa.array(labels.tolist() if labels.dtype.kind == "U" else labels)
 
 
 def exactly(stream: IO[bytes], size: int) -> bytes | None:
@@ -68,8 +61,7 @@ def exactly(stream: IO[bytes], size: int) -> bytes | None:
     return content if len(content) == size else None
 
 
-@dataclass(frozen=True)
-class _Header:
+class _Header(NamedTuple):
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic]
 
@@ -104,23 +96,22 @@ class ImageArrays(OneFile):
 
     def _read(self, file: zipfile.ZipFile, name: str, rows: int) -> Iterator[npt.NDArray[Any]]:
         """Yields an array some rows at a time, ended by an error where it is cut off."""
-        header = self._header(file, name)
+        (number, *shape), dtype = self._header(file, name)
         with self._member(file, name) as stream:
             _read_header(stream)
-            for start in range(0, header.shape[0], rows):
-                count = min(rows, header.shape[0] - start)
-                content = exactly(stream, count * prod(header.shape[1:]) * header.dtype.itemsize)
+            for start in range(0, number, rows):
+                count = min(rows, number - start)
+                content = exactly(stream, count * prod(shape) * dtype.itemsize)
                 if content is None:
                     raise self._broken()
-                yield np.frombuffer(content, header.dtype).reshape(count, *header.shape[1:])
+                yield np.frombuffer(content, dtype).reshape(count, *shape)
 
     def _header(self, file: zipfile.ZipFile, name: str) -> _Header:
         with self._member(file, name) as stream:
             header = _read_header(stream)
         if header is None:
-            raise DataError(
-                f"{self.name}: `{name}` cannot be read; expected an array in the order of C, without Python objects"
-            )
+            expected = "expected an array in the order of C, without Python objects"
+            raise DataError(f"{self.name}: `{name}` cannot be read; {expected}")
         return header
 
     def _member(self, file: zipfile.ZipFile, name: str) -> IO[bytes]:
@@ -213,7 +204,6 @@ def _content(stream: IO[bytes], size: int, path: Path) -> bytes:
 
 
 def _dimensions(stream: IO[bytes], dimensions: int, path: Path) -> list[int]:
-    """Returns the lengths that the header of an idx file states."""
     if _content(stream, 4, path) != bytes([0, 0, 8, dimensions]):
         raise DataError(f"{path.name}: is no idx file of bytes with {dimensions} dimension(s); download it again")
     lengths: list[int] = np.frombuffer(_content(stream, 4 * dimensions, path), ">u4").astype(int).tolist()

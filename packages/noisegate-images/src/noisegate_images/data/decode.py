@@ -1,11 +1,9 @@
 """One picture to the pixels that the schema declares, by public rules; the result depends on that picture alone.
 
 Pixels are taken as they are stored: a rotation that a camera noted beside them (EXIF) is not applied, and transparency
-is dropped. Pictures in other modes or sizes are refused unless the schema says how to read them (`ImageForm`):
-
-- ``convert``: colour becomes grey as 0.299 red + 0.587 green + 0.114 blue (ITU-R 601-2, as Pillow does it), grey
-  becomes colour by repeating it, 16-bit grey keeps its upper 8 bits, all else follows ``PIL.Image.Image.convert``.
-- ``resize``: Pillow's bilinear filter, which averages when a picture is made smaller.
+is dropped. Other modes and sizes are refused unless the schema says how to read them (`ImageForm`): with ``convert``
+grey is 0.299 red + 0.587 green + 0.114 blue (ITU-R 601-2), 16-bit grey keeps its upper 8 bits, all else is as
+``PIL.Image.Image.convert`` does it; with ``resize`` Pillow's bilinear filter averages when a picture is made smaller.
 """
 
 from __future__ import annotations
@@ -36,18 +34,14 @@ if TYPE_CHECKING:
 
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM")
 """The formats that are read. Others that Pillow knows are not: some start other programs."""
-
 MAX_PIXELS = 89_478_485
 """Pillow's own limit: a picture with more may be made to fill the memory."""
-
 MAX_FILE_BYTES = 1 << 28
 """No file of one image is read that is larger."""
-
 _TOO_LARGE = f"has more than {MAX_PIXELS:,} pixels; make it smaller"
 _DAMAGED = "is cut off or damaged; write or copy it again"
 
 Pixels = npt.NDArray[np.uint8]
-
 _NATURAL = {1: ("L", "1"), 3: ("RGB",)}
 _STARTS = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"BM", b"RIFF", b"II*\x00", b"MM\x00*")
 _TARGET = {1: "L", 3: "RGB"}
@@ -132,27 +126,24 @@ def _opened(content: bytes) -> Image:
 
     if not content:
         raise PictureProblem("is empty")
-    reason = _DAMAGED
-    image = None
     try:
         image = Image.open(io.BytesIO(content), formats=FORMATS)
         several = getattr(image, "is_animated", False)
     except UnidentifiedImageError:
-        if not content.startswith(_STARTS):
-            reason = f"is no picture of a known format; expected {', '.join(FORMATS)}"
+        unknown = f"is no picture of a known format; expected {', '.join(FORMATS)}"
+        reason = _DAMAGED if content.startswith(_STARTS) else unknown
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         reason = _TOO_LARGE
     except MemoryError:
         raise
     except Exception:  # whatever Pillow says of it may quote the file
-        image = None
-    if image is None:
-        raise PictureProblem(reason)
-    if image.width * image.height > MAX_PIXELS:
-        raise PictureProblem(_TOO_LARGE)
-    if several:
-        raise PictureProblem("is animated, or has several pages; keep one of its pictures")
-    return image
+        reason = _DAMAGED
+    else:
+        if image.width * image.height <= MAX_PIXELS and not several:
+            return image
+        pages = "is animated, or has several pages; keep one of its pictures"
+        reason = pages if image.width * image.height <= MAX_PIXELS else _TOO_LARGE
+    raise PictureProblem(reason)
 
 
 def _of_array(pixels: Pixels) -> Image:
@@ -178,16 +169,14 @@ def _fitted(image: Image, form: ImageForm) -> Pixels:
             f"is {image.height} x {image.width} pixels, expected {shape.height} x {shape.width}; resize the data, or "
             'set resize = "stretch", "crop" or "pad" for the images in the schema'
         )
-    fitted: Pixels | None = None
     try:
         fitted = np.asarray(_resized(_converted(image, shape), form), dtype=np.uint8)
+        return fitted.reshape(shape.height, shape.width, shape.channels)
     except MemoryError:
         raise
     except Exception:  # as above
-        fitted = None
-    if fitted is None:
-        raise PictureProblem(_DAMAGED)
-    return fitted.reshape(shape.height, shape.width, shape.channels)
+        pass
+    raise PictureProblem(_DAMAGED)
 
 
 def _converted(image: Image, shape: ImageShape) -> Image:
@@ -217,9 +206,8 @@ def _resized(image: Image, form: ImageForm) -> Image:
         return ImageOps.fit(image, size, Image.Resampling.BILINEAR)
     scale = min(size[0] / image.width, size[1] / image.height)
     inner = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
-    canvas = Image.new(image.mode, size)
-    small = image.resize(inner, Image.Resampling.BILINEAR)
-    canvas.paste(small, ((size[0] - inner[0]) // 2, (size[1] - inner[1]) // 2))
+    canvas, corner = Image.new(image.mode, size), ((size[0] - inner[0]) // 2, (size[1] - inner[1]) // 2)
+    canvas.paste(image.resize(inner, Image.Resampling.BILINEAR), corner)
     return canvas
 
 
@@ -281,9 +269,8 @@ class ImageOrigin(ABC):
         if not declared or is_text(kind) or pt.is_null(kind):
             return
         if not pt.is_integer(kind):
-            raise DataError(
-                f"{place}: expected whole numbers or text, found a column of {type_in_words(kind)}; convert it"
-            )
+            found = type_in_words(kind)
+            raise DataError(f"{place}: expected whole numbers or text, found a column of {found}; convert it")
         if isinstance(declared[0], int):
             return
         if names is None:

@@ -1,11 +1,8 @@
 """Images as files in a folder: one folder for each class, all in one folder, or with a table of their labels.
 
-With the unit column `UNIT_FOLDER`, images of one person lie in a folder of their own, whose name says whose they are.
-
 The table is ``labels.csv`` with a column ``file``, or ``metadata.csv`` with ``file_name``, as Hugging Face has it;
-files that it does not list are not read. Without one, hidden files and folders, what systems leave behind
-(``Thumbs.db``, ``desktop.ini``, ``__MACOSX``), and texts and tables (``README.md``, ``*.txt``, ``*.csv`` …) are not
-read. Every other file is an image, whatever it is called, so that none is left out without a word.
+files that it does not list are not read. Without one, hidden files and folders, what systems leave behind, and texts
+and tables are not read. Every other file is an image, whatever it is called, so that none is left out without a word.
 """
 
 from __future__ import annotations
@@ -16,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -28,15 +26,14 @@ from noisegate_images.data.decode import ImageOrigin, ImageReadOptions, PictureF
 LIST, METADATA = "labels.csv", "metadata.csv"
 """The names that the table in the folder of the images may have."""
 UNIT_FOLDER = "folder"
-"""What the unit column is called where folders say whose image each one is."""
+"""What the unit column is called where images of one person lie in a folder of their own."""
 
 _FILES = {LIST: "file", METADATA: "file_name"}
 _LEFT_BEHIND = ("thumbs.db", "desktop.ini", "__macosx", "license", "readme")
 _TEXTS = (".txt", ".md", ".rst", ".csv", ".tsv", ".json", ".jsonl", ".xml", ".html", ".yaml", ".yml", ".toml", ".log")
 
 
-@dataclass(frozen=True)
-class Listing:
+class Listing(NamedTuple):
     """What a folder holds: names in order, without those that are not read."""
 
     files: tuple[str, ...]
@@ -45,8 +42,7 @@ class Listing:
 
 def list_folder(path: Path) -> Listing:
     """Returns the files and folders directly in ``path``."""
-    files: list[str] = []
-    folders: list[str] = []
+    files, folders = list[str](), list[str]()
     try:
         with os.scandir(path) as entries:
             for entry in entries:
@@ -113,8 +109,7 @@ class ImageFolder(_Folder):
                 "that is called as its label, write labels.csv with the columns file and "
                 f"{self.options.form.label}, or describe images without labels"
             )
-        unknown = [name for name in top.folders if name not in labels]
-        if unknown:
+        if unknown := [name for name in top.folders if name not in labels]:
             found = f"the folder {unknown[0]!r}" if self.options.show_values else f"another folder ({not_shown()})"
             raise DataError(
                 f"{self.name}: expected folders that are called as one of the {len(labels)} labels in the schema, "
@@ -176,10 +171,8 @@ class ImageFolder(_Folder):
             folder = place / name
             real = os.path.realpath(folder)
             if os.path.commonpath([real, self._root]) != self._root:
-                raise DataError(
-                    f"{self._where(folder)}: is a link that leads out of the folder, which is not followed; copy its "
-                    "images"
-                )
+                where = f"{self._where(folder)}: is a link that leads out of the folder"
+                raise DataError(f"{where}, which is not followed; copy its images")
             yield folder
 
 
@@ -259,12 +252,9 @@ class ImageList(_Folder):
             files.append(PictureFile(self.path / file, self._root))
         label, unit = self.options.form.label, self.options.unit_column
         # Nothing where the cell is empty.
-        labels = None if label is None else [text.strip() or None for text in part[label].to_pylist()]
-        return Pictures(
-            pictures=files,
-            labels=None if labels is None else pa.array(labels, pa.string()),
-            units=None if unit is None else part[unit],
-        )
+        texts = [] if label is None else [text.strip() or None for text in part[label].to_pylist()]
+        labels = None if label is None else pa.array(texts, pa.string())
+        return Pictures(pictures=files, labels=labels, units=None if unit is None else part[unit])
 
     def _problem(self, file: str, seen: set[str]) -> str | None:
         """Returns what is wrong with the path of a file, without quoting it."""

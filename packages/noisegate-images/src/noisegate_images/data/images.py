@@ -27,14 +27,12 @@ from noisegate.schema.pixels import require_memory
 from noisegate_images.data.arrays import IDX, IdxImages, ImageArrays
 from noisegate_images.data.decode import ImageOrigin, ImageReadOptions, PictureProblem, Pictures, decode_picture
 from noisegate_images.data.folders import ImageFolder, ImageList, find_list, list_folder
-from noisegate_images.data.memory import memory_images
-from noisegate_images.data.parquet import ImageParquet, image_columns
+from noisegate_images.data.memory import ImageParquet, image_columns, memory_images
 
 _SINGLE = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff")
 _UNREAD = {"cifar-10-batches-py": "CIFAR10", "batches.meta": "CIFAR10", "cifar-100-python": "CIFAR100"}
 _UNREAD |= {"stl10_binary": "STL10", "train_X.bin": "STL10", "train_32x32.mat": "SVHN"}
 OnError: TypeAlias = Literal["refuse", "skip"]
-
 _BATCH_BYTES = 1 << 26  # of one batch, once it is read as numbers
 _BLOCK = 256  # the gate sums blocks of so many records and pads shorter ones, so smaller batches save no memory
 _WIDE = _BLOCK * 256 * 256 * 3  # numbers of a batch; blocks of larger images have fewer records
@@ -57,16 +55,13 @@ class ImageSource(Source[ImageOrigin]):
 
     A record is one image with its label. Which files are read is told in `folders`, by which public rules they become
     pixels in `decode` and the schema's `ImageForm`. The arguments are those of `TableSource`; names of files are
-    private values, too. ``batch_rows`` is None for what `batch_rows_of` says, and ``origins`` is what was found there
-    already.
+    private values, too. ``batch_rows`` is None for what `batch_rows_of` says; ``origins`` were found there already.
 
-    With ``on_error="skip"``, a picture that cannot be used is left out, and `skipped` counts it: a function of that
-    picture alone, so that one record still changes one vector of the sum, or none. How many were left out is for the
-    operator, and part of no release. Labels that are not declared are refused all the same, or whole classes would go
-    without a word.
+    With ``on_error="skip"``, a picture that cannot be used is left out: a function of that picture alone, so that one
+    record still changes one vector of the sum, or none. Labels that are not declared are refused all the same.
 
     Attributes:
-        skipped: how many pictures the latest pass has left out so far. Private.
+        skipped: how many pictures the latest pass has left out so far. Private, and part of no release.
 
     Raises:
         DataError: if there are no images at the path.
@@ -175,7 +170,7 @@ class ImageSource(Source[ImageOrigin]):
             yield pictures, len(pictures), pictures.units
 
     def _encoded(self, piece: Pictures, used: Mask | None, origin: ImageOrigin, done: int) -> Images:
-        codes: npt.NDArray[np.int32] | None = None
+        codes = None
         if piece.labels is not None:
             codes = told(partial(origin.codes, piece.labels), origin, done, show_values=self._show_values)
         rows = np.arange(len(piece)) if used is None else np.flatnonzero(used)
@@ -191,7 +186,6 @@ class ImageSource(Source[ImageOrigin]):
         return Images(pixels[kept], None if codes is None else codes[rows[kept]])
 
     def _pixels(self, pictures: Pictures, row: int, origin: ImageOrigin, done: int) -> npt.NDArray[np.uint8] | None:
-        """Returns the pixels of one picture, or None if it is to be skipped."""
         failed = False
         try:
             return decode_picture(pictures.pictures[row], self._form)
@@ -218,9 +212,8 @@ def open_images(
     unit = None if units is None else units.column
     options = ImageReadOptions(form=schema.images, unit_column=unit, show_values=show_values)
     found = find_images(Path(data), options) if isinstance(data, str | Path) else memory_images(data, options)
-    if found is None:
-        return None
-    return ImageSource(data, schema, show_values=show_values, units=units, on_error=on_error, origins=found)
+    how: Any = {"show_values": show_values, "units": units, "on_error": on_error, "origins": found}
+    return None if found is None else ImageSource(data, schema, **how)
 
 
 def find_images(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | None:
@@ -269,8 +262,7 @@ def _file(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | None:
 
 
 def _folder(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | None:
-    known = _training_set(path, options)
-    if known:
+    if known := _training_set(path, options):
         return known
     entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith((".", "_")))
     tables = [entry for entry in entries if entry.suffix.lower() in PARQUET]
@@ -281,8 +273,7 @@ def _folder(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | None:
         if len(listing.files) + len(listing.folders) > len(tables):
             raise DataError(f"{path}: holds Parquet and other files or folders, which would not be read; keep one kind")
         return [ImageParquet(table, options) for table in tables]
-    table = find_list(path, options)
-    if table is not None:
+    if (table := find_list(path, options)) is not None:
         return [ImageList(path, options, table)]
     csv = any(entry.suffix.lower() == ".csv" for entry in entries)
     return None if csv and not listing.files and not listing.folders else [ImageFolder(path, options)]
@@ -293,8 +284,7 @@ def _training_set(path: Path, options: ImageReadOptions) -> list[ImageOrigin]:
     found: list[ImageOrigin] = []
     for place in (path, path / "raw", *sorted(path.glob("*/raw"))):
         names = set(_names(place)) if place.is_dir() else set()
-        unread = next((name for name in _UNREAD if name in names), None)
-        if unread is not None:
+        if (unread := next((name for name in _UNREAD if name in names), None)) is not None:
             raise DataError(
                 f"{path}: holds {unread}, as torchvision keeps {_UNREAD[unread]}, which is not read; give the data set "
                 f"torchvision.datasets.{_UNREAD[unread]}(...) to noisegate.fit, or write it as .npz (see the page on "
@@ -312,7 +302,6 @@ def _training_set(path: Path, options: ImageReadOptions) -> list[ImageOrigin]:
 
 
 def _names(folder: Path) -> Iterator[str]:
-    """Yields the names in a folder, none of which may be opened in vain."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if not (entry.is_file() or entry.is_dir()) and os.path.exists(entry.path):

@@ -1,23 +1,140 @@
-"""Images in memory: arrays with their labels, data sets of torch, and tables with a column of image files."""
+"""Images in memory: arrays with their labels and data sets of torch; and in tables, Parquet's too, in a column."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.parquet as pq
+import pyarrow.types as pt
 
+from noisegate.data.stores import for_arrow
 from noisegate.data.tables.memory import of_package, table_in_memory
 from noisegate.data.tables.objects import plain_array, to_arrow
-from noisegate.errors import DataError
+from noisegate.data.tables.parquet_file import ParquetFile
+from noisegate.data.tables.tables import Origin
+from noisegate.data.units import check_unit_column
+from noisegate.errors import DataError, said
 from noisegate_images.data.arrays import IMAGES, LABELS
 from noisegate_images.data.decode import ImageOrigin, ImageReadOptions, Picture, Pictures
-from noisegate_images.data.parquet import ImageTable, image_columns
+
+_BATCH_BYTES = 1 << 25  # of encoded images in one batch: several batches wait to be decoded
+_ROWS = 256  # of a table that does not say how large its files of images are
+_USUAL = "image"
+
+
+def image_columns(columns: Sequence[tuple[str, pa.DataType]]) -> list[str]:
+    """Returns the names of the columns that hold images, by their types; if one is called ``image``, only that one."""
+    found = [name for name, kind in columns if _holds_images(kind)]
+    return [_USUAL] if found.count(_USUAL) == 1 else found
+
+
+def _holds_images(kind: pa.DataType) -> bool:
+    if pt.is_struct(kind):
+        place = kind.get_field_index("bytes")
+        return place >= 0 and not pt.is_struct(kind.field(place).type) and _holds_images(kind.field(place).type)
+    return bool(pt.is_binary(kind) or pt.is_large_binary(kind))
+
+
+@dataclass(frozen=True)
+class ImageTable(ImageOrigin):
+    """A table with a column of images, Hugging Face's struct of ``bytes`` and ``path``, or bytes; it alone is read."""
+
+    table: Origin
+
+    @cached_property
+    def _image(self) -> str:
+        columns = image_columns(self.table.columns())
+        if len(columns) != 1:
+            what = "no column of images" if not columns else f"several columns of images: {', '.join(columns)}"
+            raise DataError(
+                f"{self.name}: holds {what}; expected one, a struct of bytes and path as Hugging Face writes it, "
+                f"called {_USUAL!r} if there are others"
+            )
+        return columns[0]
+
+    @cached_property
+    def label_names(self) -> tuple[str, ...] | None:
+        """The names of the classes that Hugging Face's metadata give, by position."""
+        schema = self.schema
+        metadata = {} if schema is None else schema.metadata or {}
+        try:
+            known = json.loads(metadata.get(b"huggingface", b"{}"))
+            names = known["info"]["features"][self.options.form.label]["names"]
+        except (ValueError, KeyError, TypeError):
+            return None
+        return tuple(names) if isinstance(names, list) and all(isinstance(name, str) for name in names) else None
+
+    def check(self) -> None:
+        """Checks names and types of the columns; no record is read."""
+        columns = self.table.columns()
+        assert self._image
+        if self.options.unit_column is not None:
+            check_unit_column(self.options.unit_column, columns, self.name)
+        label = self.options.form.label
+        if label is None:
+            return
+        kinds = [kind for name, kind in columns if name == label]
+        if len(kinds) != 1:
+            what = "is not in the data" if not kinds else "stands in the data more than once"
+            raise DataError(
+                f"{self.name}: the label {label!r} {what}; name the column of labels with {said('label')} "
+                "or in the schema, or describe images without labels"
+            )
+        self.check_labels(kinds[0])
+
+    def batches(self, rows: int) -> Iterator[Pictures]:
+        """Yields the images, at most ``rows`` at a time, and fewer where files of images are large."""
+        label, unit = self.options.form.label, self.options.unit_column
+        names = [self._image, *(name for name in (label, unit) if name is not None)]
+        for arrays in self.table.batches(names, self._rows(rows)):
+            images = arrays[self._image]
+            if pt.is_struct(images.type):
+                images = images.flatten()[images.type.get_field_index("bytes")]
+            labels, units = (None if name is None else arrays[name] for name in (label, unit))
+            yield Pictures(pictures=images.to_pylist(), labels=labels, units=units)
+
+    def place(self, row: int) -> str:
+        """Returns the file name and the number of the record, counted from 1."""
+        return self.table.place(row)
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        """What the table says of itself, where it says anything."""
+        return getattr(self.table, "schema", None)
+
+    def _rows(self, rows: int) -> int:
+        return min(rows, _ROWS)
+
+
+class ImageParquet(ImageTable):
+    """A Parquet file of images, or some row groups of it."""
+
+    def __init__(self, path: Path, options: ImageReadOptions, table: Origin | None = None) -> None:
+        super().__init__(path, options, table or ParquetFile(path))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """What the footer of the file says."""
+        return pq.read_schema(for_arrow(self.path))
+
+    def _rows(self, rows: int) -> int:
+        """Returns how many images are read at a time, by the sizes that the file's footer states."""
+        footer = pq.read_metadata(for_arrow(self.path))
+        groups = (footer.row_group(group) for group in range(footer.num_row_groups))
+        chunks = [group.column(place) for group in groups for place in range(footer.num_columns)]
+        # A nested column is called by its path, as in image.bytes.
+        mine = [chunk for chunk in chunks if str(chunk.path_in_schema).split(".")[0].strip() == self._image]
+        total = sum(int(chunk.total_uncompressed_size) for chunk in mine)
+        return max(1, min(rows, _BATCH_BYTES * max(1, int(footer.num_rows)) // max(1, total)))
+
 
 _SCALED = "numpy.rint(255 * images).astype('uint8') makes that of intensities between 0 and 1"
 
@@ -33,7 +150,10 @@ def memory_images(data: Any, options: ImageReadOptions) -> list[ImageOrigin] | N
     pair = isinstance(data, tuple | list) and len(data) == 2
     if isinstance(data, Mapping) and IMAGES in data:
         data, pair = (data[IMAGES], data.get(LABELS)), True
-    images = _channels_last(data[0] if pair else data)
+    given = data[0] if pair else data
+    images = plain_array(given)
+    if images is not given and images.ndim == 4:  # of torch, which has channels first
+        images = np.moveaxis(images, 1, -1)
     if isinstance(images, np.ndarray) and (pair or images.ndim > 2):
         labels = None if not pair or data[1] is None else to_arrow(LABELS, data[1])
         return [ArrayImages(Path(IMAGES), options, images=images, labels=labels)]
@@ -41,12 +161,6 @@ def memory_images(data: Any, options: ImageReadOptions) -> list[ImageOrigin] | N
         return None
     table = table_in_memory(data)
     return [ImageTable(Path(table.name), options, table=table)] if image_columns(table.columns()) else None
-
-
-def _channels_last(images: Any) -> Any:
-    """Returns images of torch, which has channels first, with the channels last; anything else as it is."""
-    plain = plain_array(images)
-    return np.moveaxis(plain, 1, -1) if plain is not images and plain.ndim == 4 else plain
 
 
 @dataclass(frozen=True)
@@ -116,10 +230,8 @@ class TorchImages(ImageOrigin):
             yield Pictures(pictures=[self._picture(image) for image, _ in items], labels=labels)
 
     def _picture(self, image: Any) -> Picture:
-        """Returns an image of Pillow as it is, and bytes of torch with the channels last."""
         if hasattr(image, "convert") and hasattr(image, "mode"):
-            found: Picture = image
-            return found
+            return cast(Picture, image)
         pixels = plain_array(image)
         if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8:
             what = f"an array of {pixels.dtype}" if isinstance(pixels, np.ndarray) else f"a {type(image).__name__}"

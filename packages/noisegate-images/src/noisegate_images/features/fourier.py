@@ -3,30 +3,23 @@
 A feature pair is (cos φ, sin φ)/√F of a phase φ that adds up over the columns it looks at:
 
 * a numeric column with value x in [0, 1] adds ω·x, ω ~ N(0, 1/ℓ²): the Gaussian kernel of length scale ℓ;
-* a coded column adds a random angle for its level, and a missing numeric value one of its own: the kernel that is 1 for
-  equal levels and 0 otherwise.
+* a coded column adds a random angle for its level, and a missing numeric value one of its own.
 
 With F frequencies the vector has norm 1 exactly, up to rounding: Rahimi and Recht (NeurIPS 2007), and DP-MERF, Harder,
-Adamczewski and Park (AISTATS 2021), https://arxiv.org/abs/2002.11603, section 3. Which columns a frequency looks at is
-public and random (`draw`): with ``kernel="numeric"`` all numeric ones, the paper's kernel; with ``kernel="pairs"`` one
-or two, with a length scale of its own, which keeps its signal in tables with many columns.
+Adamczewski and Park (AISTATS 2021), https://arxiv.org/abs/2002.11603, section 3.
 
 Phases are integers: x is rounded to 1/65536, frequencies to 1/4096 of a turn per unit, and (cos φ, sin φ) comes from a
-table of 4096 angles, so that a record's vector is a function of that record alone, bit for bit (G-06). Adding 1.5·2⁵²
-rounds an exact phase to a whole number, whose last 12 bits, the angle, are then the last 12 bits of the float64.
-
-The torch forms round nothing. Over the cells of a generator of tables E exp(iφ) is the product of the columns'
-characteristic functions: an interval [a, b] under frequency ω has exp(iω(a+b)/2)·sinc(ω(b−a)/2).
+table of 4096 angles (G-06). Adding 1.5·2⁵² rounds an exact phase to a whole number, whose last 12 bits, the angle, are
+then the last 12 bits of the float64. The torch forms round nothing.
 """
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -43,13 +36,10 @@ if TYPE_CHECKING:
 
 Kernel = Literal["pairs", "numeric"]
 
-VALUE_STEPS = 65_536
-TURN = 4_096
-# Between 2⁵² and 2⁵³ float64 has the whole numbers only. A multiple of TURN.
-_WHOLE = 1.5 * 2.0**52
+VALUE_STEPS, TURN = 65_536, 4_096
+_WHOLE = 1.5 * 2.0**52  # between 2⁵² and 2⁵³ float64 has the whole numbers only; a multiple of TURN
 _LARGEST_PHASE = 2**26
-# Looked-up vectors have the same bits in blocks of any size; this one stays in the cache of a core.
-TABLE_ROWS = 128
+TABLE_ROWS = 128  # looked-up vectors have the same bits in blocks of any size; this one stays in the cache of a core
 assert TABLE_ROWS <= BLOCK_LIMIT
 _LARGEST_FREQUENCY = 2**19  # in 1/4096 turns per unit: 128 turns over the range of a column
 
@@ -108,10 +98,7 @@ class RandomFourier:
         return self._table.take(angles, mode="clip").view(np.float32)
 
     def angle_blocks(self, records: EncodedTable, rows: int) -> Iterator[npt.NDArray[np.int64]]:
-        """Yields the angle of each pair, as a position in `pairs`, for blocks of at most `rows` records in order.
-
-        All blocks live in the same memory: use one before taking the next.
-        """
+        """Yields each pair's position in `pairs`, for blocks of at most `rows` records, all in the same memory."""
         values = np.rint(records.numeric * VALUE_STEPS)
         missing = np.isnan(values)
         absent = [(place, missing[:, place]) for place in np.flatnonzero(missing.any(axis=0))]
@@ -140,8 +127,7 @@ class RandomFourier:
         if grid.centre is not None:
             return None
         table = grid.quantise(self.pairs)
-        # A pair of int32 moves as one int64.
-        pairs = np.ascontiguousarray(table).view(np.int64)[:, 0]
+        pairs = np.ascontiguousarray(table).view(np.int64)[:, 0]  # a pair of int32 moves as one int64
 
         def add(sums: npt.NDArray[np.int64], records: EncodedTable) -> None:
             # Memory is taken once: fresh pages for each block would cost more than sums.
@@ -167,7 +153,7 @@ class RandomFourier:
         return RowForm(features, {"frequencies": _radians(self.frequencies.T)})
 
     def of_cells(self, layout: Layout) -> RowForm:
-        """Returns the expected features over the cells of each column; see the module."""
+        """Returns the expected features over cells: products of the columns' characteristic functions."""
         import torch
 
         tables = [self._characteristic(j, numeric_cells(column)) for j, column in enumerate(layout.numeric)]
@@ -202,19 +188,16 @@ class RandomFourier:
             real, imaginary = characteristic(constants, 0, probabilities)
             for place in range(1, len(places)):
                 other_real, other_imaginary = characteristic(constants, place, probabilities)
-                real, imaginary = (
-                    real * other_real - imaginary * other_imaginary,
-                    real * other_imaginary + imaginary * other_real,
-                )
+                product = real * other_real - imaginary * other_imaginary
+                real, imaginary = product, real * other_imaginary + imaginary * other_real
             return torch.stack([real, imaginary], dim=1).flatten(0, 1) * scale
 
         return RowForm(features, constants)
 
     def _characteristic(self, column: int, cells: Cells) -> npt.NDArray[np.complex128]:
-        """Returns the characteristic function of each cell of a numeric column, (cells, F)."""
         omega = _radians(self.frequencies[column])
         middle, half = (cells.low + cells.high) / 2, (cells.high - cells.low) / 2
-        # numpy's sinc is sin(πx)/(πx)
+        # Of an interval [a, b] exp(iω(a+b)/2)·sinc(ω(b−a)/2); numpy's sinc is sin(πx)/(πx).
         table = np.exp(1j * np.outer(middle, omega)) * np.sinc(np.outer(half, omega) / math.pi)
         if cells.missing:
             table = np.vstack([table, np.exp(1j * _radians(self.missing_angles[column]))])
@@ -222,7 +205,6 @@ class RandomFourier:
 
 
 def _radians(angles: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Returns angles in 1/4096 turns as radians."""
     return np.asarray(angles * (2 * math.pi / TURN), dtype=np.float64)
 
 
@@ -237,14 +219,14 @@ def draw(
 ) -> RandomFourier:
     """Returns random features with `count` frequencies, drawn from public randomness.
 
-    Length scales are drawn log-uniformly from an interval for each numeric column, in units of its range. The label is
-    excluded where the embedding is class-wise.
+    Which columns a frequency looks at is random: with ``kernel="numeric"`` all numeric ones, the paper's kernel; with
+    "pairs" one or two, which keeps its signal in tables with many columns. Length scales are drawn log-uniformly from
+    an interval for each numeric column, in units of its range. The label is excluded where the embedding is class-wise.
     """
     for column, (low, high) in zip(layout.numeric, length_scales, strict=True):
         if not 0 < low <= high <= 1000:
-            raise OptionError(
-                f"length scale of column {column.name!r}: ({low}, {high}) must lie in (0, 1000], low first."
-            )
+            found = f"length scale of column {column.name!r}: ({low}, {high})"
+            raise OptionError(f"{found} must lie in (0, 1000], low first.")
     random = np.random.Generator(np.random.Philox(seed))
     numeric, coded = len(layout.numeric), len(layout.coded)
     skipped = {layout.label} if exclude_label else set()
@@ -258,15 +240,11 @@ def draw(
         real = members[:, place] >= 0
         looked[members[real, place], np.flatnonzero(real)] = True
     steps = np.clip(np.rint(omega * TURN / (2 * math.pi)), -_LARGEST_FREQUENCY, _LARGEST_FREQUENCY)
-    angles = [
-        random.integers(0, TURN, (column.size, count)) * looked[numeric + j] for j, column in enumerate(layout.coded)
-    ]
-    return RandomFourier(
-        frequencies=np.where(looked[:numeric], steps, 0).astype(np.int64),
-        angles=tuple(angles),
-        missing_angles=random.integers(0, TURN, (numeric, count)) * looked[:numeric],
-        members=members,
-    )
+    frequencies = np.where(looked[:numeric], steps, 0).astype(np.int64)
+    sizes = enumerate([column.size for column in layout.coded], numeric)
+    angles = tuple(random.integers(0, TURN, (size, count)) * looked[place] for place, size in sizes)
+    missing = random.integers(0, TURN, (numeric, count)) * looked[:numeric]
+    return RandomFourier(frequencies=frequencies, angles=angles, missing_angles=missing, members=members)
 
 
 def draw_points(columns: int, *, count: int, length_scale: float, seed: int) -> RandomFourier:
@@ -275,12 +253,9 @@ def draw_points(columns: int, *, count: int, length_scale: float, seed: int) -> 
         raise OptionError(f"length scale {length_scale} must lie in (0, 1000].")
     random = np.random.Generator(np.random.Philox(seed))
     steps = np.rint(random.standard_normal((columns, count)) * (TURN / (2 * math.pi * length_scale)))
-    return RandomFourier(
-        frequencies=np.clip(steps, -_LARGEST_FREQUENCY, _LARGEST_FREQUENCY).astype(np.int64),
-        angles=(),
-        missing_angles=np.zeros((columns, count), dtype=np.int64),
-        members=np.tile(np.arange(columns, dtype=np.int64), (count, 1)),
-    )
+    frequencies = np.clip(steps, -_LARGEST_FREQUENCY, _LARGEST_FREQUENCY).astype(np.int64)
+    missing, members = np.zeros_like(frequencies), np.tile(np.arange(columns, dtype=np.int64), (count, 1))
+    return RandomFourier(frequencies=frequencies, angles=(), missing_angles=missing, members=members)
 
 
 def _members(
@@ -302,31 +277,37 @@ def _members(
     return np.asarray([groups[index] for index in sorted(chosen)], dtype=np.int64)
 
 
-class FourierOfValues(ABC):
-    """Random Fourier features of numbers that follow from each record; `fourier` has as many numeric columns."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FourierOfValues:
+    """Random Fourier features of numbers that follow from each image.
 
+    Attributes:
+        of: From intensities in the order of `pixel_schema`, (rows, pixels), to these numbers, (rows, numbers).
+        fourier: On as many numeric columns as there are numbers.
+    """
+
+    of: Any
     fourier: RandomFourier
-
-    @abstractmethod
-    def values(self, records: EncodedTable) -> npt.NDArray[np.float64]:
-        """Returns these numbers, (rows, numbers)."""
+    norm, nonnegative = 1.0, False
 
     @property
     def dim(self) -> int:
         """Number of coordinates."""
         return self.fourier.dim
 
-    @property
-    def norm(self) -> float:
-        """1, up to rounding."""
-        return self.fourier.norm
-
-    @property
-    def nonnegative(self) -> bool:
-        """False."""
-        return self.fourier.nonnegative
-
     def __call__(self, records: EncodedTable) -> npt.NDArray[np.float32]:
         """Returns the vectors, (rows, dim)."""
-        values = self.values(records)
+        values = self._values(records)
         return self.fourier(EncodedTable(values, np.zeros((len(values), 0), dtype=np.int32)))
+
+    def _values(self, records: EncodedTable) -> npt.NDArray[np.float64]:
+        return np.asarray(self.of(records.numeric))
+
+    def of_points(self) -> RowForm:
+        """Returns the features of intensities in the order of `pixel_schema`, (rows, pixels), up to rounding."""
+
+        def features(constants: Constants, points: Made) -> Float[Tensor, "dim rows"]:
+            result: Tensor = constants["fourier"](constants["of"](points).T)
+            return result
+
+        return RowForm(features, {"of": self.of.of_points(), "fourier": self.fourier.of_points()})

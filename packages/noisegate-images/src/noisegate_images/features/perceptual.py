@@ -1,10 +1,7 @@
 """Perceptual features: what a frozen public network gives for an image.
 
-DP-MEPF, Harder et al. (TMLR 2023), https://openreview.net/forum?id=R6W7zkMz0P, section 3. The activations f of all
-chosen layers beside each other, scaled to norm 1: φ₁ = f/‖f‖; and their squares on their own, φ₂ = f²/‖f²‖, which is
-non-negative, so that under replace-one a sum moves by at most √2 (G-01; the paper's code takes 1). What the network
-itself rounds may depend on its kernels: it is called with blocks of one shape, on one thread, and the gate probes it
-(G-06). All that follows is exact by construction.
+What the network itself rounds may depend on its kernels: it is called with blocks of one shape, on one thread, and the
+gate probes it (G-06). All that follows is exact by construction.
 """
 
 from __future__ import annotations
@@ -15,7 +12,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -25,21 +22,19 @@ from noisegate.features.feature_map import Constants, Made, RowForm
 from noisegate.privacy.grid import squared_norms
 from noisegate.schema import EncodedTable
 from noisegate.schema.pixels import ImageShape
-from noisegate_images.features.fourier import FourierOfValues, RandomFourier
+from noisegate_images.features.fourier import FourierOfValues
 
 if TYPE_CHECKING:
     import torch
     from jaxtyping import Float
     from torch import Tensor
 
-    from noisegate_images.networks.layers import ChosenLayers
-    from noisegate_images.networks.named import FrozenNetwork
+    from noisegate_images.networks.named import ChosenLayers, FrozenNetwork
 
 Moment = Literal[1, 2]
 Rows = npt.NDArray[np.float32]
 
-_LEAST = 1e-30
-_TINY = 1e-20
+_LEAST, _TINY = 1e-30, 1e-20
 _PLAIN = 1e-4  # and its inverse: between them lie the largest activations of common networks
 
 
@@ -86,7 +81,10 @@ class Activations:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Perceptual:
-    """The activations of an image, or their squares, scaled to norm 1.
+    """The activations f of an image, φ₁ = f/‖f‖, or their squares, φ₂ = f²/‖f²‖.
+
+    DP-MEPF, Harder et al. (TMLR 2023), https://openreview.net/forum?id=R6W7zkMz0P, section 3. Squares are not negative:
+    under replace-one their sum moves by at most √2 (G-01; the paper's code takes 1).
 
     Attributes:
         activations: The network; maps that have the same one share what it computes.
@@ -177,8 +175,7 @@ class LatestActivations:
         known = getattr(latest, "points", None)
         if known is None or known() is not points or latest.values.requires_grad != slope:
             latest.points, latest.values = weakref.ref(points), self.layers(points)
-        values: Tensor = latest.values
-        return values
+        return cast("Tensor", latest.values)
 
 
 class _PerceptualForm(RowForm):
@@ -201,8 +198,7 @@ class _PerceptualForm(RowForm):
         scales = 1 / (rows * torch.linalg.vector_norm(values, dim=1).clamp_min(_TINY))
         places = torch.arange(len(values), device=values.device) // rows
         weights = scales * (places == torch.arange(sets, device=values.device)[:, None])
-        means: Tensor = (weights @ values).T
-        return means
+        return torch.matmul(weights, values).T
 
 
 def chosen_activations(network: FrozenNetwork, layers: Sequence[str], shape: ImageShape, *, pool: bool) -> Activations:
@@ -211,34 +207,20 @@ def chosen_activations(network: FrozenNetwork, layers: Sequence[str], shape: Ima
     Empty, `layers` are the encoder's four, or all convolutions of another network but 1 x 1 shortcuts; `pool` takes the
     mean over height and width of each channel.
     """
-    from noisegate_images.networks.layers import ChosenLayers
+    from noisegate_images.networks.named import ChosenLayers
 
     names = tuple(layers) or network.layers
     chosen = ChosenLayers(network.module, names, shape, mean=network.mean, std=network.std, pool=pool)
     return Activations(layers=chosen, nonnegative=set(names) <= network.nonnegative)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class EncodedFourier(FourierOfValues):
-    """Random Fourier features of an encoder's vectors of length 1.
+    """Random Fourier features of an encoder's vectors of length 1, which a `Perceptual` gives."""
 
-    Attributes:
-        encoding: From images to these vectors.
-        fourier: On as many numeric columns as they have coordinates.
-    """
+    @property
+    def encoding(self) -> Perceptual:
+        """From images to these vectors."""
+        return cast(Perceptual, self.of)
 
-    encoding: Perceptual
-    fourier: RandomFourier
-
-    def values(self, records: EncodedTable) -> npt.NDArray[np.float64]:
-        """Returns what the encoder gives, (rows, coordinates)."""
+    def _values(self, records: EncodedTable) -> npt.NDArray[np.float64]:
         return self.encoding(records).astype(np.float64)
-
-    def of_points(self) -> RowForm:
-        """Returns the features of intensities in [0, 1], (rows, pixels), up to rounding."""
-
-        def features(constants: Constants, points: Made) -> Float[Tensor, "dim rows"]:
-            result: Tensor = constants["fourier"](constants["encoding"](points).T)
-            return result
-
-        return RowForm(features, {"encoding": self.encoding.of_points(), "fourier": self.fourier.of_points()})

@@ -27,9 +27,9 @@ from noisegate.verdict import Verdict
 from noisegate_images.features.orientation import Orientations
 from noisegate_images.features.perceptual import Perceptual
 from noisegate_images.methods.matched import IMAGE_FIT, MatchedMethod, NetworkMethod
-from noisegate_images.models.image_maps import ImageMap, Seen
-from noisegate_images.models.image_network import ImageKind, ImageNetwork, check_image_schema, sub_pixel_channels
-from noisegate_images.training.image_verdict import even_noise, image_verdict
+from noisegate_images.models import image_network as designs
+from noisegate_images.models.image_network import ImageKind, ImageMap, ImageNetwork, Seen
+from noisegate_images.training.fit import even_noise, image_verdict
 
 if TYPE_CHECKING:
     from noisegate.models.synthesizer import Synthesizer
@@ -67,7 +67,6 @@ _MISSED = 0.1
 
 
 def _is_grey(image: Any) -> bool:
-    """Returns whether a shape that is not checked yet has one channel."""
     return isinstance(image, tuple | list) and tuple(image[2:]) == (1,)
 
 
@@ -127,7 +126,7 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         if not (self.pixels or self.orientations or self.wavelets or self.strokes or self.perceptual_share):
             none = "pixels=0, orientations=0, wavelets=0, strokes=0 and perceptual_share=0"
             raise OptionError(f"{none}: there is nothing to ask; give one of them.")
-        default = sub_pixel_channels(self.shape) if self.generator == "sub-pixel" else (16, 8)
+        default = designs.sub_pixel_channels(self.shape) if self.generator == "sub-pixel" else (16, 8)
         object.__setattr__(self, "channels", self.channels or default)
         if self.orientations:
             Orientations(image=self.shape, cell=self.cell)
@@ -163,7 +162,7 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
 
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:
         """Returns the sums of what is seen in images, as far as they are asked for."""
-        check_image_schema(schema, self.shape, labelled=False)
+        designs.check_image_schema(schema, self.shape, labelled=False)
         shares = {WAVELETS: self.wavelets_share}
         embeddings = {n: Embedding(m.feature_map(), shares.get(n, 1.0)) for n, m in self.image_maps().items()}
         if self.perceptual_share:
@@ -225,7 +224,7 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         if self.tries == 1 or not maps or len(target.present) < 2:
             return made
         from noisegate.seeds import public_random
-        from noisegate_images.models.nearest_means import NearestMeans
+        from noisegate_images.models.image_network import NearestMeans
 
         nearest = NearestMeans.of_release(maps, target.means, target.noise_std)
         rivals = 1 if len(target.present) <= _FEW else 2

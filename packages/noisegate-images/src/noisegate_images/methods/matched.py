@@ -16,7 +16,6 @@ from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
 from noisegate.settings import Count, ImageSize, Names, Options, Settings, Widths, derived, settings
 from noisegate_images.features.perceptual import Activations, Perceptual, chosen_activations
-from noisegate_images.models.decoder import PACKAGED, LoadedDecoder, load_decoder
 from noisegate_images.models.image_network import IMAGE_KINDS, ImageKind, ImageNetwork
 from noisegate_images.training.fit import FitSettings
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from noisegate.models.record_model import RecordModel
     from noisegate_images.models.generator import Generator as Network
+    from noisegate_images.networks.decoder import LoadedDecoder
     from noisegate_images.networks.named import FrozenNetwork
 
 Generator: TypeAlias = Literal[
@@ -97,18 +97,13 @@ class MatchedMethod(MeanEmbeddingMethod):
         """Returns the design of the image generator; None for a table."""
         if self.generator in TABLES:
             return None
-        return ImageNetwork(
-            shape=self.shape,
-            kind=cast(ImageKind, self.generator),
-            latent=self.latent,
-            hidden=self.hidden,
-            channels=self.channels,
-        )
+        kind, hidden, channels = cast(ImageKind, self.generator), self.hidden, self.channels
+        return ImageNetwork(shape=self.shape, kind=kind, latent=self.latent, hidden=hidden, channels=channels)
 
     def initial_generator(self, release: Release, classes: int) -> Network:
         """Returns the generator with its initial weights."""
+        from noisegate_images.models.generator import build_component_generator, build_table_generator
         from noisegate_images.models.image import build_image_generator, with_prior
-        from noisegate_images.models.table import build_component_generator, build_table_generator
 
         layout, design = release.schema.layout, self.generator_network()
         if design:
@@ -127,10 +122,8 @@ class MatchedMethod(MeanEmbeddingMethod):
         maps = plan.maps if plan else self.maps(schema)
         target = read_target(release, counts=COUNTS, counters=self.counters(maps))
         forms = torch_forms(maps, schema.layout if self.generator in TABLES else None)
-        generator = self.initial_generator(release, len(target.weights))
-        return self.matching()(
-            generator, target, forms, self.fit_settings(), seed=self.seed, device=choose_device(device)
-        )
+        generator, where = self.initial_generator(release, len(target.weights)), choose_device(device)
+        return self.matching()(generator, target, forms, self.fit_settings(), seed=self.seed, device=where)
 
     def counters(self, maps: Mapping[str, FeatureMap]) -> dict[str, npt.NDArray[np.float64]]:
         """Returns what counts the records of each class in the sums of a query, by query; see `CountingMap`."""
@@ -173,7 +166,7 @@ class EncodedImages(PublicNetwork):
 
     image: ImageSize | None = None
     """Height, width and channels of the images."""
-    decoder: str = PACKAGED
+    decoder: str = "cifar10"
     """A decoder, by its name or its file (`noisegate pretrain decoder`), trained with the same encoder; by default the
     one in the package, of 32 x 32 pixels in colour."""
     decoder_sha256: str | None = None
@@ -189,6 +182,8 @@ class EncodedImages(PublicNetwork):
 
     def checked_decoder(self) -> LoadedDecoder:
         """Returns the decoder."""
+        from noisegate_images.networks.decoder import load_decoder
+
         encoding, encoder = self.encoding(), self.encoder().sha256
         decoder = load_decoder(self.decoder, self.decoder_sha256)
         if decoder.encoder != encoder:

@@ -1,14 +1,13 @@
 """Generators of images, as networks and as record models: noise and a label in, one image out, intensities in [0, 1].
 
-The two networks of DP-MERF and DP-HP (Harder et al. 2021; Vinaroz et al. 2022), with their widths as settings, and one
-that convolves before it enlarges (Shi et al. 2016), at less than half the cost on a CPU. In training mode a network
-that normalises by batches gives other images than in evaluation mode, which is the one that is sampled.
+In training mode a network that normalises by batches gives other images than in evaluation mode, which is sampled.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -22,10 +21,8 @@ from noisegate.models.record_model import Array
 from noisegate.schema import EncodedTable, Layout, Schema
 from noisegate.schema.pixels import ImageShape
 from noisegate_images.models.generator import PREFIX, Generator
-from noisegate_images.models.image_network import ImageKind, ImageNetwork
-from noisegate_images.models.nearest_means import NearestMeans
-from noisegate_images.models.pose import POSE_NUMBERS, TONE_NUMBERS, posed, toned
-from noisegate_images.networks.drawing import DrawingDecoder, load_drawing
+from noisegate_images.models.image_network import ImageKind, ImageNetwork, NearestMeans
+from noisegate_images.networks.strokes import DrawingDecoder, load_drawing
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int64
@@ -36,15 +33,9 @@ class UpBlock(nn.Module):
 
     def __init__(self, entering: int, channels: int) -> None:
         super().__init__()
-        self.body = nn.Sequential(
-            nn.BatchNorm2d(entering),
-            nn.ReLU(),
-            nn.Upsample(scale_factor=2),
-            nn.Conv2d(entering, channels, 3, padding=1),
-            nn.BatchNorm2d(channels),
-            nn.ReLU(),
-            nn.Conv2d(channels, channels, 3, padding=1),
-        )
+        first = [nn.BatchNorm2d(entering), nn.ReLU(), nn.Upsample(scale_factor=2)]
+        last = [nn.Conv2d(entering, channels, 3, padding=1), nn.BatchNorm2d(channels), nn.ReLU()]
+        self.body = nn.Sequential(*first, *last, nn.Conv2d(channels, channels, 3, padding=1))
         # The convolution first: a quarter of the work, and the same numbers.
         self.past = nn.Sequential(nn.Conv2d(entering, channels, 1), nn.Upsample(scale_factor=2))
 
@@ -62,10 +53,8 @@ class Doubled(nn.Module):
         return 2 * values
 
 
-# Drawings are mostly background: a start at 0.12 saves the steps that darken a grey image. Others soon leave it.
-_START = -2.0
-# Images made at once: enough to keep a core busy, and some hundred megabytes of activations at most.
-_BLOCK = 512
+_START = -2.0  # drawings are mostly background: a start at 0.12 saves the steps that darken a grey image
+_BLOCK = 512  # images made at once: enough to keep a core busy, and some hundred megabytes of activations at most
 
 
 class ImageGenerator(Generator):
@@ -76,8 +65,7 @@ class ImageGenerator(Generator):
 
     def __init__(self, network: ImageNetwork, classes: int, logits: nn.Module) -> None:
         super().__init__()
-        self.network, self.classes = network, classes
-        self.logits = logits
+        self.network, self.classes, self.logits = network, classes, logits
 
     def noise(self, rows: int, random: torch.Generator) -> Float[Tensor, "rows latent"]:
         """Returns standard normal noise: of the picture, then of its pose and of its tone, if it has them."""
@@ -147,23 +135,17 @@ def with_prior(generator: ImageGenerator) -> ImageGenerator:
 
 
 def _convolutional(network: ImageNetwork, widths: Sequence[int]) -> nn.Sequential:
-    """The papers' ConvCondGen: fully connected to a quarter of the size, then twice doubled and convolved."""
+    """ConvCondGen of DP-MERF and DP-HP (Harder et al. 2021; Vinaroz et al. 2022): convolved, and doubled twice."""
     deep, shallow = network.channels
     height, width = network.start
     last = nn.Conv2d(shallow, network.shape.channels, 5, padding=2)
     assert last.bias is not None
     nn.init.constant_(last.bias, _START)
-    layers = [
-        *_dense(widths),
-        nn.Linear(widths[-1], deep * height * width),
-        nn.BatchNorm1d(deep * height * width),
-        nn.Unflatten(1, (deep, height, width)),
-        nn.UpsamplingBilinear2d(scale_factor=2),
-        nn.Conv2d(deep, shallow, 5, padding=2),
-        nn.ReLU(),
-        nn.UpsamplingBilinear2d(scale_factor=2),
-        last,
-    ]
+    size = deep * height * width
+    layers = [*_dense(widths), nn.Linear(widths[-1], size), nn.BatchNorm1d(size)]
+    layers += [nn.Unflatten(1, (deep, height, width))]
+    layers += [nn.UpsamplingBilinear2d(scale_factor=2), nn.Conv2d(deep, shallow, 5, padding=2), nn.ReLU()]
+    layers += [nn.UpsamplingBilinear2d(scale_factor=2), last]
     # The same numbers in another order in memory: about twice as fast on a CPU.
     return nn.Sequential(*layers).to(memory_format=torch.channels_last)
 
@@ -176,7 +158,7 @@ def _fully_connected(network: ImageNetwork, widths: Sequence[int]) -> nn.Sequent
 
 
 def _sub_pixel(network: ImageNetwork, widths: Sequence[int]) -> nn.Sequential:
-    """Fully connected to the smallest picture, then convolved to four times the channels, which become 2 x 2 pixels."""
+    """Convolved to four times the channels, which become 2 x 2 pixels (Shi et al. 2016): half the cost on a CPU."""
     first, shape = network.channels[0], network.shape
     height, width = network.start
     size = first * height * width
@@ -235,9 +217,8 @@ _BUILDERS: Mapping[ImageKind, Callable[[ImageNetwork, Sequence[int]], nn.Module]
 def settle(network: nn.Module, batches: Iterable[tuple[Tensor, ...]]) -> None:
     """Gives a network the batch statistics of its own weights, and leaves it in evaluation mode.
 
-    Weights that are averages have no running statistics of theirs: they are measured anew on `batches`, each the
-    arguments of the network, as in stochastic weight averaging (Izmailov et al. 2018, section 3.3), where there is
-    something to normalise.
+    Those of averaged weights are measured anew on `batches`, each the arguments of the network, as in stochastic weight
+    averaging (Izmailov et al. 2018, section 3.3).
     """
     network.eval()
     normalised = [layer for layer in network.modules() if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d)]
@@ -289,11 +270,9 @@ class NeuralImage:
         """Returns the share of `rows` images, made once each, that fit the released means of their own class best."""
         assert self.nearest is not None
         made = replace(self, nearest=None).draw(rows, random)
+        images, labels = torch.from_numpy(made.numeric).float(), torch.from_numpy(made.codes[:, 0]).long()
         with torch.no_grad():
-            margins = self.nearest.margins(
-                torch.from_numpy(made.numeric).float(), torch.from_numpy(made.codes[:, 0]).long()
-            )
-        return float((margins > 0).double().mean())
+            return float((self.nearest.margins(images, labels) > 0).double().mean())
 
     def _images(self, labels: Int64[Tensor, " rows"], random: torch.Generator) -> Float[Tensor, "rows pixels"]:
         """Returns an image for each label; how much randomness is taken does not depend on which ones are kept."""
@@ -318,33 +297,21 @@ class NeuralImage:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the shape of the images, the design of the network, and what the released means are of."""
-        network = self.generator.network
+        design = asdict(self.generator.network)
+        told = {"image": list(design["shape"].values()), "network": design["kind"], "latent": design["latent"]}
+        told |= {name: list(design[name]) for name in ("hidden", "channels")}
+        told |= {name: design[name] for name in ("pose", "tone") if design[name]}
         judged = {"rivals": self.rivals, "tries": self.tries}
-        kept = {"nearest": self.nearest.to_json(), **judged} if self.nearest else {}
-        return {
-            "image": list(astuple(network.shape)),
-            "network": network.kind,
-            "latent": network.latent,
-            "hidden": list(network.hidden),
-            "channels": list(network.channels),
-            **({"pose": network.pose} if network.pose else {}),
-            **({"tone": network.tone} if network.tone else {}),
-            **kept,
-        }
+        return {**told, **({"nearest": self.nearest.to_json(), **judged} if self.nearest else {})}
 
     @classmethod
     def from_saved(cls, schema: Schema, tensors: Mapping[str, Array], description: Mapping[str, Any]) -> Self:
         """Returns the model that `tensors` and `to_json` describe."""
         height, width, channels = description["image"]
-        network = ImageNetwork(
-            shape=ImageShape(height=height, width=width, channels=channels),
-            kind=description["network"],
-            latent=description["latent"],
-            hidden=tuple(description["hidden"]),
-            channels=tuple(description["channels"]),
-            pose=description.get("pose", 0.0),
-            tone=description.get("tone", 0.0),
-        )
+        shape = ImageShape(height=height, width=width, channels=channels)
+        design: dict[str, Any] = {name: tuple(description[name]) for name in ("hidden", "channels")}
+        design |= {name: description.get(name, 0.0) for name in ("pose", "tone")}
+        network = ImageNetwork(shape=shape, kind=description["network"], latent=description["latent"], **design)
         layout, weights = schema.layout, tensors["weights"].astype(np.float64)
         labels = [column.size for column in layout.coded]
         if network.shape.size != len(layout.numeric) or (labels or [1]) != [len(weights)]:
@@ -353,3 +320,51 @@ class NeuralImage:
         nearest = NearestMeans.from_saved(tensors, description["nearest"]) if "nearest" in description else None
         judged = {name: description.get(name, 1) for name in ("rivals", "tries")}
         return cls(generator=generator, weights=weights, labelled=bool(labels), nearest=nearest, **judged)
+
+
+POSE_NUMBERS, TONE_NUMBERS = 6, 2
+"""Standard normal numbers that a pose takes, and a tone."""
+_FARTHEST = (0.15, 0.15, 0.1, 0.1, 0.05, 0.05)
+"""Turn in radians, slant, stretch across and down as a part, shift across and down in half sides, at most, for 1."""
+_CONTRAST, _SOFTNESS = 0.5, 0.7
+"""Logarithm of the contrast either way, and part of the mean of each pixel and its neighbours, at most, for 1."""
+
+
+def posed(
+    images: Float[Tensor, "rows c h w"], noise: Float[Tensor, "rows 6"], farthest: float
+) -> Float[Tensor, "rows c h w"]:
+    """Returns each image in a pose of standard normal `noise`, uniform up to `farthest` times 0.15 radians and so on.
+
+    A generator would have to learn poses from means that noise covers; so it is given them, during the fit too: affine
+    maps of the plane about the middle of the image, bilinear between pixels, and the border continues outside
+    (Jaderberg et al., Spatial Transformer Networks, NeurIPS 2015, whose map is learnt).
+    """
+    uniform = torch.erf(noise / math.sqrt(2)) * noise.new_tensor(_FARTHEST) * farthest
+    turn, slant, across, down, right, low = uniform.unbind(1)
+    first = torch.stack([(1 + across) * turn.cos(), slant - turn.sin(), right], dim=1)
+    second = torch.stack([turn.sin(), (1 + down) * turn.cos(), low], dim=1)
+    places = nn.functional.affine_grid(torch.stack([first, second], dim=1), list(images.shape), align_corners=False)
+    return nn.functional.grid_sample(images, places, padding_mode="border", align_corners=False)
+
+
+def toned(
+    images: Float[Tensor, "rows c h w"], noise: Float[Tensor, "rows 2"], farthest: float
+) -> Float[Tensor, "rows c h w"]:
+    """Returns each image softened, and with more or less contrast to its border, uniform up to `farthest`, 0 to 1.
+
+    Of intensities in [0, 1], by standard normal `noise`. Where noise covers what classes' means say of contrast and
+    sharpness, a fit makes all images of a class faint or blurred, and a classifier learns it: so they vary within each.
+    """
+    contrast, softness = (torch.erf(noise / math.sqrt(2)) * farthest)[:, :, None, None, None].unbind(1)
+    # Products with matrices: pooling of padded pictures takes several times as long, forth and back.
+    down, right = (_mean_of_three(images.new_ones(side)) for side in images.shape[2:])
+    around = down @ images @ right
+    images = torch.lerp(images, around, _SOFTNESS * softness.abs())
+    sides = images[..., [0, -1], :].mean(dim=(2, 3)) + images[..., [0, -1]].mean(dim=(2, 3))
+    ground = sides[..., None, None] / 2
+    return (ground + (images - ground) * (_CONTRAST * contrast).exp()).clamp(0, 1)
+
+
+def _mean_of_three(ones: Float[Tensor, " side"]) -> Float[Tensor, "side side"]:
+    near = torch.diag(ones[1:], 1) + torch.diag(ones[1:], -1)
+    return (near + torch.diag(3 - near.sum(dim=0))) / 3

@@ -1,20 +1,32 @@
-"""The design of an image network, apart from the network itself: known, checked and printed without loading torch."""
+"""What is known of images without torch: designs of networks, public maps, and which released means an image fits."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, get_args
+from weakref import WeakValueDictionary
+
+import numpy as np
+import numpy.typing as npt
 
 from noisegate.errors import OptionError
+from noisegate.features.feature_map import RowForm
+from noisegate.models.record_model import Array
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
+from noisegate_images.features.fourier import FourierOfValues, RandomFourier, draw_points
+from noisegate_images.features.orientation import Orientations, Wavelets
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int64
+    from torch import Tensor
 
 ImageKind: TypeAlias = Literal["convolutional", "fully-connected", "sub-pixel", "residual", "drawing"]
-
 IMAGE_KINDS: tuple[ImageKind, ...] = get_args(ImageKind)
-
 DRAWING_LATENT = 32
-"""Of how much noise the decoder of drawings in the package makes one (`noisegate_images.networks.drawing`)."""
+"""Of how much noise the decoder of drawings in the package makes one (`noisegate_images.networks.strokes`)."""
 _LEAST_DRAWN, _MOST_DRAWN = 12, 32
 """Sides of images, in pixels, that a drawing of 28 x 28 is brought to; larger ones would be blurred."""
 
@@ -29,10 +41,9 @@ class ImageNetwork:
         latent: Length of the noise vector.
         hidden: Widths of the fully connected layers before the image.
         channels: Of "convolutional", at a quarter and at half of the image's size. Of "sub-pixel", at every size before
-            the image's, each half of the next; as many as there are doublings. Of "residual", at
-            every size, the image's too. Unused by the others.
-        pose: How far each image is turned, slanted, stretched and moved at random; see `noisegate_images.models.pose`.
-        tone: How much contrast and sharpness of each image vary at random; see `noisegate_images.models.pose`.
+            the image's, each half of the next. Of "residual", at every size, the image's too. Unused by the others.
+        pose: How far each image is turned, slanted, stretched and moved at random; see `noisegate_images.models.image`.
+        tone: How much contrast and sharpness of each image vary at random.
 
     Raises:
         OptionError: if such a network cannot make such images.
@@ -49,28 +60,23 @@ class ImageNetwork:
     def __post_init__(self) -> None:
         if self.kind not in IMAGE_KINDS:
             raise OptionError(f"generator={self.kind!r} makes no images; choose one of {', '.join(IMAGE_KINDS)}.")
-        if self.kind == "drawing":
-            self._check_drawing()
+        if self.kind == "drawing" and (not is_drawable(self.shape) or self.latent != DRAWING_LATENT):
+            raise OptionError(
+                f"generator='drawing' makes grey images of sides of {_LEAST_DRAWN} to {_MOST_DRAWN} pixels from latent="
+                f"{DRAWING_LATENT} numbers, asked for are images of {self.shape} from latent={self.latent}; correct "
+                "these, or use generator='sub-pixel'."
+            )
         if self.kind in ("fully-connected", "drawing"):
             return
         if self.kind == "convolutional" and len(self.channels) != 2:
-            raise OptionError(
-                f"channels={list(self.channels)}: generator='convolutional' needs two numbers, as in (16, 8)."
-            )
+            given = f"channels={list(self.channels)}"
+            raise OptionError(f"{given}: generator='convolutional' needs two numbers, as in (16, 8).")
         if not self.channels:
             raise OptionError("channels=[]: generator='sub-pixel' needs a number for each doubling, as in (64, 32).")
         if self.kind == "residual" and (self.shape.height % self.scale or self.shape.width % self.scale):
             raise OptionError(
                 f"image={self.shape}: for generator='residual' height and width must be multiples of {self.scale}; "
                 "pad the images, or use generator='sub-pixel'."
-            )
-
-    def _check_drawing(self) -> None:
-        if not is_drawable(self.shape) or self.latent != DRAWING_LATENT:
-            raise OptionError(
-                f"generator='drawing' makes grey images of sides of {_LEAST_DRAWN} to {_MOST_DRAWN} pixels from latent="
-                f"{DRAWING_LATENT} numbers, asked for are images of {self.shape} from latent={self.latent}; correct "
-                "these, or use generator='sub-pixel'."
             )
 
     @property
@@ -95,16 +101,14 @@ def check_image_schema(schema: Schema, shape: ImageShape, *, labelled: bool = Tr
     layout, cure = schema.layout, "describe the images with noisegate.schema.pixel_schema(...)"
     if labelled and layout.label is None:
         raise OptionError(f"image={shape} needs a label with levels, the schema has none; {cure}.")
-    others = [layout.coded[place].name for place in layout.others]
-    if others:
+    if others := [layout.coded[place].name for place in layout.others]:
         raise OptionError(f"image={shape}: column {others[0]!r} is neither a pixel nor the label; {cure}.")
     if len(layout.numeric) != shape.size:
         raise OptionError(
             f"image={shape} has {shape.size} intensities, the schema {len(layout.numeric)} numeric columns; correct "
             f"one of them, or {cure}."
         )
-    missing = [column.name for column in layout.numeric if column.missing]
-    if missing:
+    if missing := [column.name for column in layout.numeric if column.missing]:
         raise OptionError(f"column {missing[0]!r} may be missing, which a pixel cannot be; {cure}.")
 
 
@@ -123,3 +127,154 @@ def residual_channels(shape: ImageShape) -> tuple[int, ...]:
         height, width = height // 2, width // 2
         channels.insert(0, min(2 * channels[0], 1024))
     return tuple(channels)
+
+
+_DRAWN: WeakValueDictionary[tuple[Any, ...], RandomFourier] = WeakValueDictionary()
+Seen: TypeAlias = Literal["pixels", "orientations", "wavelets", "strokes"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageMap:
+    """Random Fourier features of what is seen in an image.
+
+    Attributes:
+        seen: Pixels, gradient orientations, wavelet energies, or what the encoder of drawn signs gives.
+        image: Shape of the images.
+        count: Random frequencies.
+        length_scale: Of the kernel.
+        seed: Of the frequencies.
+        cell, directions, damping: Of orientations; see `Orientations`.
+        sha256: What the file of the encoder hashes to.
+    """
+
+    seen: Seen
+    image: ImageShape
+    count: int
+    length_scale: float
+    seed: int
+    cell: int = 4
+    directions: int = 8
+    damping: float | None = None
+    sha256: str | None = None
+
+    def feature_map(self) -> RandomFourier | FourierOfValues:
+        """Returns the map; a `UserError` if its encoder is not the one in the package."""
+        if self.seen == "pixels":
+            return self._fourier(self.image.size)
+        if self.seen == "orientations":
+            of = Orientations(image=self.image, cell=self.cell, directions=self.directions, damping=self.damping)
+            return FourierOfValues(of=of, fourier=self._fourier(of.size))
+        if self.seen == "wavelets":
+            energies = Wavelets(image=self.image)
+            return FourierOfValues(of=energies, fourier=self._fourier(energies.size))
+        from noisegate_images.features.perceptual import EncodedFourier, Perceptual, chosen_activations
+        from noisegate_images.networks.named import STROKES, load_network
+
+        activations = chosen_activations(load_network(STROKES, None, self.sha256), (), self.image, pool=False)
+        return EncodedFourier(of=Perceptual(activations=activations), fourier=self._fourier(activations.dim))
+
+    def _fourier(self, columns: int) -> RandomFourier:
+        """Returns the features; while a plan holds them, so does the model, and they are drawn once."""
+        which: dict[str, Any] = {"count": self.count, "length_scale": self.length_scale, "seed": self.seed}
+        key = columns, *which.values()
+        if (found := _DRAWN.get(key)) is None:
+            found = _DRAWN[key] = draw_points(columns, **which)
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the numbers."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        """Returns what `to_json` gave."""
+        return cls(**{**data, "image": ImageShape(**data["image"])})
+
+
+Floats = npt.NDArray[np.float64]
+
+PREFIX = "means/"  # of the names of what is saved
+_OFFSETS = f"{PREFIX}offsets"
+_DROWNED = 3.0  # times the noise of the class in the middle
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NearestMeans:
+    """The released means as a linear classifier of features.
+
+    Of released means μ̃_bc of blocks b of features φ_b and classes c, whose noise has standard deviation σ_bc, an image
+    x fits the class best with the highest
+
+        s_c(x) = Σ_b [⟨φ_b(x), μ̃_bc⟩ − ½(‖μ̃_bc‖² − d_b σ_bc²)] / σ̄_b²
+
+    that is −½ Σ_b ‖φ_b(x) − μ_bc‖²/σ̄_b², up to what all classes share, and the offsets are shrunk by what is noise.
+
+    Attributes:
+        maps: The features, by block.
+        means: Of each block, the means over its noise's variance, (classes, dim), float32.
+        offsets: What is added for each class, (classes,), float32; −∞ for one that is no judge and is not judged.
+    """
+
+    maps: Mapping[str, ImageMap]
+    means: Mapping[str, npt.NDArray[np.float32]]
+    offsets: npt.NDArray[np.float32]
+
+    @classmethod
+    def of_release(
+        cls, maps: Mapping[str, ImageMap], means: Mapping[str, Floats], noise_std: Mapping[str, Floats]
+    ) -> Self:
+        """Returns the classifier of released means, (classes, dim) a block, with noise of `noise_std`, (classes,)."""
+        precisions = {name: float(1 / np.square(noise_std[name]).mean()) for name in maps}
+        offsets, variances = np.zeros((2, len(next(iter(means.values())))))
+        for name, precision in precisions.items():
+            noise, dim = np.square(noise_std[name]), means[name].shape[1]
+            length = np.square(means[name]).sum(axis=1) - dim * noise
+            offsets -= 0.5 * precision * length
+            variances += 0.25 * precision**2 * (2 * dim * noise**2 + 4 * noise * np.maximum(length, 0))
+        # A class that is far more drowned than the others would win or lose by its noise.
+        judges = np.all([std <= _DROWNED * np.median(std) for std in noise_std.values()], axis=0)
+        offsets = np.where(judges, _shrunk(offsets, variances, judges), -np.inf)
+        weighed = {name: (means[name] * precision).astype(np.float32) for name, precision in precisions.items()}
+        return cls(maps=maps, means=weighed, offsets=offsets.astype(np.float32))
+
+    def margins(
+        self, images: Float[Tensor, "rows pixels"], labels: Int64[Tensor, " rows"], rivals: int = 1
+    ) -> Float[Tensor, " rows"]:
+        """Returns how far images, intensities in [0, 1], fit their own class's means better than another's, (rows,).
+
+        `rivals` is 1 for the other class that they fit best, 2 for the next one, and so on.
+        """
+        import torch
+
+        scores = torch.from_numpy(self.offsets)[:, None]
+        for name, form in self._forms.items():
+            scores = scores + torch.from_numpy(self.means[name]) @ form(images)
+        own = scores.gather(0, labels[None])[0]
+        others: Tensor = scores.scatter(0, labels[None], -torch.inf).topk(rivals, dim=0).values[-1]
+        return torch.where(own.isneginf(), torch.inf, own - others)
+
+    def tensors(self) -> dict[str, Array]:
+        """Returns what is saved, by name."""
+        return {_OFFSETS: self.offsets, **{f"{PREFIX}{name}": values for name, values in self.means.items()}}
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the maps, by block."""
+        return {name: one.to_json() for name, one in self.maps.items()}
+
+    @classmethod
+    def from_saved(cls, tensors: Mapping[str, Array], maps: Mapping[str, Any]) -> Self:
+        """Returns what `tensors` and `to_json` describe."""
+        means = {name: tensors[f"{PREFIX}{name}"] for name in maps}
+        found = {name: ImageMap.from_json(one) for name, one in maps.items()}
+        return cls(maps=found, means=means, offsets=tensors[_OFFSETS])
+
+    @cached_property
+    def _forms(self) -> dict[str, RowForm]:
+        return {name: one.feature_map().of_points() for name, one in self.maps.items()}
+
+
+def _shrunk(offsets: Floats, variances: Floats, judges: npt.NDArray[np.bool_]) -> Floats:
+    """Returns offsets nearer to their mean, the more of what they differ by is noise (James and Stein 1961)."""
+    middle, spread = offsets[judges].mean(), np.square(offsets[judges] - offsets[judges].mean()).sum()
+    noise = variances[judges].mean() * max(int(judges.sum()) - 1, 0)
+    return np.asarray(middle + max(1 - noise / spread, 0.0) * (offsets - middle) if spread else offsets)

@@ -2,9 +2,8 @@
 
 The sizes are those of the public code of PSG (Chen, Kerkouche and Fritz, NeurIPS 2022), which is that of dataset
 condensation (Zhao, Mopuri and Bilen, ICLR 2021): no dropout, and one normalisation group for each channel, without
-running statistics, so that gradients are per example, under ``torch.func``. The small network, WRN-16-2 ([Zagoruyko and
-Komodakis, 2016](https://arxiv.org/abs/1605.07146)) and the ResNet9 of FFCV ([Leclerc et al., 2022](https://ffcv.io),
-its example of CIFAR-10), which DP-MEPF is evaluated with, normalise by batches: nothing private is trained with them.
+running statistics, so that gradients are per example, under ``torch.func``. The small network, WRN-16-2 and ResNet9
+normalise by batches: nothing private is trained with them.
 
 Each takes images of any shape, (rows, channels, height, width), and gives logits, (rows, classes). Its fresh weights,
 in float32 on the CPU, follow from a public seed. What is no positive whole number is refused with `OptionError`.
@@ -21,14 +20,13 @@ from torch import Tensor, nn
 
 from noisegate.devices import seeded
 from noisegate.schema.pixels import ImageShape
+from noisegate_images.networks.encoder import check_sizes
 from noisegate_images.networks.named import FrozenNetwork
-from noisegate_images.networks.weights import check_sizes
 
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-# Pixels that the first convolution sees at least: smaller images are padded with zeros, 28 to 32.
-_SIDE = 32
+_SIDE = 32  # pixels that the first convolution sees at least: smaller images are padded with zeros, 28 to 32
 _RESNET9_SIDE = 12  # of which a quarter is left before the last convolution of 3 x 3, which has no padding
 _RESNET_SIDE = 16  # one pixel of a channel alone would be normalised to zero
 _POOL = 0
@@ -98,16 +96,8 @@ def build_lenet(shape: ImageShape, classes: int, *, seed: int) -> nn.Sequential:
     # A convolution of 5 without padding loses 4 pixels, a pooling half of what is left: 32, 28, 14, 10, 5.
     height, width = (((side - 4) // 2 - 4) // 2 for side in _sides(shape))
     with seeded(seed):
-        return nn.Sequential(
-            nn.Conv2d(shape.channels, 6, kernel_size=5, padding=_padding(shape)),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Conv2d(6, 16, kernel_size=5),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Flatten(),
-            *_dense((16 * height * width, 120, 84, classes)),
-        )
+        layers = [*_seen(shape.channels, 6, 5, _padding(shape), pool=True), *_seen(6, 16, 5, 0, pool=True)]
+        return nn.Sequential(*layers, nn.Flatten(), *_dense((16 * height * width, 120, 84, classes)))
 
 
 def build_alexnet(shape: ImageShape, classes: int, *, seed: int) -> nn.Sequential:
@@ -115,23 +105,16 @@ def build_alexnet(shape: ImageShape, classes: int, *, seed: int) -> nn.Sequentia
     check_sizes("AlexNet", classes=classes)
     height, width = (side // 8 for side in _sides(shape))
     with seeded(seed):
-        return nn.Sequential(
-            nn.Conv2d(shape.channels, 128, kernel_size=5, padding=_padding(shape, 2)),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Conv2d(128, 192, kernel_size=5, padding=2),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Conv2d(192, 256, kernel_size=3, padding=1),
-            nn.ReLU(),
-            nn.Conv2d(256, 192, kernel_size=3, padding=1),
-            nn.ReLU(),
-            nn.Conv2d(192, 192, kernel_size=3, padding=1),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Flatten(),
-            nn.Linear(192 * height * width, classes),
-        )
+        layers = [*_seen(shape.channels, 128, 5, _padding(shape, 2), pool=True), *_seen(128, 192, 5, 2, pool=True)]
+        layers += [*_seen(192, 256, 3, 1), *_seen(256, 192, 3, 1), *_seen(192, 192, 3, 1, pool=True)]
+        return nn.Sequential(*layers, nn.Flatten(), nn.Linear(192 * height * width, classes))
+
+
+def _seen(
+    entering: int, channels: int, kernel: int, padding: int | tuple[int, int], *, pool: bool = False
+) -> list[nn.Module]:
+    convolution = nn.Conv2d(entering, channels, kernel_size=kernel, padding=padding)
+    return [convolution, nn.ReLU(), nn.MaxPool2d(2)] if pool else [convolution, nn.ReLU()]
 
 
 def build_vgg11(shape: ImageShape, classes: int, *, seed: int) -> nn.Sequential:
@@ -175,11 +158,7 @@ class Block(nn.Module):
 
 
 def build_resnet18(shape: ImageShape, classes: int, *, seed: int) -> nn.Sequential:
-    """Returns a ResNet18 for small images, normalised per channel.
-
-    A first convolution of 3 x 3 without pooling, four stages of two residual blocks, and the mean over what is left of
-    the image. Images smaller than 16 pixels are padded with zeros.
-    """
+    """Returns a ResNet18 for small images, normalised per channel; those below 16 pixels are padded with zeros."""
     check_sizes("ResNet18", classes=classes)
     entering = _STAGES[0][0]
     with seeded(seed):
@@ -198,7 +177,6 @@ def _padding(shape: ImageShape, own: int = 0, least: int = _SIDE) -> tuple[int, 
 
 
 def _sides(shape: ImageShape) -> Iterable[int]:
-    """Height and width with the zeros."""
     return (side + 2 * zeros for side, zeros in zip((shape.height, shape.width), _padding(shape), strict=True))
 
 
@@ -212,20 +190,13 @@ def _dense(widths: Sequence[int]) -> list[nn.Module]:
 def build_small(shape: ImageShape, classes: int, *, seed: int) -> nn.Sequential:
     """Returns a network of four convolutions, of which the first and the third halve the image.
 
-    Each has batch normalisation and ReLU; then come the mean over a 3 x 3 grid and a linear layer. There is no dropout:
-    its draws would depend on what else draws random numbers.
+    There is no dropout: its draws would depend on what else draws random numbers.
     """
     check_sizes("the CNN", classes=classes)
     with seeded(seed):
-        return nn.Sequential(
-            *_convolved(shape.channels, 32, kernel=5, stride=2),
-            *_convolved(32, 32),
-            *_convolved(32, 64, stride=2),
-            *_convolved(64, 64),
-            nn.AdaptiveAvgPool2d(_LEFT),
-            nn.Flatten(),
-            nn.Linear(64 * _LEFT * _LEFT, classes),
-        )
+        layers = [*_convolved(shape.channels, 32, kernel=5, stride=2), *_convolved(32, 32)]
+        layers += [*_convolved(32, 64, stride=2), *_convolved(64, 64), nn.AdaptiveAvgPool2d(_LEFT), nn.Flatten()]
+        return nn.Sequential(*layers, nn.Linear(64 * _LEFT * _LEFT, classes))
 
 
 def _convolved(
@@ -242,10 +213,8 @@ class WideBlock(nn.Module):
     def __init__(self, entering: int, channels: int, stride: int) -> None:
         super().__init__()
         self.before = nn.Sequential(nn.BatchNorm2d(entering), nn.ReLU())
-        self.body = nn.Sequential(
-            *_convolved(entering, channels, stride=stride),
-            nn.Conv2d(channels, channels, kernel_size=3, padding=1, bias=False),
-        )
+        first = _convolved(entering, channels, stride=stride)
+        self.body = nn.Sequential(*first, nn.Conv2d(channels, channels, kernel_size=3, padding=1, bias=False))
         same = entering == channels and stride == 1
         self.past = None if same else nn.Conv2d(entering, channels, kernel_size=1, stride=stride, bias=False)
 
@@ -257,7 +226,7 @@ class WideBlock(nn.Module):
 
 
 def build_wide(shape: ImageShape, classes: int, *, seed: int) -> nn.Sequential:
-    """Returns a WRN-16-2: 16 layers, twice as wide as a ResNet."""
+    """Returns a WRN-16-2 (Zagoruyko and Komodakis, 2016, https://arxiv.org/abs/1605.07146)."""
     check_sizes("WRN-16-2", classes=classes)
     entering = 16
     with seeded(seed):
@@ -294,22 +263,14 @@ class ScaledLinear(nn.Linear):
 
 
 def build_resnet9(shape: ImageShape, classes: int, *, seed: int) -> nn.Sequential:
-    """Returns the ResNet9 of FFCV's example: eight convolutions with batch normalisation, then a linear layer.
+    """Returns the ResNet9 of FFCV's example of CIFAR-10 (Leclerc et al., 2022, https://ffcv.io).
 
-    The image is halved twice, and the largest value of each channel is left. Images smaller than 12 pixels are padded
-    with zeros.
+    DP-MEPF is evaluated with it. Images smaller than 12 pixels are padded with zeros.
     """
     check_sizes("ResNet9", classes=classes)
     with seeded(seed):
-        return nn.Sequential(
-            *_convolved(shape.channels, 64, padding=_padding(shape, 1, _RESNET9_SIDE)),
-            *_convolved(64, 128, kernel=5, stride=2),
-            Around(*_convolved(128, 128), *_convolved(128, 128)),
-            *_convolved(128, 256),
-            nn.MaxPool2d(2),
-            Around(*_convolved(256, 256), *_convolved(256, 256)),
-            *_convolved(256, 128, padding=(0, 0)),
-            nn.AdaptiveMaxPool2d(1),
-            nn.Flatten(),
-            ScaledLinear(128, classes, factor=0.2),
-        )
+        layers = [*_convolved(shape.channels, 64, padding=_padding(shape, 1, _RESNET9_SIDE))]
+        layers += [*_convolved(64, 128, kernel=5, stride=2), Around(*_convolved(128, 128), *_convolved(128, 128))]
+        layers += [*_convolved(128, 256), nn.MaxPool2d(2), Around(*_convolved(256, 256), *_convolved(256, 256))]
+        layers += [*_convolved(256, 128, padding=(0, 0)), nn.AdaptiveMaxPool2d(1), nn.Flatten()]
+        return nn.Sequential(*layers, ScaledLinear(128, classes, factor=0.2))

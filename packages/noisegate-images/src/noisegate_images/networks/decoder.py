@@ -1,4 +1,4 @@
-"""A small decoder of images: a feature of an encoder and noise in, one image out, in one pass.
+"""A small decoder of images: a feature of an encoder and noise in, one image out. Public, frozen, and of one encoder.
 
 A linear layer to the smallest picture, then a 3 x 3 convolution to four times the channels for each doubling, which
 become 2 x 2 pixels (Shi et al., CVPR 2016); the last one repeats pixels and then convolves. Feature and noise come in
@@ -13,6 +13,7 @@ with the images as Parquet files in a folder, this makes the same file again::
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, astuple, dataclass
@@ -20,6 +21,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+import numpy.typing as npt
 import safetensors
 import safetensors.torch
 import torch
@@ -28,10 +31,11 @@ from torch import Tensor, nn
 from noisegate.devices import seeded
 from noisegate.errors import ModelError, OptionError
 from noisegate.schema.pixels import ImageShape
-from noisegate_images.networks.weights import check_sizes, read_weights
+from noisegate_images.networks.encoder import check_sizes, halved, read_weights
 
 if TYPE_CHECKING:
     from jaxtyping import Float
+
 
 FORMAT = "noisegate-decoder-1"
 """Stands in the file of a decoder; another number for another architecture."""
@@ -41,6 +45,7 @@ SHIPPED_SHA256 = "8dba1d835a2637f342d73d54ffbf96c0cab6de50baf6b3462e6224017fc03e
 
 _WIDTHS = (160, 160, 160, 96, 48, 32)  # channels at every size, the last ones of them
 _LEAST, _MOST = 4, 8  # height and width of the smallest picture, in pixels
+_UNUSED = "num_batches_tracked"
 _NOISE_GAIN = 2.0  # with 1, the first trials hardly looked at the noise
 
 
@@ -150,10 +155,8 @@ class DecoderNetwork(nn.Module):
         inputs, widths, scale = design.features + design.latent, design.channels, 1 << (len(design.channels) - 1)
         self._start = (widths[0], design.shape.height // scale, design.shape.width // scale)
         self.first = nn.Linear(inputs, widths[0] * self._start[1] * self._start[2])
-        self.doublings = nn.ModuleList(
-            Doubling(wide, narrow, repeat=place == len(widths) - 2)
-            for place, (wide, narrow) in enumerate(pairwise(widths))
-        )
+        steps = enumerate(pairwise(widths), 2)
+        self.doublings = nn.ModuleList(Doubling(*step, repeat=place == len(widths)) for place, step in steps)
         self.modulations = nn.ModuleList(Modulation(width, inputs) for width in widths)
         self.last = nn.Conv2d(widths[-1], design.shape.channels, 3, padding=1)
         self.register_buffer("centre", torch.zeros(design.features))
@@ -161,12 +164,7 @@ class DecoderNetwork(nn.Module):
     def forward(
         self, features: Float[Tensor, "rows features"], noise: Float[Tensor, "rows latent"]
     ) -> Float[Tensor, "rows _ _ _"]:
-        """Returns intensities in [0, 1], (rows, channels, height, width).
-
-        Args:
-            features: Of length 1, (rows, features).
-            noise: Standard normal, (rows, latent).
-        """
+        """Returns intensities in [0, 1] of features of length 1, (rows, features), and standard normal noise."""
         spread = self.design.features**0.5  # brings the entries of a vector of length 1 to the size of the noise's
         inputs = torch.cat([(features - self.centre) * spread, noise * _NOISE_GAIN], dim=1)
         images = self.first(inputs).unflatten(1, self._start).contiguous(memory_format=torch.channels_last)
@@ -191,20 +189,14 @@ def decoder_bytes(network: DecoderNetwork) -> bytes:
 
 
 def decoder_tensors(network: DecoderNetwork) -> dict[str, Tensor]:
-    """Returns the weights in float16, as the file has them."""
-    weights = network.state_dict().items()
-    return {name: value.detach().to(torch.float16).contiguous() for name, value in weights if _is_weight(name)}
-
-
-def _is_weight(name: str) -> bool:
-    """How many batches the normalisation has seen is not used."""
-    return not name.endswith("num_batches_tracked")
+    """Returns the weights in float16, as the file has them; how many batches were normalised is not used."""
+    return {name: value for name, value in halved(network.state_dict()).items() if not name.endswith(_UNUSED)}
 
 
 def decoder_from(design: DecoderDesign, tensors: Mapping[str, Tensor]) -> DecoderNetwork:
     """Returns a frozen decoder in evaluation mode, in float32 on the CPU."""
     network = build_decoder(design, seed=0)
-    counters = {name: value for name, value in network.state_dict().items() if not _is_weight(name)}
+    counters = {name: value for name, value in network.state_dict().items() if name.endswith(_UNUSED)}
     network.load_state_dict({name: value.to(torch.float32) for name, value in tensors.items()} | counters)
     return network.requires_grad_(False).eval()
 
@@ -228,3 +220,81 @@ def _described(content: bytes) -> dict[str, Any]:
     if described.pop("format", None) != FORMAT:
         raise ValueError(f"the file is none of the format {FORMAT}")
     return described
+
+
+PACKAGED = "cifar10"
+"""Name of the decoder in the package: images of 32 x 32 pixels in colour, of the encoder in the package."""
+OWN = "noisegate"
+"""Kind of the decoders that `noisegate pretrain decoder` makes. Their weights travel in saved models."""
+
+
+class LoadedDecoder:
+    """A decoder that `noisegate pretrain decoder` made, frozen, in evaluation mode, on the CPU.
+
+    Attributes:
+        network: What decodes.
+        digest: SHA-256 of its file.
+        encoder: SHA-256 of the weights of the encoder that it was trained with.
+        layer: Layer of that encoder, whose activations are averaged over the picture and scaled to length 1.
+        shape: Shape of the images.
+        features: Length of a feature.
+        latent: Length of the noise.
+    """
+
+    kind = OWN
+
+    def __init__(self, network: DecoderNetwork, digest: str) -> None:
+        self.network, self.digest, design = network, digest, network.design
+        self.encoder, self.layer = design.encoder, design.layer
+        self.shape: ImageShape = design.shape
+        self.features, self.latent = design.features, design.latent
+
+    def __call__(
+        self, features: Float[Tensor, "rows features"], noise: Float[Tensor, "rows latent"]
+    ) -> Float[Tensor, "rows pixels"]:
+        """Returns intensities in [0, 1], (rows, height · width · channels), in the order of `pixel_schema`.
+
+        Each image is a function of its own feature, of length 1, float32, and of its standard normal noise, float32.
+        """
+        images: Tensor = self.network(features, noise)
+        return images.permute(0, 2, 3, 1).flatten(1)
+
+    def tensors(self) -> dict[str, npt.NDArray[Any]]:
+        """Returns the weights that travel in a saved model, as they are in the decoder's file."""
+        return {name: value.numpy() for name, value in decoder_tensors(self.network).items()}
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns what else `from_saved` needs."""
+        return {"kind": OWN, "digest": self.digest, "made_of": dict(self.network.design.to_json())}
+
+    @classmethod
+    def from_saved(cls, tensors: Mapping[str, npt.NDArray[Any]], description: Mapping[str, Any]) -> Self:
+        """Returns the decoder that `tensors` and `to_json` describe; a ModelError where its digest says another."""
+        kind, digest, made_of = (description[name] for name in ("kind", "digest", "made_of"))
+        if kind != OWN:
+            raise ModelError(f"a decoder of kind {kind!r} is not known; it is {OWN}.")
+        import torch
+
+        arrays = {name: torch.from_numpy(np.array(value)) for name, value in tensors.items()}
+        network = decoder_from(DecoderDesign.from_json(made_of), arrays)
+        found = hashlib.sha256(decoder_bytes(network)).hexdigest()
+        if found != digest:
+            raise ModelError(f"the decoder in the model has the SHA-256 {found}, not {digest}: it was changed.")
+        return cls(network, found)
+
+
+def load_decoder(name: str | Path, sha256: str | None = None) -> LoadedDecoder:
+    """Returns a decoder; nothing is ever downloaded.
+
+    Args:
+        name: "cifar10" for the one in the package, or a file of `noisegate pretrain decoder`.
+        sha256: What it must hash to; None for whatever it is.
+    """
+    path = Path(name)
+    if str(name) != PACKAGED and not path.is_file():
+        raise OptionError(
+            f"decoder={str(name)!r} is no file; give {PACKAGED!r} for the one in the package, or a file that "
+            "`noisegate pretrain decoder` made."
+        )
+
+    return LoadedDecoder(*read_decoder(None if str(name) == PACKAGED else path, sha256=sha256))

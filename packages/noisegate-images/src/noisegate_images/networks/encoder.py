@@ -1,8 +1,7 @@
-"""A small convolutional encoder of images, grey or colour: what perceptual features are made of by default.
+"""A small convolutional encoder of images, grey or colour, which perceptual features are of by default; and weights.
 
-Seven convolutions, each with its ReLU, a stride and two poolings: an eighth of the height and width is left. It is
-trained to tell public images apart (`noisegate_papers.contrib.pretraining.encoder`); its batch normalisation is then
-folded into the convolutions, so that nothing mixes the rows of a batch.
+It is trained to tell public images apart (`noisegate_papers.contrib.pretraining.encoder`); its batch normalisation is
+then folded into the convolutions, so that nothing mixes the rows of a batch.
 
 The weights in the package were trained on CIFAR-10 (Krizhevsky 2009); on one thread, with the images as Parquet files
 in a folder, this makes the same file again::
@@ -13,6 +12,8 @@ in a folder, this makes the same file again::
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,27 +23,67 @@ import torch
 from torch import Tensor, nn
 
 from noisegate.devices import seeded
-from noisegate.errors import ModelError
-from noisegate_images.networks.weights import read_weights
+from noisegate.errors import ModelError, OptionError
 
 if TYPE_CHECKING:
     from jaxtyping import Float
 
+
+def check_sizes(network: str, **sizes: int) -> None:
+    """Refuses a size of a network, by the name of its argument, that is no positive whole number."""
+    for name, value in sizes.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise OptionError(f"{name}={value!r} of {network} must be a positive whole number.")
+
+
+def file_digest(path: Path, what: str) -> str:
+    """Returns the digest of a file; one that cannot be read is a `ModelError` about `what`."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ModelError(f"{what}: the file cannot be read ({error.strerror}).") from None
+
+
+def check_digest(found: str, sha256: str | None, what: str, *, required: bool = True) -> str:
+    """Returns the digest that was found of `what`, which must be the one that was given, if any or where required."""
+    if sha256 is None and required:
+        raise OptionError(
+            f"{what} need sha256=DIGEST, so that a certificate says which ones they were; that of this file is {found}."
+        )
+    if sha256 not in (None, found):
+        raise ModelError(
+            f"{what}: SHA-256 {found} is not {sha256}, the one that was given; take the file that it belongs to, or "
+            "correct the digest."
+        )
+    return found
+
+
+def halved(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Returns tensors in float16, as files have them."""
+    return {name: value.detach().to(torch.float16).contiguous() for name, value in tensors.items()}
+
+
+def read_weights(path: Path | None, shipped: str, kind: str, sha256: str | None) -> tuple[bytes, str]:
+    """Returns the content of a file, `shipped` in the package by default, and its digest."""
+    what = f"{kind} {path or shipped}"
+    try:
+        content = (path or resources.files(__package__).joinpath(shipped)).read_bytes()
+    except OSError as error:
+        raise ModelError(f"{what}: the file cannot be read ({error.strerror}).") from None
+    return content, check_digest(hashlib.sha256(content).hexdigest(), sha256, what, required=False)
+
+
 FORMAT = "noisegate-encoder-1"
 """Stands in the file of an encoder; another number for another architecture."""
-
 SHIPPED = "weights_cifar10.safetensors"
 SHIPPED_SHA256 = "d60ab144ef28974f891d8444454db20fbcb06a9e13b1d66ee73d48fd9fb40a34"
-
 LAYERS = ("early", "middle", "late", "last")
 """Modules whose outputs are features: after the ReLU, at a half, a quarter, a quarter and an eighth of the size."""
-
 SIDE = 32
 """Pixels that an image is brought down to: larger ones are averaged over blocks, 64 over 2 x 2 and 256 over 8 x 8."""
-
 WIDTH = 144
 """Channels of the last layers."""
-
 _HEAD = "head."
 
 
@@ -129,8 +170,7 @@ def folded(encoder: Encoder) -> Encoder:
 def save_encoder(encoder: Encoder, head: nn.Linear, path: Path) -> str:
     """Writes a folded encoder and the classifier that it was trained with, in float16; returns the file's SHA-256."""
     tensors = encoder.state_dict() | {f"{_HEAD}{name}": value for name, value in head.state_dict().items()}
-    halves = {name: value.detach().to(torch.float16).contiguous() for name, value in tensors.items()}
-    content = safetensors.torch.save(halves, metadata={"format": FORMAT})
+    content = safetensors.torch.save(halved(tensors), metadata={"format": FORMAT})
     path.write_bytes(content)
     return hashlib.sha256(content).hexdigest()
 

@@ -1,10 +1,9 @@
-"""A small encoder of drawings: what it gives for a stroke hardly depends on how the hand that drew it was held.
+"""A small encoder and a small decoder of drawings, learnt from signs that a script draws and nobody made.
 
-Three convolutions and a linear layer, to a vector of 64 numbers. It is trained to tell random signs apart, of which it
-sees each moved, bent, thickened and thinned, so it brings drawings together that differ in nothing else. The signs are
-drawn by a script, and this trains one like it, up to rounding::
+The encoder is trained to tell random signs apart, of which it sees each moved, bent, thickened and thinned, so it
+brings drawings together that differ in nothing else. This trains networks like those in the package, up to rounding::
 
-    OMP_NUM_THREADS=1 python -m noisegate_papers.contrib.pretraining.strokes --out strokes.safetensors
+    OMP_NUM_THREADS=1 python -m noisegate_papers.contrib.pretraining.strokes --out FOLDER
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from noisegate.errors import ModelError
-from noisegate_images.networks.weights import read_weights
+from noisegate_images.networks.encoder import halved, read_weights
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -92,8 +91,7 @@ def folded_strokes(encoder: StrokeEncoder) -> StrokeEncoder:
 
 def stroke_bytes(encoder: StrokeEncoder) -> bytes:
     """Returns the file of a folded encoder, in float16."""
-    halves = {name: value.detach().to(torch.float16).contiguous() for name, value in encoder.state_dict().items()}
-    return safetensors.torch.save(halves)
+    return safetensors.torch.save(halved(encoder.state_dict()))
 
 
 def load_strokes(path: Path | None = None, *, sha256: str | None = None) -> StrokeEncoder:
@@ -105,3 +103,45 @@ def load_strokes(path: Path | None = None, *, sha256: str | None = None) -> Stro
     except (safetensors.SafetensorError, RuntimeError) as error:
         raise ModelError(f"encoder {path or SHIPPED}: no encoder of strokes ({str(error).splitlines()[0]}).") from None
     return encoder.requires_grad_(False).eval()
+
+
+DRAWING = "drawing.safetensors"
+DRAWING_SHA256 = "3f4a1444c0d23bbe818d5de04433172c4016325359805729c9703578a6d5d5c3"
+
+LATENT = 32
+"""Length of the noise."""
+
+_SMALLEST, _WIDTHS = 7, (32, 16)
+_BACKGROUND = -2.0  # a drawing is mostly background
+
+
+class DrawingDecoder(nn.Module):
+    """The network, from noise to the logits of intensities."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        wide, narrow = _WIDTHS
+        size = wide * _SMALLEST**2
+        self.dense = nn.Sequential(nn.Linear(LATENT, 128), nn.ReLU(), nn.Linear(128, size), nn.ReLU())
+        self.first = nn.Conv2d(wide, 4 * narrow, 3, padding=1)
+        self.last = nn.Conv2d(narrow, 4, 5, padding=2)
+        assert self.last.bias is not None
+        nn.init.constant_(self.last.bias, _BACKGROUND)
+
+    def forward(self, code: Float[Tensor, "rows latent"]) -> Float[Tensor, "rows 1 28 28"]:
+        """Returns logits."""
+        small = self.dense(code).unflatten(1, (_WIDTHS[0], _SMALLEST, _SMALLEST))
+        small = small.contiguous(memory_format=torch.channels_last)
+        middle = nn.functional.pixel_shuffle(self.first(small), 2).relu()
+        return nn.functional.pixel_shuffle(self.last(middle), 2)
+
+
+def drawing_bytes(decoder: DrawingDecoder) -> bytes:
+    """Returns the file of a decoder, in float16."""
+    return safetensors.torch.save(halved(decoder.state_dict()))
+
+
+def load_drawing() -> dict[str, Tensor]:
+    """Returns the weights in the package, in float32; a `ModelError` if they are others than this version's."""
+    content, _ = read_weights(None, DRAWING, "decoder", DRAWING_SHA256)
+    return {name: value.to(torch.float32) for name, value in safetensors.torch.load(content).items()}

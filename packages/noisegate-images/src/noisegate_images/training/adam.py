@@ -1,15 +1,11 @@
-"""Adam (Kingma and Ba, ICLR 2015, https://arxiv.org/abs/1412.6980, algorithm 1) on named tensors.
-
-The function behind `torch.optim.Adam`, with the same bits: making an instance of that imports a compiler for seconds,
-which is longer than many a training.
-"""
+"""Optimisers of named tensors: Adam, and two for noisy sums of gradients."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -32,8 +28,9 @@ def gradients(
 
 
 class Adam:
-    """Moves parameters in place; a `noisegate.models.checkpoint.Resumable`.
+    """Adam (Kingma and Ba, ICLR 2015, https://arxiv.org/abs/1412.6980, algorithm 1), in place; a `Resumable`.
 
+    The function behind `torch.optim.Adam`, with the same bits: an instance of that imports a compiler for seconds.
     `fused` says whether torch's fused kernel is used; None leaves it to torch. `slower` has the part of the learning
     rate at which parameters learn, by their names; others learn at all of it.
     """
@@ -50,15 +47,14 @@ class Adam:
         slower: Mapping[str, float] = NOTHING_SLOWER,
     ) -> None:
         self._parameters = dict(parameters)
-        names, parts = list(parameters), [slower.get(name, 1.0) for name in parameters]
-        self._groups = {
-            part: [place for place in range(len(names)) if parts[place] == part] for part in dict.fromkeys(parts)
-        }
+        parts = [slower.get(name, 1.0) for name in parameters]
+        self._groups = {part: [at for at, own in enumerate(parts) if own == part] for part in dict.fromkeys(parts)}
         self._moments = {kind: [torch.zeros_like(value) for value in parameters.values()] for kind in _KINDS}
         device = next(iter(parameters.values())).device if fused else None
         self._taken = [torch.zeros((), device=device) for _ in parameters]
         self.steps, self._learning_rate = 0, learning_rate
-        self._options = {"beta1": beta1, "beta2": beta2, "eps": eps, "fused": fused}
+        self._options: dict[str, Any] = {"beta1": beta1, "beta2": beta2, "eps": eps, "fused": fused}
+        self._options |= {"weight_decay": 0.0, "amsgrad": False, "maximize": False}
 
     @torch.no_grad()
     def step(self, gradients: Mapping[str, Tensor], *, scale: float = 1.0) -> None:
@@ -68,19 +64,7 @@ class Adam:
         for part, places in self._groups.items():
             one = [parameters, slopes, self._moments["mean"], self._moments["square"], self._taken]
             values, of, means, squares, taken = ([tensors[place] for place in places] for tensors in one)
-            adam(
-                values,
-                of,
-                means,
-                squares,
-                [],
-                taken,
-                lr=self._learning_rate * scale * part,
-                weight_decay=0.0,
-                amsgrad=False,
-                maximize=False,
-                **self._options,  # type: ignore[arg-type]
-            )
+            adam(values, of, means, squares, [], taken, lr=self._learning_rate * scale * part, **self._options)
 
     def descend(
         self, output: Float[Tensor, "..."], at: Float[Tensor, "..."] | None = None, *, scale: float = 1.0
@@ -90,12 +74,8 @@ class Adam:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Returns both moments of each parameter, and the number of steps."""
-        moments = {
-            f"{kind}/{name}": moment
-            for kind, moments in self._moments.items()
-            for name, moment in zip(self._parameters, moments, strict=True)
-        }
-        return {**moments, "taken": torch.tensor(self.steps)}
+        moments = {kind: dict(zip(self._parameters, each, strict=True)) for kind, each in self._moments.items()}
+        return {**joined(**moments), "taken": torch.tensor(self.steps)}
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
         """Resumes where `state_dict` was called."""
@@ -146,25 +126,16 @@ class NoisyDescent:
 
 
 def one_cycle(progress: float) -> float:
-    """Returns the part of the peak learning rate at `progress` from 0 to 1: a short rise, then a cosine to nearly zero.
-
-    A function of the step alone, so that nothing needs saving.
-    """
+    """Returns the part of the peak learning rate at `progress`, 0 to 1: a short rise, then a cosine to nearly zero."""
     return min(progress / 0.1, 0.5 * (1 + math.cos(math.pi * max(progress - 0.1, 0) / 0.9))) + 1e-3
 
 
 class NoisyMomentum:
-    """DP-SGD with heavy-ball momentum, and the average of where it was (De et al., 2022, section 3).
+    """DP-SGD with heavy-ball momentum, and the average of where it was, which takes out noise at no cost in privacy.
 
-    https://arxiv.org/abs/2204.13650: the average takes out noise at no cost in privacy.
-
-    Args:
-        start: Parameters at the start, by name.
-        learning_rate: Of the mean gradient.
-        momentum: What is kept of the velocity in a step, from 0 to 1.
-        ema_decay: What is kept of the average in a step; the first t steps keep (1 + t)/(10 + t) at most.
-        batch: The expected number of records of a step, which noisy sums are divided by.
-        device: Where torch computes.
+    De et al. (2022), https://arxiv.org/abs/2204.13650, section 3. `momentum` is what is kept of the velocity in a step,
+    from 0 to 1, `ema_decay` of the average, of which the first t steps keep (1 + t)/(10 + t) at most; noisy sums are
+    divided by `batch`, the expected number of records of a step.
     """
 
     def __init__(

@@ -1,8 +1,4 @@
-"""Match a generator's mean features to released ones, and stop at the noise (DP-MERF, section 4).
-
-A release is read as a `Target`. `MomentMatching` is the loop that all such fits share: Adam, an exponential average of
-the weights, which is what is kept, and a look now and then at the distance; `HalvesMatching` has a loss without bias.
-"""
+"""Match a generator's mean features to released ones, and stop at the noise (DP-MERF, section 4)."""
 
 from __future__ import annotations
 
@@ -80,19 +76,15 @@ def read_target(release: Release, *, counts: str, counters: Mapping[str, Floats]
     safe, positive = np.maximum(noisy, floor), np.maximum(noisy, 0)
     weights = positive / positive.sum() if positive.sum() > 0 else np.full(len(noisy), 1 / len(noisy))
     blocks = [name for name in release.values if name != counts]
-    return Target(
-        means={name: release.values[name].T / safe[:, None] for name in blocks},
-        noise_std={name: release.noise_std[name] / safe for name in blocks},
-        weights=weights,
-        records=float(max(noisy.sum(), 1.0)),
-    )
+    means = {name: release.values[name].T / safe[:, None] for name in blocks}
+    noise_std = {name: release.noise_std[name] / safe for name in blocks}
+    return Target(means=means, noise_std=noise_std, weights=weights, records=float(max(noisy.sum(), 1.0)))
 
 
 def missed_part(target: Target, discrepancy: float) -> float:
     """Returns which part of the energy of released means, less their noise's, a generator misses that ends so far."""
-    squares = [
-        np.square(means / target.noise_std[name][:, None])[target.present] for name, means in target.means.items()
-    ]
+    ratios = (means / target.noise_std[name][:, None] for name, means in target.means.items())
+    squares = [np.square(block)[target.present] for block in ratios]
     coordinates = sum(block.size for block in squares)
     signal = sum(float(block.sum()) for block in squares) - coordinates
     return max(discrepancy - 1, 0.0) * coordinates / max(signal, 1.0)
@@ -103,10 +95,8 @@ def class_weights(target: Target, power: float | None) -> Floats:
 
     The inverse of noise, of variance 1, and of what the generator never comes to match, a part of the class's
     signal-to-noise ratio: classes that stand out of the noise weigh alike in their means, whatever their share
-    (DP-MERF, section 4.2), and one that the noise drowns weighs by its noise. The ratio is what all classes' means hold
-    above their expected noise, squared. With a `power` weights are the class's share to it instead: 0 then weighs
-    classes by the squares of their shares, since residuals in noise standard deviations grow with these, and -2 weighs
-    them alike.
+    (DP-MERF, section 4.2), and one that the noise drowns weighs by its noise. With a `power` weights are the class's
+    share to it instead: residuals in noise standard deviations grow with shares, so -2 weighs classes alike.
     """
     if power is not None:
         shares = target.weights[target.present]
@@ -125,10 +115,9 @@ def class_weights(target: Target, power: float | None) -> Floats:
 
 @dataclass(frozen=True, kw_only=True)
 class Discrepancy:
-    """The squared distance to the release over what its noise alone would leave, estimated on fresh noise vectors.
+    """The squared distance to the release over what its noise alone would leave, without bias; and its standard error.
 
-    All coordinates of all present classes count alike, whatever the loss. The value is unbiased, so it may be below
-    zero; the error is its standard error.
+    All coordinates of all present classes count alike, whatever the loss; the value may be below zero.
     """
 
     value: float
@@ -136,7 +125,10 @@ class Discrepancy:
 
 
 class MomentMatching(ABC):
-    """One fit of one generator, which is changed in place by the mean features of what it gives; a `Resumable`."""
+    """One fit of one generator, which is changed in place by the mean features of what it gives; a `Resumable`.
+
+    By Adam, with an exponential average of the weights, which is what is kept, and a look now and then at the distance.
+    """
 
     settings: MomentSettings
     beta1: ClassVar[float] = 0.9
@@ -169,8 +161,7 @@ class MomentMatching(ABC):
         self._set_up(target)
 
     @abstractmethod
-    def _set_up(self, target: Target) -> None:
-        """Makes what the loss needs."""
+    def _set_up(self, target: Target) -> None: ...
 
     @abstractmethod
     def _gradients(self) -> tuple[Tensor, ...]:
@@ -189,13 +180,11 @@ class MomentMatching(ABC):
         """Does with a measurement of the averaged generator what the method does; sets `at_noise`."""
 
     def _slower(self) -> dict[str, float]:
-        """Returns at which part of the learning rate weights learn that were learnt before, by their numbers."""
         prefix, rate = self.generator.pretrained, self.settings.prior_rate
         names = enumerate(name for name, _ in self.generator.named_parameters())
         return {str(place): rate for place, name in names if prefix and name.startswith(prefix)}
 
     def _rate(self, progress: float) -> float:
-        """Returns the part of the learning rate at a part of the steps."""
         return one_cycle(progress)
 
     def run(self, report: Callable[[FitState], None] | None = None) -> None:
@@ -268,8 +257,8 @@ class SplitBatchLoss:
     """Gradients of the unbiased distance, with the halves of a batch side by side on two cores.
 
     The residuals a and b of the halves are independent, normalised apart, and meet only in Σ w·a·b: what comes out does
-    not depend on the number of cores. The generator's batch statistics are not touched. `residuals`, (dim, classes),
-    are those of what it makes of one half; half of the `penalty` on each, a number, is added to the loss.
+    not depend on the number of cores. `residuals`, (dim, classes), are those of what the generator makes of one half;
+    half of the `penalty` on each, a number, is added to the loss.
     """
 
     def __init__(
@@ -304,7 +293,6 @@ class SplitBatchLoss:
     def _half(
         self, replica: Generator, noise: Shaped[Tensor, "rows latent"], labels: Int64[Tensor, " rows"]
     ) -> list[Tensor]:
-        """Returns residuals, (dim, classes), and the penalty, if there is one."""
         made = functional_call(replica, self._weights, (noise, labels))
         return [self._residuals(made), *([self._penalty(made)] if self._penalty else [])]
 
@@ -351,11 +339,8 @@ class HalvesMatching(MomentMatching):
     def _roughness(self, made: Float[Tensor, "rows _"]) -> Float[Tensor, ""]:
         return self._smoothing * self.generator.total_variation(made)
 
-    def distances(self) -> Float[Tensor, " classes"]:
-        """Returns an unbiased estimate of each present class's squared distance, (classes,), on a fresh batch."""
-        return self._distances_of(self.generator(*self._batch(self.generator)))
-
     def _distances_of(self, made: Made) -> Float[Tensor, " classes"]:
+        """Returns an unbiased estimate of each present class's squared distance, (classes,)."""
         return self._residuals_of(made, self._factors(), halves=2).prod(dim=2).sum(dim=0)
 
     def _factors(self) -> Mapping[str, float]:

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from noisegate.devices import seeded
 from noisegate.errors import OptionError
+from noisegate_images.networks.encoder import check_digest, file_digest
 from noisegate_images.networks.named import FrozenNetwork
-from noisegate_images.networks.weights import check_digest, file_digest
 
 if TYPE_CHECKING:
     from jaxtyping import Float

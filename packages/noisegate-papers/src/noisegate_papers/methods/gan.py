@@ -85,8 +85,8 @@ class RecordGAN(AdversarialMethod):
 
     def generator(self, schema: Schema) -> Generator:
         """Returns the generator at its start, on the CPU."""
+        from noisegate_images.models.generator import build_table_generator
         from noisegate_images.models.image import build_image_generator
-        from noisegate_images.models.table import build_table_generator
 
         if self.image is not None:
             return build_image_generator(self._design(), max(schema.layout.classes, 1), seed=self.seed)

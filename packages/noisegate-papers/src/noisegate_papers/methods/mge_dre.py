@@ -226,7 +226,7 @@ class DPDRE(EncodedImages, GenerativeMethod):
     """Whether they have the label of the schema. By default true for tables and false for images."""
     decoder: str = PUBLIC
     """What images are handed out: "public", those that the features came from, or what a decoder makes of the features:
-    its name or file, see `noisegate_images.models.decoder.load_decoder`."""
+    its name or file, see `noisegate_images.networks.decoder.load_decoder`."""
     dimensions: Count = 64
     """Directions of the features that are kept, those first in which public ones vary most."""
     whitening: Unit = by_preset(0.5, paper=0.0)

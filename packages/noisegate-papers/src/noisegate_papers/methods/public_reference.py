@@ -22,7 +22,7 @@ from noisegate_papers.models.record_sets import WeightedReference, tensors_of
 
 if TYPE_CHECKING:
     from noisegate.models.record_model import RecordModel
-    from noisegate_images.models.decoder import LoadedDecoder
+    from noisegate_images.networks.decoder import LoadedDecoder
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

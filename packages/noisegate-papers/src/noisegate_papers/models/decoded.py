@@ -19,9 +19,9 @@ from noisegate.devices import seeded
 from noisegate.models.checkpoint import under
 from noisegate.models.record_model import Array
 from noisegate.schema import EncodedTable, Schema
-from noisegate_images.models.decoder import LoadedDecoder
 from noisegate_images.models.generator import Generator
-from noisegate_images.networks.weights import check_sizes
+from noisegate_images.networks.decoder import LoadedDecoder
+from noisegate_images.networks.encoder import check_sizes
 from noisegate_papers.models.record_sets import systematic_sample, weight_summary
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Float64, Int64, UInt8
 
     from noisegate.features.feature_map import FeatureMap
-    from noisegate_images.models.decoder import LoadedDecoder
+    from noisegate_images.networks.decoder import LoadedDecoder
 
     Array = npt.NDArray[Any]
     Pixels = UInt8[Array, "images height width channels"]

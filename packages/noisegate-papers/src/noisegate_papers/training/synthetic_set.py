@@ -25,7 +25,7 @@ from noisegate.models.checkpoint import check_finite, joined, restore, under
 from noisegate.schema.pixels import ImageShape
 from noisegate_images.models.image import ImageGenerator, build_image_generator
 from noisegate_images.models.image_network import ImageNetwork
-from noisegate_images.networks.weights import check_sizes
+from noisegate_images.networks.encoder import check_sizes
 from noisegate_images.training.adam import Adam, gradients
 from noisegate_images.training.fit import PriorNetwork
 from noisegate_papers.models.inputs import Inputs

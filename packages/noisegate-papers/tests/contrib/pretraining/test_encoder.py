@@ -8,8 +8,7 @@ import torch
 
 from noisegate.errors import ModelError, OptionError
 from noisegate.schema.pixels import ImageShape
-from noisegate_images.networks.layers import ChosenLayers
-from noisegate_images.networks.named import load_network
+from noisegate_images.networks.named import ChosenLayers, load_network
 from noisegate_papers.contrib.pretraining.encoder import EncoderFitting, EncoderTraining, augmented
 from noisegate_papers.contrib.pretraining.training import PublicImages, partial_of
 

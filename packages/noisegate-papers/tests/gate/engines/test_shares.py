@@ -15,7 +15,7 @@ from noisegate.schema import pixel_schema
 from noisegate_images.data.images import ImageSource
 from noisegate_images.features.perceptual import Activations, Perceptual
 from noisegate_images.networks.encoder import LAYERS, build_encoder, folded
-from noisegate_images.networks.layers import ChosenLayers
+from noisegate_images.networks.named import ChosenLayers
 
 SCHEMA = pixel_schema(12, 12, labels=["a", "b"])
 

@@ -39,8 +39,7 @@ from noisegate_images.networks.decoder import (
     default_channels,
 )
 from noisegate_images.networks.encoder import LAYERS
-from noisegate_images.networks.layers import ChosenLayers
-from noisegate_images.networks.named import FrozenNetwork
+from noisegate_images.networks.named import ChosenLayers, FrozenNetwork
 from noisegate_images.training.adam import Adam
 from noisegate_papers.contrib.pretraining.training import Part, Pretraining, PublicImages, Steps, Whole
 

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from noisegate.devices import one_thread, seeded
-from noisegate_images.networks import drawing, strokes
+from noisegate_images.networks import strokes
 from noisegate_images.training.adam import Adam, one_cycle
 
 if TYPE_CHECKING:
@@ -120,11 +120,11 @@ def train_encoder(
 
 def train_decoder(
     images: UInt8[Tensor, "rows 784"], *, steps: int, seed: int, batch: int = 100
-) -> drawing.DrawingDecoder:
+) -> strokes.DrawingDecoder:
     """Returns a decoder that draws signs from standard normal noise."""
     with seeded(seed):
-        network = drawing.DrawingDecoder()
-        recognition = nn.Sequential(nn.Linear(images.shape[1], 256), nn.ReLU(), nn.Linear(256, 2 * drawing.LATENT))
+        network = strokes.DrawingDecoder()
+        recognition = nn.Sequential(nn.Linear(images.shape[1], 256), nn.ReLU(), nn.Linear(256, 2 * strokes.LATENT))
 
     def loss(rows: Int64[Tensor, " rows"], random: torch.Generator) -> Float[Tensor, ""]:
         pictures = _pictures(images[rows])
@@ -174,7 +174,7 @@ def main() -> None:
         decoder = train_decoder(images, steps=options.steps, seed=options.seed)
     for name, content in (
         (strokes.SHIPPED, strokes.stroke_bytes(encoder)),
-        (drawing.SHIPPED, drawing.drawing_bytes(decoder)),
+        (strokes.DRAWING, strokes.drawing_bytes(decoder)),
     ):
         (options.out / name).write_bytes(content)
         print(hashlib.sha256(content).hexdigest(), name)
