@@ -9,7 +9,7 @@ import pytest
 import noisegate
 from noisegate import Budget, Pairwise
 from noisegate.schema import Boolean, Continuous, Integer, Schema
-from noisegate.tables.associations import associations
+from noisegate.tables.associations import measured_associations
 
 RECORDS = 10_000
 
@@ -82,7 +82,7 @@ def test_the_part_of_associations_that_is_kept_is_estimated_without_bias(records
         model = noisegate.synthesize(table, schema=schema, epsilon=0.7, method=Pairwise(seed=seed))
         fitting = Pairwise(seed=seed).fitting(model.release)
         fitting.run()
-        seen = associations(fitting.released, fitting)
+        seen = measured_associations(fitting.released, fitting)
         assert [one.columns for one in seen] == list(combinations(range(6), 2))
         ours, theirs = (
             np.corrcoef(np.argsort(np.argsort(each, axis=0), axis=0).T) for each in (numbers, sampled(model))

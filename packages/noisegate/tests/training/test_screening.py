@@ -5,8 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from noisegate.tables.associations import choose_pairs, table_dependence
-from noisegate.tables.released import Table
+from noisegate.tables.released import Table, choose_pairs, table_dependence
 
 STD = 10.0
 

@@ -1,4 +1,4 @@
-"""Which pairs of columns stand out of their noise, and what a fit keeps of the associations that its release knows.
+"""Which associations between columns a fit keeps of those that its release knows, and what it is blind to.
 
 A column has scores of mean 0 and variance 1 over the records of the model: the ranks of cells in an order, or an
 orthonormal basis over levels. The association of two columns is the matrix C = X' (T/n) Y of mean products of scores:
@@ -81,7 +81,7 @@ def scores(shares: Floats, ordered: int) -> Floats:
     return found
 
 
-def associations(tables: Sequence[Table], fitting: PairwiseFit) -> list[Association]:
+def measured_associations(tables: Sequence[Table], fitting: PairwiseFit) -> list[Association]:
     """Returns every pair of columns that a table holds, with what the fit's model makes of it."""
     pairs = sorted({pair for table in tables for pair in combinations(table.columns, 2)})
     expected = fitting.expected
@@ -126,7 +126,7 @@ def judged(fitting: PairwiseFit) -> Iterator[Verdict]:
 
 
 def _of_associations(fitting: PairwiseFit, names: Sequence[str]) -> Verdict:
-    found = associations(fitting.released, fitting)
+    found = measured_associations(fitting.released, fitting)
     measured = {pair for table in fitting.released for pair in combinations(table.columns, 2)}
     missing = [pair for pair in combinations(range(len(names)), 2) if pair not in measured]
     total, noise = sum(one.released for one in found), math.sqrt(sum(one.deviation**2 for one in found))
@@ -155,49 +155,3 @@ def _of_associations(fitting: PairwiseFit, names: Sequence[str]) -> Verdict:
             "independent in this copy, but for what the others imply"
         )
     return Verdict(word="rough" if word == "noise" else word, source="fit", reasons=tuple(reasons), figures=figures)
-
-
-def table_dependence(table: Table) -> float:
-    """Returns how far a noisy table of two columns is from independence, in standard deviations of its noise.
-
-    The squared distance to the product of the table's own margins, in units of the noise, has a mean of about
-    (rows − 1)·(columns − 1) when the columns are independent, and twice that as its variance.
-    """
-    counts = table.counts
-    total = max(float(counts.sum()), table.noise_std)
-    apart = counts - np.outer(counts.sum(axis=1), counts.sum(axis=0)) / total
-    free = float(max((counts.shape[0] - 1) * (counts.shape[1] - 1), 1))
-    energy = float(np.square(apart / table.noise_std).sum())
-    return (energy - free) / math.sqrt(2 * free)
-
-
-def choose_pairs(tables: Sequence[Table], *, most: int) -> tuple[tuple[int, ...], ...]:
-    """Returns at most `most` pairs to measure, in ascending order, by coarse tables of all.
-
-    Those that stand out come first, the strongest before others, then a spanning forest of the rest.
-    """
-    scores = {table.columns: table_dependence(table) for table in tables}
-    ranked = sorted(scores, key=lambda pair: (-scores[pair], pair))
-    clear = [pair for pair in ranked if scores[pair] > 2]
-    # A column whose every dependence drowns is still tied to its likeliest partner.
-    return tuple(sorted(list(dict.fromkeys([*clear, *_forest(ranked)]))[:most]))
-
-
-def _forest(ranked: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Returns the pairs of a maximum spanning forest (Kruskal), given all pairs with the strongest first."""
-    parent: dict[int, int] = {}
-
-    def root(column: int) -> int:
-        while (above := parent.setdefault(column, column)) != column:
-            # The way is halved for the next one (Tarjan and van Leeuwen, 1984).
-            parent[column] = parent[above]
-            column = above
-        return column
-
-    chosen: list[tuple[int, ...]] = []
-    for first, second in ranked:
-        low, high = root(first), root(second)
-        if low != high:
-            parent[low] = high
-            chosen.append((first, second))
-    return chosen

@@ -18,7 +18,6 @@ from noisegate.features.binning import Histogram, NumericBins, fine_bins, merged
 from noisegate.features.contingency import Contingency, equally_weighted
 from noisegate.privacy.plan import Query
 from noisegate.schema import Layout
-from noisegate.tables.associations import choose_pairs
 from noisegate.tables.released import (
     COARSE,
     HISTOGRAMS,
@@ -27,6 +26,7 @@ from noisegate.tables.released import (
     Histograms,
     Table,
     Values,
+    choose_pairs,
     read_tables,
     records_of,
 )

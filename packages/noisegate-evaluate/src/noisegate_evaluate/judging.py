@@ -1,0 +1,96 @@
+"""What figures of an evaluation come to, in words: each a verdict with its reason and what would help."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from noisegate.verdict import RANKS, Verdict, in_hundred, word_of_kept, word_of_misplaced
+from noisegate_evaluate.metrics.analyses import STRONG, Associations, Quantiles
+from noisegate_evaluate.metrics.marginals import MarginalReport, OrderDistance
+from noisegate_evaluate.metrics.result import MetricResult
+
+# Scores differ by as much from one draw of a few thousand records to the next.
+_ALLOWANCE = 0.02
+# Real records whose own models do hardly better than guessing say nothing about synthetic ones.
+_LEAST_SKILL = 0.05
+_MARGINAL_CURE = "more records, a larger epsilon or fewer columns, as `noisegate plan` says for each"
+_MODEL_CURE = "a larger epsilon or more records, for what models learn"
+
+
+def of_marginals(marginals: MarginalReport, table: str = "") -> Verdict:
+    """Returns what distances of pairs say, or of single columns where there is but one, beyond what sampling does."""
+    entry = marginals.orders[min(len(marginals.orders), 2) - 1]
+    what = "a pair of columns" if entry.order == 2 else "a single column"
+    return of_distance(entry, f"{what} of {table}" if table else what)
+
+
+def of_number(marginals: MarginalReport) -> Iterator[Verdict]:
+    """Yields what is said of so few synthetic records that chance alone puts many of them out of place."""
+    drawn, real = marginals.rows
+    if (word := word_of_misplaced(marginals.drawn_too_few)) != "good":
+        reason = f"{drawn:,} synthetic records stand for {real:,} real ones: {in_hundred(marginals.drawn_too_few)} are "
+        cure = f"{real:,} synthetic records, which cost no privacy"
+        yield Verdict(word=word, source="evaluate", reasons=(reason + "out of place by chance",), cures=(cure,))
+
+
+def of_distance(entry: OrderDistance, what: str) -> Verdict:
+    """Returns what the distance of ``what`` says, beyond what sampling does."""
+    share = entry.beyond_sampling
+    word = word_of_misplaced(share)
+    reason = f"{in_hundred(share)} out of place in {what}, beyond what sampling alone does"
+    if word != "good":
+        reason += f"; most in {' × '.join(entry.largest_columns)}"
+    return Verdict(
+        word=word,
+        source="evaluate",
+        reasons=(reason,),
+        cures=() if word == "good" else (_MARGINAL_CURE,),
+        figures={f"out_of_place_in_{'pairs' if entry.order == 2 else 'singles'}": share},
+    )
+
+
+def of_analyses(metrics: Mapping[str, MetricResult | None]) -> Iterator[Verdict]:
+    """Yields what an analyst would be misled by: associations that are lost, quantiles in the wrong place."""
+    found, quantiles = metrics.get("associations"), metrics.get("quantiles")
+    if isinstance(found, Associations) and found.kept is not None:
+        word = word_of_kept(found.kept)
+        reason = f"{found.kept:.0%} is kept of {len(found.strong)} associations above {STRONG}"
+        if found.lost:
+            told = [f"{pair} {made:.2f} for {real:.2f}" for pair, real, made in found.lost]
+            reason += f"; weakened or lost: {', '.join(told[:3])}{f' and {len(told) - 3} more' * (len(told) > 3)}"
+        yield Verdict(
+            word="rough" if word == "noise" else word,
+            source="evaluate",
+            reasons=(reason,),
+            cures=() if word == "good" else (_MARGINAL_CURE,),
+            figures={"associations_kept": found.kept},
+        )
+    if isinstance(quantiles, Quantiles):
+        beyond = max(quantiles.largest - quantiles.chance, 0.0)
+        if (word := next((word for word, most in RANKS.items() if beyond <= most), "rough")) != "good":
+            reason = f"{quantiles.largest:.0%} of real records lie between the {quantiles.at:.0%} quantiles of "
+            reason += f"{quantiles.column!r}, real and synthetic"
+            cure = f"bounds of {quantiles.column!r} that are nearer to its values, or a larger epsilon"
+            yield Verdict(
+                word=word, source="evaluate", reasons=(reason,), cures=(cure,), figures={"rank_error": beyond}
+            )
+
+
+def of_models(score: str, name: str, chance: float, made: Any, ceiling: Any) -> Verdict | None:
+    """Returns the word for the part of a mean score above chance that is kept; None where nothing real was trained."""
+    if made is None or ceiling is None:
+        return None
+    synthetic, real = getattr(made.mean, name), getattr(ceiling.mean, name)
+    figures = {"score": score, "score_of_synthetic": synthetic, "score_of_real": real}
+    compared = f"models reach {score} {synthetic:.3f} where those of real records reach {real:.3f}"
+    if not math.isfinite(real) or real - chance < _LEAST_SKILL:
+        reason = f"{compared}, hardly better than guessing: nothing follows from it"
+        return Verdict(word=None, source="evaluate", reasons=(reason,), figures=figures)
+    # What is said is the part itself; the word forgives what may be chance.
+    plain = max((synthetic - chance) / (real - chance), 0.0)
+    kept = 1 - max(real - synthetic - _ALLOWANCE, 0.0) / (real - chance)
+    word, reason = word_of_kept(kept), f"{compared}: {plain:.0%} of what there is to learn"
+    cures = () if word == "good" else (_MODEL_CURE,)
+    return Verdict(word=word, source="evaluate", reasons=(reason,), cures=cures, figures=figures | {"kept": kept})
