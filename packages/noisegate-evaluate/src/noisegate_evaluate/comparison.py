@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from noisegate.cards import ResultCard, Sheet, Shown
 from noisegate.verdict import Verdict
 from noisegate_evaluate.images import ImageDistances
-from noisegate_evaluate.judging import of_analyses, of_distance, of_marginals, of_models, of_number
+from noisegate_evaluate.judging import lowered, of_analyses, of_distance, of_marginals, of_models, of_number
 from noisegate_evaluate.metrics.links import LinkDistances
 from noisegate_evaluate.metrics.marginals import MarginalReport
 from noisegate_evaluate.metrics.result import CAVEAT, MetricResult
@@ -30,13 +30,14 @@ class EvaluationReport(Shown):
     """What synthetic records are worth, measured on real ones; ``compared_with`` says which, "train" or "test".
 
     ``downstream`` and ``ceiling`` are scores on the test records after training on synthetic and on real ones; None
-    without a usable label, or without ``train``.
+    without a usable label, or without ``train``. ``fitted`` is what the fit said, where records are drawn from a model.
     """
 
     compared_with: str
     downstream: UtilityReport | None
     ceiling: UtilityReport | None
     notes: tuple[str, ...]
+    fitted: Verdict | None = None
 
     def _judged(self) -> Iterator[Verdict | None]:
         """What each kind of figure comes to, in words."""
@@ -67,7 +68,8 @@ class EvaluationReport(Shown):
     @property
     def verdict(self) -> Verdict | None:
         """What the figures come to, in words; as little covered by the guarantee as they are."""
-        return Verdict.together([part for part in self._judged() if part])
+        found = Verdict.together([part for part in self._judged() if part])
+        return lowered(found, self.fitted)
 
     def _sheets(self) -> Iterator[Sheet]:
         yield from self._distances()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -86,7 +87,8 @@ def evaluate(
         drawn = read(synthetic)
     measure: Any = evaluate_tables if schema.images is None else evaluate_images
     with _told(progress) as told:
-        return cast("Report | ImageReport", measure(drawn, real, schema, used, seed=seed, progress=told, **options))
+        report = measure(drawn, real, schema, used, seed=seed, progress=told, **options)
+    return cast("Report | ImageReport", replace(report, fitted=None if made is None else made.verdict))
 
 
 def _evaluate_linked(synthetic: Any, test: Any, schema: LinkedSchema, train: Any, **options: Any) -> LinkedReport:
@@ -95,9 +97,10 @@ def _evaluate_linked(synthetic: Any, test: Any, schema: LinkedSchema, train: Any
     from noisegate_evaluate import evaluate_linked
 
     real, used = read_linked(test, schema), None if train is None else read_linked(train, schema)
+    fitted = getattr(synthetic, "verdict", None)
     if hasattr(synthetic, "sample"):
         synthetic = synthetic.sample(len((used or real)[schema.root.name]), seed=options["seed"])
-    return evaluate_linked(read_linked(synthetic, schema), real, schema, used, **options)
+    return replace(evaluate_linked(read_linked(synthetic, schema), real, schema, used, **options), fitted=fitted)
 
 
 @contextmanager

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-from noisegate.verdict import RANKS, Verdict, in_hundred, word_of_kept, word_of_misplaced
+from noisegate.verdict import RANKS, WORDS, Verdict, in_hundred, word_of_kept, word_of_misplaced
 from noisegate_evaluate.metrics.analyses import STRONG, Associations, Quantiles
 from noisegate_evaluate.metrics.marginals import MarginalReport, OrderDistance
 from noisegate_evaluate.metrics.result import MetricResult
@@ -94,3 +95,13 @@ def of_models(score: str, name: str, chance: float, made: Any, ceiling: Any) -> 
     word, reason = word_of_kept(kept), f"{compared}: {plain:.0%} of what there is to learn"
     cures = () if word == "good" else (_MODEL_CURE,)
     return Verdict(word=word, source="evaluate", reasons=(reason,), cures=cures, figures=figures | {"kept": kept})
+
+
+def lowered(found: Verdict | None, fitted: Verdict | None) -> Verdict | None:
+    """Returns a verdict that is no better than that of the fit: it knows of noise that an evaluation may not see."""
+    if found is None or fitted is None or found.word is None or fitted.word is None:
+        return found
+    if WORDS.index(fitted.word) >= WORDS.index(found.word):
+        return found
+    reason = f"the figures alone would be {found.word}; the fit said {fitted.word}, since {'; '.join(fitted.reasons)}"
+    return replace(found, word=fitted.word, reasons=(*found.reasons, reason))

@@ -69,7 +69,7 @@ class LinkedFound:
         made = self._tables(min(len((used or held_out)[schema.root.name]), _MOST_FAMILIES))
         how: Any = {"classifiers": classifiers or "three", "progress": progress, "seed": _SEED}
         report = evaluate_linked(made, held_out, schema, used, **how)
-        return compared_linked(report, made, held_out, used, schema)
+        return compared_linked(replace(report, fitted=self.model.summary.verdict), made, held_out, used, schema)
 
     def _tables(self, families: int) -> dict[str, pa.Table]:
         return replace(self.model, convert=None).sample(families, seed=_SEED)

@@ -49,7 +49,7 @@ def measure(
     report = evaluate_tables(
         made, held_out, schema, used, seed=SEED, classifiers=classifiers or "three", progress=progress
     )
-    return compared(report, made, held_out, used, schema)
+    return compared(replace(report, fitted=model.verdict), made, held_out, used, schema)
 
 
 def _measure_images(
@@ -64,7 +64,7 @@ def _measure_images(
     )
     return Measured(
         schema=schema,
-        report=report,
+        report=replace(report, fitted=model.verdict),
         copies=None if used is None else nearest_images(made.pixels, used.pixels, held_out.pixels, seed=SEED),
         counted=(len(made), len(held_out if used is None else used)),
     )

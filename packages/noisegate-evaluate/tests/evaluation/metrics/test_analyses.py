@@ -1,11 +1,14 @@
 """What an analyst finds: against scipy and statsmodels' kind of answer, and on copies that are known to be wrong."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from scipy.stats import spearmanr
 
 from noisegate.schema import Boolean, Categorical, Continuous, Schema
+from noisegate.verdict import Verdict
 from noisegate_evaluate import evaluate_tables
 from noisegate_evaluate.metrics.analyses import Associations, Quantiles, Regressions, TwoSample
 
@@ -98,3 +101,12 @@ def test_few_records_and_one_column_have_no_such_figures():
     table = pa.table({"g": [True, False, True]})
     for kind in (Associations, Quantiles, Regressions, TwoSample):
         assert kind.measured(table, table, schema=alone, seed=0) is None
+
+
+def test_the_same_model_is_no_better_by_figures_than_by_its_fit():
+    fitted = Verdict(word="rough", source="fit", reasons=("amounts lie in one cell",))
+    good = evaluate_tables(records(3000, 5), records(3000, 3), SCHEMA, records(3000, 4))
+    told = replace(good, fitted=fitted).verdict
+    assert good.verdict.word == "good" and told.word == "rough"
+    assert told.reasons[-1] == "the figures alone would be good; the fit said rough, since amounts lie in one cell"
+    assert replace(good, fitted=replace(fitted, word="good")).verdict == good.verdict
