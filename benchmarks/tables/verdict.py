@@ -104,6 +104,7 @@ def judged(of: Case, epsilon: float, records: int) -> dict[str, Any]:
         "expected": [expected.singles, expected.pairs],
         "out_of_place": [singles, pairs],
         "kept": found.verdict.figures.get("kept"),
+        "associations_kept": [one.figures.get("associations_kept") for one in (made.verdict, found.verdict)],
         "distance": made.summary.discrepancy,
     }
 
@@ -143,6 +144,7 @@ def agreement(rows: Sequence[dict[str, Any]], source: str) -> dict[str, float]:
         "same": float(np.mean([step == 0 for step in steps])),
         "within_one": float(np.mean([abs(step) <= 1 for step in steps])),
         "too_good": float(np.mean([step > 0 for step in steps])),
+        "two_steps_too_good": sum(step > 1 for step in steps),
     }
 
 
