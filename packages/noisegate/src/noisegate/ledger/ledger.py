@@ -4,7 +4,7 @@ A run reserves its whole cost in one transaction before a record is read, and co
 draws its first noise. A crash after the first leaves the cost spent. Only a reservation that was not confirmed can be
 voided. The figures are computed from the events each time, never from stored or added numbers.
 
-SQLAlchemy is imported when the first method is called. Each reads the whole ledger and checks its chain (`chain`).
+Each method reads the whole ledger and checks its chain (`chain`).
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class LedgerLocation:
 
 
 def locate(location: str | Path | None) -> LedgerLocation:
-    """Returns the place that a path, an SQLAlchemy URL, or None for the default means, without opening it."""
+    """Returns the place that a path, a URL, or None for the default means, without opening it."""
     if location is None:
         import platformdirs
 
