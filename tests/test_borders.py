@@ -18,9 +18,9 @@ ROOMS = {
 }
 MODULES = {
     "noisegate": "__main__ api errors testing data.tables.tables discovery.init gate.execution gate.gate gate.journal "
-    "gate.per_example.clipping gate.samples gate.session gate.sums linked.chain linked.chain_fit "
-    "linked.links linked.command linked.design linked.families linked.fit linked.link_model "
-    "linked.model linked.rows linked.source linked.spill linked.start methods.embedding models.folder "
+    "gate.per_example.clipping gate.samples gate.session gate.sums linked.chain "
+    "linked.links linked.command linked.families linked.fit linked.link_model "
+    "linked.model linked.source methods.embedding models.folder "
     "discovery.command discovery.exact_counts discovery.findings discovery.guided discovery.plan discovery.questions "
     "discovery.raw discovery.schema_gate "
     "models.record_model models.synthesizer silos.verbs",
@@ -35,7 +35,7 @@ CORE = {
     "privacy.accounting": "from noisegate.privacy import composition\n",
     "privacy.composition": "",
     "ledger.tables": "import psycopg\nimport sqlite3\n",
-    "silos.masks": "import cryptography\n",
+    "silos.keys": "import cryptography\n",
     "gate.samples": "import randomgen\n",
     "privacy.plan": "from noisegate.privacy import noise\n",
     "privacy.gradient_plan": "from noisegate.privacy import noise\n",

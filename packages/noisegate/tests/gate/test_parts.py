@@ -16,11 +16,10 @@ from noisegate.errors import DataError, OptionError
 from noisegate.features.contingency import Contingency
 from noisegate.features.feature_map import Counts
 from noisegate.gate.sums import LocalEngine, SumTask, add_records, sum_records
+from noisegate.linked.families import HELD_BYTES
 from noisegate.linked.method import Linked
-from noisegate.linked.rows import LinkedRecords
 from noisegate.linked.schema import LinkedSchema, LinkedTable
-from noisegate.linked.source import LinkedSource
-from noisegate.linked.spill import HELD_BYTES
+from noisegate.linked.source import LinkedRecords, LinkedSource
 from noisegate.methods.pairwise import Pairwise
 from noisegate.privacy.grid import UNITS, Grid
 from noisegate.privacy.plan import Plan, Query

@@ -52,9 +52,15 @@ def test_passwords_are_never_shown(password):
     ("url", "told"),
     [
         ("", {}),
-        ("me:s#e/c:r?t@h:5433/db", {"user": "me", "password": "s#e/c:r?t", "host": "h", "port": "5433", "dbname": "db"}),
+        (
+            "me:s#e/c:r?t@h:5433/db",
+            {"user": "me", "password": "s#e/c:r?t", "host": "h", "port": "5433", "dbname": "db"},
+        ),
         ("m%40e:%25@[::1]/a%20b", {"user": "m@e", "password": "%", "host": "::1", "dbname": "a b"}),
-        ("/db?host=/tmp/x&options=-c+search_path%3Dx", {"dbname": "db", "host": "/tmp/x", "options": "-c search_path=x"}),
+        (
+            "/db?host=/tmp/x&options=-c+search_path%3Dx",
+            {"dbname": "db", "host": "/tmp/x", "options": "-c search_path=x"},
+        ),
         ("me@/db?host=a:1&host=b", {"user": "me", "dbname": "db", "host": "a,b", "port": "1,"}),
     ],
 )

@@ -23,7 +23,7 @@ from noisegate.gate.queries.gradients import StepSession
 from noisegate.gate.queries.shards import ShardSession, Teacher
 from noisegate.gate.session import Access
 from noisegate.gate.sums import Engine, LocalEngine, Progress, SumTask, Totals, sum_records
-from noisegate.linked.rows import LinkRows
+from noisegate.linked.source import LinkRows
 from noisegate.privacy.gradient_plan import CalibratedStepPlan
 from noisegate.privacy.marginal_plan import MarginalPlan, marginal_columns
 from noisegate.privacy.release import Release

@@ -16,13 +16,13 @@ import pyarrow.types as pt
 
 from noisegate.data.frames import read_table
 from noisegate.discovery.draft import Draft, draft
-from noisegate.discovery.draft_texts import called_id
+from noisegate.discovery.drafted import called_id
 from noisegate.errors import DataError, OptionError, SchemaError
 from noisegate.linked.families import Families
 from noisegate.linked.links import Link
-from noisegate.linked.ordering import can_be_origin, origin_ticks, ticks_at, ticks_per_unit
 from noisegate.linked.schema import LinkedSchema, LinkedTable
 from noisegate.linked.source import LinkedSource
+from noisegate.linked.table_schema import can_be_origin, origin_ticks, ticks_at, ticks_per_unit
 from noisegate.schema import DEFAULT_MISSING_VALUES, Comparison, Date, Datetime
 from noisegate.schema.encode import encode, is_text, plain_cells
 from noisegate.schema.files import write_toml

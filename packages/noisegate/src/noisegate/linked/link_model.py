@@ -12,7 +12,7 @@ import numpy.typing as npt
 from noisegate.errors import OptionError
 from noisegate.linked.chain import Cells, Chain, ColumnEffects, FamilyCells, Numbers
 from noisegate.linked.links import Link, LinkColumns
-from noisegate.linked.ordering import origin_ticks, positions_at
+from noisegate.linked.table_schema import origin_ticks, positions_at
 from noisegate.models.mixture import Mixture
 from noisegate.models.record_model import Array
 from noisegate.records import Rows

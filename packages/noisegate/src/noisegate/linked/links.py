@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, Self, TypeAlias
 
-from noisegate.linked.ordering import first_column, gap_column
-from noisegate.linked.table_schema import LinkedTable
+from noisegate.linked.table_schema import LinkedTable, first_column, gap_column
 from noisegate.schema.columns import Column
 from noisegate.schema.constraints import Comparison, Constraint, Impossible
 from noisegate.schema.numeric import Integer, NumericColumn

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from noisegate.devices import check_device
 from noisegate.errors import OptionError, require
-from noisegate.linked.design import LinkAnswers, LinkDesign
+from noisegate.linked.fit import LinkAnswers, LinkDesign
 from noisegate.linked.schema import LinkedSchema
 from noisegate.methods.method import Method
 from noisegate.methods.registry import register

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,15 +18,24 @@ import pyarrow.types as pt
 
 from noisegate.data.headers import check_alike, check_header
 from noisegate.data.stores import absolute
-from noisegate.data.tables.parts import Stamp, stamp
+from noisegate.data.tables.parts import Part, Stamp, stamp
 from noisegate.data.tables.tables import Origin, files_of, open_origins, told
 from noisegate.data.units import check_unit_column, named
 from noisegate.errors import DataError
-from noisegate.linked.families import Families, Transitions, Unmatched, families, transitions
-from noisegate.linked.links import Link
-from noisegate.linked.schema import LinkedSchema, LinkedTable
-from noisegate.linked.spill import HELD_BYTES, Records, Spill, spilled_parts
-from noisegate.records import WHOLE
+from noisegate.linked.families import (
+    HELD_BYTES,
+    Families,
+    Records,
+    Spill,
+    Transitions,
+    Unmatched,
+    families,
+    spilled_parts,
+    transitions,
+)
+from noisegate.linked.schema import Link, LinkedSchema, LinkedTable
+from noisegate.records import WHOLE, WeightedRows
+from noisegate.schema import Schema
 from noisegate.schema.columns import Problem
 from noisegate.schema.encode import Mask, encode
 
@@ -36,7 +46,7 @@ class LinkedSource:
     """Linked tables of private records, whose children are brought together from wherever they stand.
 
     Nothing of them is read yet. Use it in a ``with`` block, which forgets what was read: what does not fit into memory
-    is kept in temporary files without a name (`noisegate.linked.spill`).
+    is kept in temporary files without a name (`noisegate.linked.families`).
 
     Args:
         data: by name of the table, a path or a table in memory; or a folder of them (`LinkedSchema.parts`).
@@ -265,3 +275,84 @@ def _origins(source: Any, table: LinkedTable) -> list[Origin]:
         if origin.name == name and not hasattr(origin, "path"):
             origin.name = f"{name} of {table.name!r}"  # type: ignore[misc]  # in memory, where files have none
     return origins
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkRows:
+    """The transitions of one link, for an engine that sums; or those of the parents in one of several shares."""
+
+    tables: LinkedSource
+    of: Link
+    share: tuple[int, int] | None = None
+    in_parts: ClassVar[bool] = True
+
+    @property
+    def schema(self) -> Schema:
+        """What describes the rows."""
+        return self.of.schema
+
+    @property
+    def name(self) -> str:
+        """What messages call the tables."""
+        return self.tables.name
+
+    def unread(self) -> Iterator[Callable[[], WeightedRows]]:
+        """Yields a function for each batch, which returns it."""
+        with nullcontext() if self.share is None else self.tables:
+            for found in self.tables.transitions(self.of, share=self.share):
+                yield partial(WeightedRows, found.rows.numeric, found.rows.codes, found.weights)
+
+    def parts(self, size: int, shares: int) -> Iterator[Part]:
+        """Yields so many shares of the parents: whoever has one reads all tables, and counts the families in it."""
+        self.tables.check()
+        tables = self.tables.apart()
+        stamps = tables.stamps()
+        for number in range(shares):
+            yield Part(LinkRows(tables=tables, of=self.of, share=(number, shares)), stamps)
+
+    def no_records(self) -> DataError:
+        """Returns the error of tables that hold no record."""
+        return self.tables.no_records()
+
+
+@dataclass(kw_only=True)
+class LinkedRecords:
+    """Linked tables as a gate holds them: the rows of each link by the name of its child's table."""
+
+    tables: LinkedSource
+    witness: Any = None
+    in_parts: ClassVar[bool] = True
+
+    @property
+    def schema(self) -> Schema:
+        """Of the table whose records are the units."""
+        return self.tables.schema.root.schema
+
+    @property
+    def name(self) -> str:
+        """What messages call the tables."""
+        return self.tables.name
+
+    @property
+    def links(self) -> tuple[str, ...]:
+        """Each link, by the name of its child's table."""
+        return tuple(link.name for link in self.tables.schema.links)
+
+    def check(self) -> None:
+        """Checks names and types of the columns of all tables; no record is read."""
+        self.tables.check()
+
+    def check_parts(self) -> None:
+        """Refuses tables in memory, which nobody else can read."""
+        self.tables.check_parts()
+
+    def link(self, name: str) -> LinkRows:
+        """Returns the rows of the link to the table called `name`."""
+        return LinkRows(tables=self.tables, of=next(link for link in self.tables.schema.links if link.name == name))
+
+
+def open_linked(
+    data: Any, schema: LinkedSchema, *, show_values: bool, progress: Callable[[int], None] | None
+) -> LinkedRecords:
+    """Returns linked tables as a gate holds them; nothing is read yet."""
+    return LinkedRecords(tables=LinkedSource(data, schema, show_values=show_values, progress=progress))

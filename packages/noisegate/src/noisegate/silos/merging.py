@@ -23,8 +23,7 @@ from noisegate.privacy.silos import Silo, Silos
 from noisegate.runs.folder import RunFolder
 from noisegate.runs.observer import Observer
 from noisegate.runs.work import fit_run
-from noisegate.silos.keys import check_shares, unmasked
-from noisegate.silos.masks import SecureSum
+from noisegate.silos.keys import SecureSum, check_shares, unmasked
 from noisegate.silos.published import merged_noise, plan_id, plan_of
 from noisegate.silos.rounds import read_release
 

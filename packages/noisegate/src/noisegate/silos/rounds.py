@@ -23,8 +23,7 @@ from noisegate.privacy.release import Release
 from noisegate.runs.folder import Run, RunFolder
 from noisegate.runs.observer import Observer
 from noisegate.runs.work import release_run
-from noisegate.silos.keys import SiloKey, facts_of, silo_key
-from noisegate.silos.masks import Masking, as_numbers
+from noisegate.silos.keys import Masking, SiloKey, as_numbers, facts_of, silo_key
 from noisegate.silos.published import merged_noise, noise_of, plan_id, read_plan, settled
 
 if TYPE_CHECKING:
