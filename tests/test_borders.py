@@ -18,7 +18,7 @@ ROOMS = {
 }
 MODULES = {
     "noisegate": "__main__ api errors testing data.tables.tables discovery.init gate.execution gate.gate gate.journal "
-    "gate.per_example.clipping gate.samples gate.session gate.sums linked.chain "
+    "gate.samples gate.session gate.sums linked.chain privacy.grid "
     "linked.links linked.command linked.families linked.fit linked.link_model "
     "linked.model linked.source methods.embedding models.folder "
     "discovery.command discovery.exact_counts discovery.findings discovery.guided discovery.plan discovery.questions "
@@ -103,7 +103,7 @@ def test_the_house_as_designed_keeps_every_contract(house):
         ("noisegate.models.output.__init__", "from noisegate.models import folder", "Files of samples"),
         ("noisegate_evaluate.reporting.__init__", "from noisegate_evaluate import auditing", "An attacker stands"),
         ("noisegate_evaluate.reporting.__init__", "from noisegate.cli import x", "Nothing imports the command line"),
-        ("noisegate.gate.per_example.clipping", "import torch.func", "The integer half of gradients"),
+        ("noisegate.privacy.grid", "import torch.func", "The integer half of gradients"),
         ("noisegate.privacy.plan", "import opendp.measurements", "One file draws private noise"),
         ("noisegate.gate.gate", "from randomgen import ChaCha", "Streams of a secret key are of noise"),
         ("noisegate_papers.methods.merf", "import opendp.extras.mbi", "One file draws private noise"),

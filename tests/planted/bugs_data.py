@@ -85,7 +85,7 @@ def private_texts_in_polars_categories(call: Any, form: Any, table: Any) -> Any:
 # Public records that are none.
 
 
-@wrong("same_files.check_apart", "test_a_file_of_the_private_data_is_found")
+@wrong("sources.check_apart", "test_a_file_of_the_private_data_is_found")
 def copies_of_private_files_as_public_ones(check_apart: Any, private: Any, public: Any) -> None:
     """A copy of a private file passes for a public one."""
     paths = isinstance(private, str | Path) and isinstance(public, str | Path)

@@ -79,9 +79,9 @@ the-number-of-records-in-the-log: A line of the log tells how many records were 
 noise-of-events-not-compared: A certificate may state more noise than the values have.
     by test_an_event_with_other_noise_than_the_release_is_refused
         test_a_release_with_other_noise_than_its_event_is_refused
-    wrap stated_noise.check_stated_noise: lambda *_: None
+    wrap release.check_stated_noise: lambda *_: None
 multiples-of-the-noise-believed: A certificate may state twice the noise that the values have, as whole numbers are
         whole on a finer grid too.
     by test_an_event_with_other_noise_than_the_release_is_refused
-    rewrite stated_noise._whole: len(any_numbers) < _ENOUGH or any_rest => True
+    rewrite release._whole: len(any_numbers) < _ENOUGH or any_rest => True
 """)

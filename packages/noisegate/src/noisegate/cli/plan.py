@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from noisegate.cli.console import OUT, print_json, show_verdict, warn_about_constraints
-from noisegate.cli.fit import warn_about_delta
+from noisegate.cli.fit import show_plan, warn_about_delta
 from noisegate.cli.options import Epsilon, Json, RunOptions, one_by_one
-from noisegate.cli.plans import show_plan
 from noisegate.errors import OptionError
 from noisegate.privacy.events import RECORD, Adjacency, linked_unit, unit_text
 from noisegate.registry import extension

@@ -41,9 +41,8 @@ from noisegate.privacy.events import (
     ZeroConcentratedEvent,
 )
 from noisegate.privacy.grid import UNITS, GridBound
-from noisegate.privacy.release import CERTIFICATE_FILE, VALUES_FILE, Release, read_arrays, read_json
+from noisegate.privacy.release import CERTIFICATE_FILE, VALUES_FILE, Release, check_stated_noise, read_arrays, read_json
 from noisegate.privacy.schema_certificate import SchemaVerification, check_stated, verify_schema
-from noisegate.privacy.stated_noise import check_stated_noise
 
 FORMAT = 1
 MODEL_FILE, GENERATOR_FILE, PAGE_FILE = "model.json", "generator.safetensors", "certificate.md"
