@@ -28,7 +28,7 @@ SEAMS = {
     "gradients": "noisegate.gate.per_example.gradients",
     "gradients_query": "noisegate.gate.queries.gradients",
     "marginals": "noisegate.gate.queries.marginals",
-    "ray_worker": "noisegate.engines.worker",
+    "ray_worker": "noisegate.engines.ray_round",
     "sums": "noisegate.gate.sums",
     "sums_query": "noisegate.gate.queries.sums",
     # Features, methods and what a user is told.

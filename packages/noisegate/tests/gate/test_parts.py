@@ -11,7 +11,7 @@ from pyarrow.csv import write_csv
 
 from noisegate import Adjacency, Budget, Gate
 from noisegate.engines.ray import RayEngine
-from noisegate.engines.worker import SumJob
+from noisegate.engines.ray_round import SumJob
 from noisegate.errors import DataError, OptionError
 from noisegate.features.contingency import Contingency
 from noisegate.features.feature_map import Counts

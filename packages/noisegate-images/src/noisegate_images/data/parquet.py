@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pyarrow.types as pt
 
 from noisegate.data.stores import for_arrow
-from noisegate.data.tables.parquet_file import ParquetFile
+from noisegate.data.tables.parts import ParquetFile
 from noisegate.data.tables.tables import Origin
 from noisegate.data.units import check_unit_column
 from noisegate.errors import DataError, said

@@ -24,8 +24,8 @@ from noisegate.devices import one_thread
 from noisegate.features.binning import Histogram, NumericBins, denoise
 from noisegate.features.contingency import Contingency, equally_weighted
 from noisegate.linked.chain import Chain, fit_chain
-from noisegate.linked.link_model import LinkModel
 from noisegate.linked.links import STEPS, Link, LinkColumns, Step
+from noisegate.linked.model import LinkModel
 from noisegate.models.checkpoint import FitState, under
 from noisegate.models.mixture import Mixture
 from noisegate.privacy.plan import Query

@@ -24,8 +24,7 @@ from noisegate.runs.folder import RunFolder
 from noisegate.runs.observer import Observer
 from noisegate.runs.work import fit_run
 from noisegate.silos.keys import SecureSum, check_shares, unmasked
-from noisegate.silos.published import merged_noise, plan_id, plan_of
-from noisegate.silos.rounds import read_release
+from noisegate.silos.rounds import merged_noise, plan_id, plan_of, read_release
 
 if TYPE_CHECKING:
     from noisegate.models.record_model import FittedModel

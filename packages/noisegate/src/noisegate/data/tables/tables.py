@@ -20,8 +20,7 @@ from noisegate.data.headers import check_alike, check_header
 from noisegate.data.stores import absolute, children, opened, place_of, status, unreadable
 from noisegate.data.tables.csv_file import CsvFile
 from noisegate.data.tables.memory import table_in_memory
-from noisegate.data.tables.parquet_file import PARQUET, ParquetFile
-from noisegate.data.tables.parts import FilePart, Part, Stamp, file_parts, stamp
+from noisegate.data.tables.parts import PARQUET, FilePart, ParquetFile, Part, Stamp, file_parts, stamp
 from noisegate.data.units import UnitCounter, UnitLimit, check_unit_column
 from noisegate.errors import DataError, OptionError, said
 from noisegate.records import Rows

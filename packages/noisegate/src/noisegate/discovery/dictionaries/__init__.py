@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from noisegate.discovery.dictionaries.forms import csvw, read_table_schema
-from noisegate.discovery.dictionaries.sheets import EXCEL, codebook, read_sheets, redcap
+from noisegate.discovery.dictionaries.sheets import EXCEL, codebook, csvw, read_sheets, read_table_schema, redcap
 from noisegate.discovery.dictionaries.variable import Variable
 from noisegate.discovery.drafted import DraftedColumn, drafted_text
 from noisegate.errors import SchemaError, said
