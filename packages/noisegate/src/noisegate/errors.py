@@ -174,15 +174,7 @@ def installed(package: str) -> bool:
 
 
 def require(package: str, what: str) -> None:
-    """Makes sure that an optional package is there, before anything is spent.
-
-    Args:
-        package: One of `EXTRAS`.
-        what: Needs it, for the message.
-
-    Raises:
-        MissingExtraError: if it is not installed; says how to install it.
-    """
+    """Makes sure that an optional package, one of `EXTRAS`, is there; a MissingExtraError says that `what` needs it."""
     if not installed(package):
         raise MissingExtraError.of(package, what)
 

@@ -21,14 +21,11 @@ from noisegate.schema import Categorical, EncodedTable, Ordinal, Schema, decode
 
 
 def read_table(path: Any, schema: Schema | None = None, *, show_values: bool = False) -> pa.Table:
-    """Reads all records of a CSV or Parquet file, of a folder of either, or of a table in memory, into memory.
+    """Reads all records of files, or of a table in memory; a DataError if they cannot be read or do not fit.
 
     With a schema, the table has its columns and types, and values outside the bounds are moved to the bound; with one
-    of images, the path may also hold images (`noisegate_images.data.images.ImageSource`).
-    Without one, it has the columns of the files, as text where the files are CSV.
-
-    Raises:
-        DataError: if the data cannot be read or does not fit the schema.
+    of images, the path may also hold images. Without one, it has the columns of the files, as text where the files are
+    CSV.
     """
     if schema is not None:
         source = open_source(path, schema, show_values=show_values)
@@ -47,11 +44,7 @@ def read_table(path: Any, schema: Schema | None = None, *, show_values: bool = F
 
 
 def read_linked(data: Any, schema: Any) -> dict[str, pa.Table]:
-    """Reads all tables into memory, with the columns of the files: a folder, or paths and frames by table.
-
-    Raises:
-        DataError: if a table is lacking or cannot be read.
-    """
+    """Reads all tables, of a folder or by name, with the files' columns; a DataError if one is lacking or broken."""
     return {name: read_table(part) for name, part in schema.parts(data).items()}
 
 
@@ -102,12 +95,9 @@ class NativeForm:
 
 
 def native_form(like: Any, schema: Schema) -> NativeForm:
-    """Returns the form of ``like``; nothing of its records, dtypes or metadata is kept.
+    """Returns the form of ``like``, of whose records, dtypes and metadata nothing is kept; a DataError for another.
 
     Images in memory, which are no table, have that of PyArrow.
-
-    Raises:
-        DataError: if ``like`` is no table of a known kind.
     """
     import narwhals as nw
 

@@ -43,15 +43,10 @@ def open_source(
     units: UnitLimit | None = None,
     on_error: str = "refuse",
 ) -> Source[Any]:
-    """Return the private records in ``data``; nothing is read yet.
+    """Returns the private records in ``data``, a path or a table in memory (of images, of pixels); nothing is read yet.
 
-    Args:
-        data: a path, or a table in memory. Where the schema describes images, these, or a table with a column for each
-            pixel.
-        schema: the schema that the records must fit.
-        show_values: whether messages may quote private values.
-        units: whose record each one is, and how many of each are used; None to use all.
-        on_error: "refuse", or "skip" to leave out images that cannot be used; see `ImageSource`.
+    ``units`` says whose record each one is and how many of each are used, None to use all; with ``on_error`` "skip"
+    images that cannot be used are left out.
     """
     if schema.images is not None:
         found = reader("images")(data, schema, show_values=show_values, units=units, on_error=on_error)
@@ -68,13 +63,10 @@ _BLOCK_BYTES = 1 << 20
 
 
 def check_apart(private: Any, public: Any) -> None:
-    """Checks that no file is in both data sets, and that two tables in memory are not the same.
+    """Refuses data sets that share a file, or are one table in memory, by a DataError that names the public one only.
 
     Files are told apart by what they hold, so copies and links are found too; those of different sizes are not read. A
     file that holds the same records in another format, or some of them, is not found.
-
-    Raises:
-        DataError: if they share a file, or are the same table; it names the public one only.
     """
     if isinstance(private, str | Path) and isinstance(public, str | Path):
         _check_files(Path(private), Path(public))

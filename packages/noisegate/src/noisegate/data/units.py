@@ -90,10 +90,8 @@ def named(
 ) -> tuple[Keys, npt.NDArray[np.intp], Mask]:
     """Returns hashes of the names that are met, (names, 2), the place of each record's among them, and who has none.
 
-    Places are meaningless where a name is missing.
-
-    Raises:
-        UnitProblem: for the first number beyond 64 bits; or for all, if they are neither text, bytes nor whole numbers.
+    Places are meaningless where a name is missing. A UnitProblem is raised for the first number beyond 64 bits; or for
+    all, if they are neither text, bytes nor whole numbers.
     """
     names = _names(units, column)
     absent = names.is_null()

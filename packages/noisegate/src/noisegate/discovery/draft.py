@@ -101,10 +101,7 @@ def draft(path: Any, label: str | None = None) -> Draft:
     Numbers that are only 0 and 1, and a label of few distinct whole numbers, become categorical; numbers with leading
     zeros (codes) are text. Identifiers, free text and whatever else cannot be used as it is are put under ``ignore``,
     with the reason and what to do about it. A sample that is large enough also shows steps, atoms and constraints.
-
-    Raises:
-        DataError: if the file cannot be read or has no records.
-        SchemaError: if no column can be used, or ``label`` is not one that can be.
+    Raises as `draft_schema` does.
     """
     for origin in open_origins(path)[1]:
         check_titles([name for name, _ in origin.columns()], origin.name)

@@ -82,14 +82,11 @@ class LinkedDraft:
 
 
 def draft_linked(paths: Mapping[str, Any]) -> LinkedDraft:
-    """Returns a draft of the schema of *public* tables, by name: see `draft` for the columns of each.
+    """Returns a draft of the schema of *public* tables, by name; for their columns, and what is raised, see `draft`.
 
     What names records of another table is found by values and names, the order of children by a date or a name like
-    one. How many children a parent has at most, and the longest gap between two, come from the records, rounded up.
-
-    Raises:
-        DataError: if a file cannot be read or has no records.
-        SchemaError: if the tables do not hang together as a tree, or one has no column that can be used.
+    one. How many children a parent has at most, and the longest gap between two, come from the records, rounded up. A
+    SchemaError if the tables do not hang together as a tree.
     """
     tables = {name: read_table(path) for name, path in paths.items()}
     links = _links(tables)

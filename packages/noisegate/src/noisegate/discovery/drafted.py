@@ -62,11 +62,7 @@ class DraftedColumn:
 
 
 def schema_of(entries: Sequence[DraftedColumn], label: str | None = None, **more: Any) -> Schema:
-    """Returns the schema of the columns of which all is known; those to state are in it as ignored.
-
-    Raises:
-        SchemaError: if there is none, with the reasons of all.
-    """
+    """Returns the schema of the columns of which all is known, others ignored; a SchemaError, with reasons, if none."""
     columns = tuple(column for entry in entries if (column := entry.column) is not None)
     if not columns:
         shown = "; ".join(" ".join(entry.why) for entry in entries[:_MOST_SHOWN])

@@ -80,15 +80,10 @@ class _Shift:
 
 
 class Pass:
-    """One pass over the parts, and sums over all of them, as often as they are asked for.
+    """One pass of `job` over the parts by a pool's workers, and sums over all of them, as often as they are asked for.
 
-    Args:
-        pool: The workers, of which more are hired where some are missing.
-        parts: Of the records, each once.
-        job: What workers do with them.
-        layout: Of the records.
-        progress: Called with the number of records taken up so far.
-        most: How many parts a worker takes up while others may still begin; None for as many as it can.
+    `progress` is called with the number of records taken up so far. A worker takes up `most` parts while others may
+    still begin; None for as many as it can.
     """
 
     def __init__(

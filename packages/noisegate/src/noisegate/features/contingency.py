@@ -119,11 +119,7 @@ class Contingency:
         return cells
 
     def integer_weights(self, grid: Grid) -> npt.NDArray[np.int64]:
-        """Returns the weight of each table in grid units, (tables,).
-
-        Raises:
-            OptionError: if a record's vector would leave the ball of the grid, or a weight is lost in rounding.
-        """
+        """Returns weights in grid units, (tables,); an OptionError if a vector leaves the ball or one rounds away."""
         # The operations of `Grid.quantise` on each coordinate.
         with np.errstate(over="ignore"):
             scaled = np.asarray(self.weights, dtype=np.float32) * np.float32(grid.scale)

@@ -38,12 +38,7 @@ _LOCK = threading.Lock()
 
 
 class Unbooked:
-    """One run without a ledger, from its plan to its first noise.
-
-    Args:
-        plan: What it costs.
-        data: What it reads.
-    """
+    """One run without a ledger, from its plan to its first noise: what it costs, and what it reads."""
 
     def __init__(self, plan: PricedPlan, data: Any) -> None:
         self._plan, self._places = plan, frozenset(_places(data))

@@ -138,14 +138,7 @@ _TINY = 1e-9
 
 
 def fit_chain(columns: LinkColumns, mixture: Mixture, parents: Cells, seed: int) -> Chain:
-    """Returns the chain of a link.
-
-    Args:
-        columns: What the columns of the link are.
-        mixture: Fitted to what was released of its transitions.
-        parents: Cells of parents, (any number, columns), each as often as it counts.
-        seed: Of the records that are drawn.
-    """
+    """Returns the chain of a link; `parents` are cells, (any number, columns), each as often as it counts."""
     random = public_random(seed)
     targets = {column: _targets(columns, mixture, column) for column in (columns.number, *columns.made)}
     pool = parents[(uniform(random, _ROWS) * len(parents)).astype(np.int64)]

@@ -89,11 +89,7 @@ class Families:
 
 
 def families(parents: Records, children: Records, order: int | None, *, drop: bool) -> Families:
-    """Returns parents with their children, ordered by the numeric column at the place ``order``.
-
-    Raises:
-        Unmatched: if two parents have one key, or a child has no parent and such are not to ``drop``.
-    """
+    """Returns parents with children by the column ``order``; Unmatched if a key is twice, or a parent not there."""
     keys = np.concatenate([parents["key"], children["parent"]])
     child = np.arange(len(keys)) >= len(parents)
     # A parent stands before its children, whose positions are in [0, 1].

@@ -89,11 +89,7 @@ def _raked(mixture: Mixture, column: int, shares: npt.NDArray[np.float64]) -> Mi
 
 
 class LinkedFit:
-    """The fits of all links, one after the other; a `noisegate.models.checkpoint.Resumable`.
-
-    Attributes:
-        links: The fit of each link, parents first.
-    """
+    """The fits of all `links`, parents first, one after the other; a `noisegate.models.checkpoint.Resumable`."""
 
     def __init__(
         self, designs: Sequence[LinkDesign], release: Release, settings: MixtureSettings, *, seed: int
@@ -171,13 +167,9 @@ _LONG = 4.0
 
 
 def with_start(tables: ClassTables, columns: LinkColumns, numbers: Floats, begins: npt.NDArray[np.intp]) -> ClassTables:
-    """Returns the tables of a link with where their fit sets out; of short families, their pairs drawn towards it.
+    """Returns the tables, of one class, with where their fit sets out; of short families, their pairs drawn towards it.
 
-    Args:
-        tables: Of one class.
-        columns: What they are.
-        numbers: How many parents have 0, 1, ... children, (most + 1,).
-        begins: Where among these the cells of the column of numbers begin.
+    `numbers` says how many parents have 0, 1, ... children, (most + 1,); `begins` where its column's cells begin in it.
     """
     if not numbers.sum() > 0:
         return tables

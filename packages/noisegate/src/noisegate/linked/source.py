@@ -158,10 +158,8 @@ class LinkedSource:
     ) -> Iterator[Transitions]:
         """Yields the rows of a link, with weights that come to at most ``grid`` for each unit; see `families`.
 
-        With a ``share``, which one of how many, of those parents alone whose hashed key falls into it.
-
-        Raises:
-            DataError: if a record does not fit the schema, a key is missing or there twice, or a record has no parent.
+        With a ``share``, which one of how many, of those parents alone whose hashed key falls into it. A DataError if a
+        record does not fit the schema, a key is missing or there twice, or a record has no parent.
         """
         for found in self.families(link):
             made = transitions(found if share is None else found.share(*share), link, grid)

@@ -201,10 +201,7 @@ def _sampled_epsilon(mu: float, events: tuple[SampledGaussianEvent, ...], delta:
 def single_step_epsilon(rate: float, shift: float, delta: float) -> float:
     """Returns an upper bound on the least ε ≥ 0 of one sum over a Poisson sample, in closed form (G-03).
 
-    Args:
-        rate: Sampling probability, in (0, 1).
-        shift: Norm of a record over the standard deviation of the noise.
-        delta: In (0, 1).
+    `rate` and `delta` are in (0, 1); `shift` is the norm of a record over the standard deviation of the noise.
     """
     if delta >= rate:
         return 0.0

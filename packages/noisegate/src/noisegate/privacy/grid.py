@@ -238,12 +238,9 @@ def add_gradients(
 ) -> None:
     """Adds the gradients of records, each clipped as a whole, to `total`, (numbers,), in grid units.
 
-    Args:
-        total: Those of all parameters side by side.
-        shapes: Shape of each parameter.
-        whole: Gradients of the parameters that are in `shapes` alone, side by side, (rows, numbers).
-        products: Of the others: inputs and gradients at the outputs, (rows, ·) each; the gradient is their product.
-        grid: The norm; it has no centre, and signs are kept.
+    `total` has all parameters of `shapes` side by side. `whole` has the gradients of those that are in `shapes` alone,
+    (rows, numbers); `products` of the others inputs and gradients at the outputs, (rows, ·) each, whose product the
+    gradient is. The grid is the norm: it has no centre, and signs are kept.
     """
     norms = {name: row_norms(inputs) for name, (inputs, _) in products.items()}
     with np.errstate(over="ignore", invalid="ignore"):

@@ -198,10 +198,8 @@ class Run:
 class RunFolder:
     """Where a run is written down on its way: OUT.partial beside the model folder OUT, or a folder of its own.
 
-    Args:
-        out: The model folder that is to be made; None for a model that stays in memory.
-        path: The folder of an interrupted run without `out`; None for a new one, below the user's state directory.
-        observer: What the run is told to.
+    Without `out` the model stays in memory, and `path` is the folder of an interrupted run; None for a new one, below
+    the user's state directory.
     """
 
     def __init__(self, out: Path | None, path: Path | None = None, *, observer: Observer | None = None) -> None:

@@ -219,11 +219,9 @@ class RecordProblem(Exception):  # noqa: N818 - not an error for users; the call
 def whole_records(stream: BinaryIO, piece_bytes: int = 1 << 20, stop: int | None = None) -> Iterator[tuple[int, bytes]]:
     """Yields where each piece of whole records stands, and the piece, without the file's byte order mark.
 
-    The stream stands where a record begins, and is read up to the byte `stop`; None for its end.
-
-    Raises:
-        RecordProblem: where a quote neither begins nor ends a cell, a cell in quotes or a record is too long, or the
-            file ends inside quotes.
+    The stream stands where a record begins, and is read up to the byte `stop`; None for its end. A RecordProblem is
+    raised where a quote neither begins nor ends a cell, a cell in quotes or a record is too long, or the file ends
+    inside quotes.
     """
     rest = b"" if stream.tell() else stream.read(len(BOM)).removeprefix(BOM)
     start, ended = stream.tell() - len(rest), False

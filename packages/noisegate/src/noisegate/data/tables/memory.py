@@ -49,11 +49,7 @@ Read: TypeAlias = Callable[[list[Any], int], Iterator[Any]]
 
 
 def table_in_memory(data: Any, names: Sequence[str] | None = None) -> TableInMemory:
-    """Returns what is no path as a table; ``names`` are those of the columns of an array, which has none.
-
-    Raises:
-        DataError: if it is no table; the message has the line that makes one of it, where it is known.
-    """
+    """Returns what is no path as a table, ``names`` naming an array's columns; a DataError says how to make one."""
     if of_package(data, "polars", "LazyFrame"):
         return _lazy(data)
     if of_package(data, "datasets", "Dataset") or of_package(data, "datasets", "IterableDataset"):

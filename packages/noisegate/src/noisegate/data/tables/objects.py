@@ -26,11 +26,7 @@ class MixedObjects(Exception):  # noqa: N818 - not an error for users; the calle
 
 
 def objects_to_arrow(cells: Sequence[Any]) -> pa.Array:
-    """Returns an array of the cells; None, NaN, pandas.NA and NaT are missing.
-
-    Raises:
-        MixedObjects: if they are not all of one known Python type. The message quotes nothing.
-    """
+    """Returns the cells, None, NaN, pandas.NA and NaT missing; MixedObjects, quoting none, if not of one type."""
     plain = [_plain(cell) for cell in cells]
     kinds = {_kind(cell) for cell in plain if cell is not None}
     if not kinds:

@@ -293,14 +293,11 @@ class Source(ABC, Generic[_Origin]):
 
 
 class TableSource(Source[Origin]):
-    """Private records in a CSV or Parquet file, a folder of either, or in memory (`noisegate.data.tables.memory`).
+    """Private records in a CSV or Parquet file, a folder of either, or in memory; nothing of it is read yet.
 
-    Nothing of it is read yet. Messages may quote private values where `show_values` says so; ``units`` says whose
-    record each one is, and how many of each are used, None to use all.
-
-    Raises:
-        DataError: if there is no such file, or it is no kind of table that can be read.
-        OptionError: if ``batch_rows`` is not positive, or the schema describes the column of the units.
+    Messages may quote private values where `show_values` says so; ``units`` says whose record each one is, and how many
+    of each are used, None to use all. A DataError if there is no such table, an OptionError for options that do not
+    fit.
     """
 
     def __init__(

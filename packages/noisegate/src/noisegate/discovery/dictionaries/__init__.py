@@ -51,15 +51,9 @@ class Dictionary:
 
 
 def read_dictionary(path: str | Path, *, table: str | None = None, label: str | None = None) -> Dictionary:
-    """Returns what a data dictionary, which is public, says of the columns. No record is read.
+    """Returns what a data dictionary, which is public, says of the columns; a SchemaError if it is none `UNDERSTOOD`.
 
-    Args:
-        path: a code book (CSV or Excel), REDCap dictionary, Frictionless Table Schema or package, or CSVW metadata.
-        table: the name of a sheet, a resource or a table, where there are several.
-        label: column to be predicted from the others.
-
-    Raises:
-        SchemaError: if the file cannot be read, or is none of these.
+    `table` names a sheet, a resource or a table, where there are several, and `label` the column to be predicted.
     """
     file = path_of(path, "the dictionary")
     found = _json(file, table) if file.suffix.lower() == ".json" else _sheet(file, table)

@@ -298,11 +298,9 @@ def choose_execution(
     """Sets `source.execution` to the fastest one in which what a record adds is a function of that record alone.
 
     Up to now it says how many records a block may have at most. `parameters` are those of the first step, messages call
-    the gradients `name`, and `represent` is the map whose vectors stand for records, if any, and how it is computed.
-
-    Raises:
-        OptionError: if what a record adds changes with its neighbours or its place in every way.
-        DataError: if the map is not finite at a made-up record.
+    the gradients `name`, and `represent` is the map whose vectors stand for records, if any, and how it is computed. An
+    OptionError if what a record adds changes with its neighbours or its place in every way, a DataError if the map is
+    not finite at a made-up record.
     """
     close, count = nearby(parameters), sum(value.numel() for value in parameters.values())
 
