@@ -47,7 +47,6 @@ class _OneThread:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keeps to one thread within the block."""
         with self._turn:
             self._limit(not self._inside)
             self._inside += 1

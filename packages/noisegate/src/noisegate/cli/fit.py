@@ -247,7 +247,6 @@ def report_fit(model: FittedModel, out: Path, seconds: float, as_json: bool) -> 
 
 
 def _synthetic(release: Release) -> str:
-    """Returns what synthetic records may be written to."""
     from noisegate.schema.schema import is_linked
 
     schema = release.stated_schema

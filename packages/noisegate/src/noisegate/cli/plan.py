@@ -81,7 +81,6 @@ def plan_command(
 
 
 def _save(options: RunOptions, method: Method, schema: Schema, epsilon: float, out: Path) -> tuple[Method, str]:
-    """Writes the plan of all silos; returns its method, with every setting, and its identifier."""
     from noisegate.runs.folder import Run
 
     names = ("delta", "adjacency", "records", "unit_column", "contributions")

@@ -49,7 +49,6 @@ def read_linked(data: Any, schema: Any) -> dict[str, pa.Table]:
 
 
 def _whole(origin: Origin, names: Sequence[str], rows: int) -> pa.Table:
-    """Returns the columns called ``names``, read ``rows`` at a time."""
     batches = [pa.table(dict(arrays)).select(names) for arrays in origin.batches(names, rows)]
     kinds = dict(origin.columns())
     return pa.concat_tables(batches or [pa.table({name: pa.array([], kinds[name]) for name in names})])
@@ -119,7 +118,6 @@ def native_form(like: Any, schema: Schema) -> NativeForm:
 
 
 def _kind(like: Any, schema: Schema) -> str:
-    """Returns the form of what is neither a frame nor a PyArrow table."""
     if of_package(like, "datasets", "Dataset") or of_package(like, "datasets", "IterableDataset"):
         return "datasets"
     like = plain_array(like)
@@ -145,7 +143,6 @@ def _to_numpy(table: pa.Table, kind: str) -> Any:
 
 
 def _dictionary(cells: pa.ChunkedArray, levels: list[Any]) -> pa.ChunkedArray:
-    """Returns ``cells`` as codes into the levels of the schema, whichever of them occur."""
     known = pa.array(levels, cells.type)
     codes = pa.compute.index_in(cells, value_set=known)
     chunks = [pa.DictionaryArray.from_arrays(chunk, known) for chunk in codes.chunks]

@@ -106,7 +106,6 @@ def _check_files(private: Path, public: Path) -> None:
 
 
 def _files(path: Path) -> Iterator[Path]:
-    """Yields the files that may hold records: none that is hidden, and none that is empty."""
     try:
         for file in files_below(path):
             if not file.name.startswith((".", "_")) and _status(file).size:

@@ -178,7 +178,6 @@ class HashTable:
         self._numbers[self._slots(keys)] = numbers
 
     def _slots(self, keys: Keys) -> npt.NDArray[np.intp]:
-        """Returns the slot of each key; those that had none get one."""
         last = len(self._taken) - 1
         slots = (keys[:, 0] & np.uint64(last)).astype(np.intp)
         left = np.arange(len(keys))

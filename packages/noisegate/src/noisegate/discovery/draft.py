@@ -121,7 +121,6 @@ def draft(path: Any, label: str | None = None) -> Draft:
 
 
 def _rules(table: pa.Table, schema: Schema) -> Rules:
-    """Returns the rules that the records keep to, of a large table every so many of them."""
     if len(schema.names) > MOST_COLUMNS:
         return Rules(remarks=(f"Constraints were not looked for: there are more than {MOST_COLUMNS} columns.",))
     some = table.take(pa.array(range(0, table.num_rows, -(-table.num_rows // _MOST_ROWS))))
@@ -212,7 +211,6 @@ def find_rules(records: Rows, schema: Schema) -> Rules:
 
 
 def _in_words(share: float) -> str:
-    """Returns a share as a reader sees it: 2 in 3."""
     return f"{share * 100:.0f} in 100" if share < 0.995 else "nearly all"
 
 
@@ -264,7 +262,6 @@ def _compared(
 
 
 def _few_values(records: Rows, schema: Schema) -> Iterator[_Codes]:
-    """Yields the columns as few values each, numbers as missing, least and others."""
     layout, absent = schema.layout, next(iter(schema.missing_values), None)
     for place, column in enumerate(layout.coded):
         if column.size <= _MOST_LEVELS and not (column.missing and absent is None):
@@ -287,7 +284,6 @@ def _few_values(records: Rows, schema: Schema) -> Iterator[_Codes]:
 
 
 def _gaps(first: _Codes, second: _Codes) -> list[_Found]:
-    """Returns the combinations that never occur, unless there are many."""
     table = _table(first.codes, second.codes, len(first.values), len(second.values))
     rows = int(table.sum())
     expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / rows
@@ -350,7 +346,6 @@ def _acceptable(found: list[_Found], records: Rows, schema: Schema) -> tuple[lis
 
 
 def _written(column: Any, number: Any) -> Any:
-    """Returns a number of a column of steps as a schema file says it."""
     if isinstance(column, Date):
         return str(np.datetime64(int(number), "D"))
     return str(np.datetime64(int(number), "us")) if isinstance(column, Datetime) else number.item()

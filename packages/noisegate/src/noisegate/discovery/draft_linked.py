@@ -151,7 +151,6 @@ def _links(tables: Mapping[str, pa.Table]) -> dict[str, DraftedLink]:
 
 
 def _ancestors_keys(table: pa.Table, links: Mapping[str, DraftedLink], name: str) -> tuple[str, ...]:
-    """Returns the columns of a table that are called as a key of those above its parents."""
     above, keys = links.get(links[name].parent) if name in links else None, []
     while above is not None:
         keys.append(above.parent_key)
@@ -161,7 +160,6 @@ def _ancestors_keys(table: pa.Table, links: Mapping[str, DraftedLink], name: str
 
 
 def _text_columns(table: pa.Table) -> dict[str, pa.Array]:
-    """Returns the columns that may name records, as text; null where missing."""
     found = {}
     for name in table.column_names:
         cells, present = plain_cells(table[name].combine_chunks(), pa.array(DEFAULT_MISSING_VALUES))
@@ -224,7 +222,6 @@ def _order(table: pa.Table, drafted: Draft, link: DraftedLink) -> str | None:
 
 
 def _measured(found: LinkedDraft, tables: Mapping[str, pa.Table]) -> LinkedDraft:
-    """Returns the draft with what only children beside their parents show."""
     remarks: dict[str, tuple[str, ...]] = {}
     measured, rules, reasons = {table.name: table for table in found.schema.tables}, [], []
     loose = [replace(table, orphans="drop") if table.child else table for table in found.schema.tables]
@@ -275,7 +272,6 @@ def _since(family: Families, link: Link) -> tuple[str | None, str]:
 
 
 def _constant(family: Families, link: Link) -> tuple[str, ...]:
-    """Returns remarks on columns that are the same in all children of each parent."""
     later = family.later
     several = len(np.unique(family.of[later]))
     if several < _LEAST_PARENTS:

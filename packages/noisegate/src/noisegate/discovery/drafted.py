@@ -135,7 +135,6 @@ def called_id(name: str) -> bool:
 
 
 def _counts_on(cells: pa.Array) -> bool:
-    """Returns whether all values are the whole numbers from 0 or 1 to their number."""
     try:
         numbers = np.sort(cells.cast(pa.int64()).to_numpy(zero_copy_only=False))
     except pa.ArrowInvalid:

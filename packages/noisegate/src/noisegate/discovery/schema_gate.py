@@ -181,7 +181,6 @@ class SchemaGate(Session):
         return Discovery(toml=text, certificate=certificate, doubts=doubts, notes=notes)
 
     def _bounds(self, first: ExactCounts) -> dict[str, Finding]:
-        """Returns what the numeric columns hold, after the second histogram."""
         if self.plan.magnitudes is None or self.plan.cells is None:
             return {}
         std = self.plan.magnitudes.noise_std / RECORD
@@ -277,7 +276,6 @@ class SchemaGate(Session):
 
 
 def _round_up(number: float) -> str:
-    """Returns a number in two digits, rounded up."""
     unit = 10.0 ** (math.floor(math.log10(number)) - 1)
     return f"{math.ceil(number / unit) * unit:.3g}"
 

@@ -172,7 +172,6 @@ class Pass:
 
     @property
     def _waited(self) -> bool:
-        """Whether those who have not begun by now were waited for long enough."""
         return time.monotonic() - self._staffed > self._pool.wait_seconds
 
     def _take(self, call: Any) -> None:
@@ -256,7 +255,6 @@ class Pass:
 
 
 def _log(level: int, event: str, **values: float | None) -> None:
-    """Logs a line of JSON."""
     LOG.log(level, "%s", json.dumps({"event": event, **values}))
 
 
@@ -381,7 +379,6 @@ def fingerprint(job: Job, layout: Layout) -> str:
 
 
 def _processor() -> tuple[str, ...]:
-    """Returns what kernels are chosen by: the processor's model and what it can do."""
     lines: set[str] = set()
     with suppress(OSError):
         told = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()

@@ -94,7 +94,6 @@ class Unbooked:
 
 
 def _places(data: Any) -> Iterator[tuple[int, int] | str]:
-    """Yields what tells the files of a path from others."""
     if isinstance(data, str | Path):
         path = Path(data)
         with suppress(OSError):
@@ -103,7 +102,6 @@ def _places(data: Any) -> Iterator[tuple[int, int] | str]:
 
 
 def _hashes(records: Rows) -> Hashes:
-    """Returns a keyed hash of each record."""
     if isinstance(records, Images):
         flat = records.pixels.reshape(len(records), math.prod(records.pixels.shape[1:]))
         flat = np.pad(flat, ((0, 0), (0, -flat.shape[1] % 8)))

@@ -253,7 +253,6 @@ _CAUSES = (
 
 
 def _explained(error: Exception, where: str) -> LedgerError:
-    """Returns a driver's error as one that says what to do."""
     code = str(getattr(error, "sqlite_errorname", None) or getattr(error, "sqlstate", None) or "")
     cause = next(text for codes, text in _CAUSES if code.startswith(codes))
     detail = "".join(str(error).strip().splitlines()[:1])

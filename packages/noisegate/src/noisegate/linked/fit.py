@@ -60,7 +60,6 @@ class LinkFit(MixtureFit):
 
     @property
     def _begins(self) -> npt.NDArray[np.intp]:
-        """Where among the numbers of children the cells of their column begin."""
         place = self.design.columns.number
         cuts = np.searchsorted(self.design.tables.fine[place].cuts, self._bins[place].cuts)
         return np.asarray([0, *(cuts + 1)])
@@ -182,7 +181,6 @@ def with_start(tables: ClassTables, columns: LinkColumns, numbers: Floats, begin
 def _start(
     shares: Floats, spans: tuple[slice, ...], columns: LinkColumns, numbers: Floats, begins: npt.NDArray[np.intp]
 ) -> Start:
-    """Returns the shares of the steps and of all cells in each."""
     count = np.maximum(np.arange(len(numbers)), 1)
     by_step = {"first": numbers / count, "next": numbers * (count - 1) / count, "none": numbers * 0}
     by_step["first"][0], by_step["none"][0] = 0.0, numbers[0]

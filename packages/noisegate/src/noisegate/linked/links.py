@@ -137,7 +137,6 @@ class Link:
         return (column for column in self.child.schema.columns if column.name != self.child.order)
 
     def _free(self, name: str) -> str:
-        """Returns a name for a column that is made here, which none of the child's columns has."""
         while name in self.child.schema.names:
             name += "_"
         return f"{self.child.name}.{name}"
@@ -149,7 +148,6 @@ def qualified(table: LinkedTable) -> tuple[Column, ...]:
 
 
 def _renamed(rule: Constraint, table: str) -> Constraint:
-    """Returns a rule of one table with names such as ``visits.day``."""
     if isinstance(rule, Comparison):
         return replace(rule, left=f"{table}.{rule.left}", right=f"{table}.{rule.right}")
     return Impossible(values={f"{table}.{name}": value for name, value in rule.values.items()})

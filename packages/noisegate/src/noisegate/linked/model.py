@@ -302,7 +302,6 @@ class LinkModel:
         return cls(link=link, chain=Chain(columns=columns, mixture=mixture, drawn=tuple(drawn)), above=above)
 
     def _drawn(self, cells: Cells, parents: Rows, random: torch.Generator, numbers: Numbers | None = None) -> Children:
-        """Returns how many children each parent has, these, and which of them may not be."""
         families = self.chain.families(cells, random, numbers=numbers)
         rows, late = self._rows(families, parents, random)
         return families.numbers, rows, late | self._broken(parents, families.numbers, rows)
@@ -357,7 +356,6 @@ class LinkModel:
 
 
 def _replaced(families: Children, places: npt.NDArray[np.int64], by: Children) -> Children:
-    """Returns families with others at some places."""
     (numbers, rows, wrong), (others, made, failed) = families, by
     owners = np.repeat(np.arange(len(numbers)), numbers)
     kept = ~np.isin(owners, places)

@@ -236,7 +236,6 @@ class LinkedSchema(Shown):
         check_origin(order, since, where)
 
     def _link_of(self, rule: Constraint) -> str:
-        """Returns the name of the child's table in the link whose two tables a rule names."""
         tables = {name.partition(".")[0] for name in rule.names}
         for table in self.tables[1:]:
             if tables == {table.name, table.parent}:

@@ -168,7 +168,6 @@ class LinkedSource:
                 yield Transitions(made.rows.rows(part), made.weights[part])
 
     def _read(self) -> None:
-        """Reads all tables, and splits what a unit counts among the records on its branches."""
         self.check()
         root, self._seen = self.schema.root, 0
         self._parents[root.name] = self._spill(root, "key")

@@ -200,7 +200,6 @@ class LabelledMixture:
         )
 
     def _apart(self, region: Region) -> Region:
-        """Returns a region without what it says of the label."""
         place = self.label.column - len(self.mixture.within)
         spans = {column: span for column, span in region.spans.items() if column != self.label.column}
         return replace(region, spans=spans, codes={at: code for at, code in region.codes.items() if at != place})

@@ -267,7 +267,6 @@ class _Work:
         return model
 
     def _describe(self, model: FittedModel, out: Path) -> None:
-        """Adds the public page, which is no part of what is verified; a model without one is whole."""
         for page in extensions("noisegate.pages").values():
             try:
                 page.load()(model, out)
@@ -296,7 +295,6 @@ class _Spent:
         return self._note
 
     def cost(self, done: int) -> float:
-        """Returns ε of so many steps, and of all queries."""
         if not done:
             return 0.0
         plan = self._plan

@@ -146,7 +146,6 @@ def type_in_words(kind: pa.DataType) -> str:
 
 
 def _parser(column: Column) -> Parser:
-    """Returns what turns the cells of ``column`` into float64, whole steps or codes."""
     if isinstance(column, Datetime):
         return partial(microseconds, aware=column.aware)
     if isinstance(column, Ordinal | Categorical):

@@ -78,7 +78,6 @@ class ShareSession(SumSession):
         return as_numbers(words + self._masking.mask(release.query.name, words.size).reshape(words.shape))
 
     def _stds(self) -> dict[str, Any]:
-        """Returns the noise of this share."""
         return {name: std / math.sqrt(self._masking.sum.honest) for name, std in super()._stds().items()}
 
 
@@ -139,7 +138,6 @@ def round_of(run: Run, silo: str, after: Release | None = None, secure: SiloKey 
 
 
 def _check_after(run: Run, silo: str, after: Release, identity: str, secure: SiloKey | None) -> None:
-    """Checks that a silo can go on from a merged release."""
     silos, stated = after.certificate.silos, after.certificate.public.get("plan")
     if silos is None or stated != identity:
         raise OptionError(

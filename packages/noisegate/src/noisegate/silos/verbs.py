@@ -108,7 +108,6 @@ def release_command(
 
 
 def _planned(context: typer.Context, options: FitOptions, plan: Path) -> Run:
-    """Returns the run of a published plan, with what is this silo's own."""
     from noisegate.silos.rounds import read_plan
 
     typed = options.typed(context)

@@ -271,7 +271,6 @@ def _beside(letters: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
 
 
 def _last_end(piece: bytes, quotes: npt.NDArray[np.intp]) -> int:
-    """Returns the position behind the last line end outside of quotes, or 0."""
     stop = len(piece)
     while True:
         newline = piece.rfind(b"\n", 0, stop)

@@ -94,7 +94,6 @@ class TableInMemory:
 
 
 def _frame(native: Any, called: str = "DataFrame") -> TableInMemory:
-    """Returns a pandas, Polars or PyArrow table, turned to Arrow some records at a time."""
     import narwhals as nw
 
     try:
@@ -175,7 +174,6 @@ def _lazy_batches(frame: Any, names: list[str], rows: int) -> Iterator[pa.Table]
     left = threading.Event()
 
     def put(item: Any) -> bool:
-        """Hand on a batch, an error, or None for the end; return whether nobody reads any more."""
         while not left.is_set():
             try:
                 waiting.put(item, timeout=0.1)
@@ -204,7 +202,6 @@ def _lazy_batches(frame: Any, names: list[str], rows: int) -> Iterator[pa.Table]
 
 
 def _hugging_face(data: Any) -> TableInMemory:
-    """Returns a Hugging Face data set, without the transforms that it may have for whoever takes its records."""
     if data.features is None:
         raise DataError(
             "IterableDataset: it does not say which columns it has; state them, with "

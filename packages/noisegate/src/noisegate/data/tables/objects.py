@@ -38,7 +38,6 @@ def objects_to_arrow(cells: Sequence[Any]) -> pa.Array:
 
 
 def _plain(cell: Any) -> Any:
-    """Returns the cell as a plain Python object, or None when it is missing."""
     if isinstance(cell, np.generic):
         cell = cell.item()
     if isinstance(cell, float) and cell != cell:

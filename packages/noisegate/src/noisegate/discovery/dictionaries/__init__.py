@@ -103,7 +103,6 @@ def _json(file: Path, table: str | None) -> Dictionary:
 
 
 def _linked(file: Path, schema: Any) -> Any:
-    """Returns the schema of a resource, which may stand in a file beside it."""
     return schema if isinstance(schema, Mapping) else json.loads(read_text(file.parent / str(schema), "dictionary"))
 
 
@@ -113,7 +112,6 @@ def _frictionless(form: Mapping[str, Any]) -> Dictionary:
 
 
 def _chosen(named: Mapping[str, Any], table: str | None, where: str, what: str) -> Any:
-    """Returns the one called `table`, or the only one."""
     if table in named:
         return named[str(table)]
     if table is None and len(named) == 1:

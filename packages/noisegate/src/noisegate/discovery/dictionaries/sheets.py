@@ -236,7 +236,6 @@ def _columns(field: dict[str, str], *, first: bool) -> Iterator[Variable]:
 
 
 def _single(name: str, kind: str, field: dict[str, str]) -> Variable:
-    """Returns the variable of a field that is one column, by what its type or its validation lets through."""
     said: dict[str, str] = {"name": name, "label": field["label"], "lower": field["lower"], "upper": field["upper"]}
     validation = field["validation"].strip().lower() if kind == "text" else ""
     number = re.fullmatch(r"number(?:_([1-4])dp)?(_comma_decimal)?", validation)
@@ -293,7 +292,6 @@ def _of_field(field: Mapping[str, Any], keys: Iterable[str]) -> Variable:
 
 
 def _unread(field: Mapping[str, Any], kind: str) -> str | None:
-    """Returns why a field cannot be described, or None."""
     if kind == "string":
         return FREE_TEXT
     if kind not in _TYPES:
@@ -307,7 +305,6 @@ def _unread(field: Mapping[str, Any], kind: str) -> str | None:
 
 
 def _levels(values: Iterable[Any]) -> list[tuple[str, str]]:
-    """Returns codes with their meanings, of plain values or of objects with value and label."""
     pairs = [(one.get("value"), one.get("label", "")) if isinstance(one, Mapping) else (one, "") for one in values]
     return [(str(code), str(label)) for code, label in pairs]
 

@@ -162,7 +162,6 @@ class ShardSession(SampleSession):
         self._states = _each(weights, lambda value: value.to(self._device)), _each(kept, lambda v: v.to(self._device))
 
     def _learn(self, records: Records, chosen: npt.NDArray[np.intp]) -> None:
-        """Lets some shards learn."""
         import torch
 
         for places, batch in self._batches(records, chosen):
@@ -212,7 +211,6 @@ class ShardSession(SampleSession):
             yield torch.from_numpy(places), ShardBatch(*tensors)
 
     def _mapped(self, function: Callable[..., Any], *given: Any, dims: Any = 0) -> Any:
-        """Returns what a function of one shard gives for each of a block."""
         import torch
 
         # Whether there is a warning must not depend on a record. Draws of the shards come from a stream of their own.
@@ -254,12 +252,10 @@ class ShardSession(SampleSession):
 
 
 def _each(tensors: Tensors, function: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:
-    """Returns what a function makes of each array."""
     return {name: function(value) for name, value in tensors.items()}
 
 
 def _rows(tensors: Tensors, places: Int64[Tensor, " places"]) -> dict[str, Tensor]:
-    """Returns copies of what some shards keep."""
     return {name: value[places] for name, value in tensors.items()}
 
 
