@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from noisegate.errors import DataError, OptionError
 from noisegate.schema import CodedColumn, Column, NumericColumn, Schema
-from noisegate.schema.tolerant import encode_tolerantly
+from noisegate.schema.encode import encode_tolerantly
 
 
 class Numbers(NamedTuple):
