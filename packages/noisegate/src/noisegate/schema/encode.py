@@ -1,7 +1,6 @@
 """An Arrow table to records of numbers and codes: what is made of a cell depends on that cell alone.
 
-The first cell that does not fit its column ends the reading; `encode_tolerantly` is for tables to compare, which come
-from anywhere: there nothing does.
+The first cell that does not fit its column ends the reading; nothing in `encode_tolerantly`, for tables to compare.
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ _FLOAT = r"^[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:inf|inf
 _DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _MOMENT = rf"^{_DATE}(?:[ T](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]+)?)?)?"
 _ZONE = r"(?:Z|[+-][0-9]{2}:?[0-9]{2})"
-_TRUE = pa.array(["true", "yes", "1", "1.0"])
-_FALSE = pa.array(["false", "no", "0", "0.0"])
+_TRUE, _FALSE = pa.array(["true", "yes", "1", "1.0"]), pa.array(["false", "no", "0", "0.0"])
 DAY = 86_400_000_000  # microseconds
 _INT64 = np.iinfo(np.int64)
 _PER_MICROSECOND = {"s": 1_000_000, "ms": 1_000, "us": 1}
@@ -59,7 +57,7 @@ def encode(arrays: Mapping[str, pa.Array], schema: Schema) -> Rows:
 
 
 def placed(column: Column, numbers: npt.NDArray[Any], present: Mask) -> npt.NDArray[Any]:
-    """Returns positions in [0, 1] (float64, NaN where missing) or codes (int32) of what `read_cells` found in a column."""
+    """Returns positions in [0, 1] (float64, NaN where missing) or codes (int32) of what `read_cells` found."""
     cells = positions_of(column, numbers) if column.numeric else numbers.astype(np.int32, copy=False)
     if present.all():
         return cells
