@@ -81,8 +81,7 @@ class UnitCounter:
             raise UnitProblem(int(np.argmax(absent)), f"column {column!r}: {_MISSING}")
         met = np.bincount(places, minlength=len(hashes))
         before = self._table.add(hashes, met, self._limit.contributions)
-        used: Mask = before[places] + _ranks(places, met) < self._limit.contributions
-        return used
+        return before[places] + _ranks(places, met) < self._limit.contributions
 
 
 def named(
@@ -134,8 +133,7 @@ def _clamped(units: pa.Array) -> Mask:
     if not pt.is_int64(units.type):
         return np.zeros(len(units), dtype=np.bool_)
     ends = pa.array([np.iinfo(np.int64).min, np.iinfo(np.int64).max], pa.int64())
-    clamped: Mask = pc.is_in(units, value_set=ends).to_numpy(zero_copy_only=False)
-    return clamped
+    return np.asarray(pc.is_in(units, value_set=ends).to_numpy(zero_copy_only=False))
 
 
 def _ranks(places: npt.NDArray[np.intp], met: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:

@@ -135,13 +135,7 @@ class Execution:
 
 
 def executions(rows: int) -> Iterator[Execution]:
-    """Yields ways to compute blocks of at most so many records, from the fastest to the surest.
-
-    Examples:
-        >>> from noisegate.gate.execution import executions
-        >>> [(way.rows, way.exact) for way in executions(1)]
-        [(1, False)]
-    """
+    """Yields ways to compute blocks of at most so many records, from the fastest to the surest."""
     if rows > 1:
         yield Execution(rows=rows)
         # What was computed without torch has no products of torch.

@@ -194,8 +194,7 @@ class HeldGradients(HeldRecords):
 
     def merged(self, found: Sequence[Integers]) -> Integers:
         """Returns the sum of what several have found."""
-        total: Integers = np.sum(found, axis=0, dtype=np.int64)
-        return total
+        return np.asarray(np.sum(found, axis=0, dtype=np.int64))
 
 
 def one_core() -> AbstractContextManager[None]:

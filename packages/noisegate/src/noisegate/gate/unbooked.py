@@ -114,8 +114,7 @@ def _hashes(records: Rows) -> Hashes:
     # What tells floats apart stands in their upper bits, and a product carries upwards only.
     mixed = (table ^ (table >> np.uint64(32)) ^ keys[0, 1:]) * (keys[1, 1:] | np.uint64(1))
     total: Hashes = mixed.sum(axis=1, dtype=np.uint64)
-    found: Hashes = (total ^ (total >> np.uint64(29))) * (keys[1, 0] | np.uint64(1))
-    return found
+    return np.asarray((total ^ (total >> np.uint64(29))) * (keys[1, 0] | np.uint64(1)))
 
 
 def _told(number: int, plans: list[PricedPlan]) -> str:

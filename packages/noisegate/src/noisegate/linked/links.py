@@ -31,15 +31,6 @@ class Link:
         parent: the table of the parents.
         child: the table of the children.
         constraints: rules between the columns of the two, with names such as ``visits.day``.
-
-    Examples:
-        >>> from noisegate.schema import Boolean, Integer, Schema
-        >>> from noisegate.linked.schema import LinkedSchema, LinkedTable
-        >>> people = LinkedTable(name="people", key="id", schema=Schema([Boolean(name="ill")]))
-        >>> pain = Schema([Integer(name="pain", lower=0, upper=10)])
-        >>> visits = LinkedTable(name="visits", schema=pain, parent="people", most=9)
-        >>> print(*LinkedSchema((people, visits)).links[0].schema.names)
-        people.ill visits.number visits.step visits.previous.pain visits.pain
     """
 
     parent: LinkedTable

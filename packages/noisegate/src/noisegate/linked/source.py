@@ -45,35 +45,11 @@ __all__ = ["LinkedSource", "Transitions"]
 class LinkedSource:
     """Linked tables of private records, whose children are brought together from wherever they stand.
 
-    Nothing of them is read yet. Use it in a ``with`` block, which forgets what was read: what does not fit into memory
-    is kept in temporary files without a name (`noisegate.linked.families`).
-
-    Args:
-        data: by name of the table, a path or a table in memory; or a folder of them (`LinkedSchema.parts`).
-        schema: the schema that the records must fit.
-        show_values: whether messages may quote private values.
-        batch_rows: most rows of transitions in a batch.
-        held_bytes: records of a table that are held in memory before they are written out.
-        key: secret that keys are hashed under; None for a fresh one.
-        progress: called with the number of records read so far, of all tables; for the operator only.
-
-    Raises:
-        DataError: if a table of the schema is not given, or is no kind of table that can be read.
-
-    Examples:
-        >>> import pyarrow as pa
-        >>> from noisegate.linked.source import LinkedSource
-        >>> from noisegate.schema import Boolean, Integer, Schema
-        >>> from noisegate.linked.schema import LinkedSchema, LinkedTable
-        >>> pain = Schema([Integer(name="pain", lower=0, upper=10)])
-        >>> visits = LinkedTable(name="visits", schema=pain, parent="people", most=9)
-        >>> people = LinkedTable(name="people", key="id", schema=Schema([Boolean(name="ill")]))
-        >>> data = {"people": pa.table({"id": [1, 2], "ill": [True, False]})}
-        >>> data["visits"] = pa.table({"id": [1, 1], "pain": [3, 4]})
-        >>> with LinkedSource(data, LinkedSchema([people, visits])) as source:
-        ...     [found] = source.transitions(source.schema.links[0])
-        >>> sorted(found.weights.tolist())
-        [524288, 524288, 1048576]
+    Nothing of them is read yet; a DataError if a table of the schema is not given, or is of no kind that can be read.
+    Use it in a ``with`` block, which forgets what was read. Of each table ``held_bytes`` stay in memory, the rest in
+    temporary files without a name. ``data`` is a folder, or paths and tables by name; keys are hashed under the secret
+    ``key``, None for a fresh one; ``batch_rows`` is the most rows of transitions in a batch; ``progress`` is called,
+    for the operator only, with the number of records read so far, of all tables.
     """
 
     def __init__(

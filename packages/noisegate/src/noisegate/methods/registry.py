@@ -47,17 +47,8 @@ def make_method(name: Any, settings: Mapping[str, Any]) -> Method:
 def make_for(name: Any, schema: Schema | Any, settings: Mapping[str, Any]) -> Method:
     """Returns the method called `name`, or "auto", for the records of a schema, with some of its settings changed.
 
-    Where records are images, settings that follow from the schema need not be given.
-
-    Raises:
-        OptionError: if there is no such method or setting, or a value is unusable.
-
-    Examples:
-        >>> from noisegate.methods.registry import make_for
-        >>> from noisegate.schema import pixel_schema
-        >>> method = make_for("auto", pixel_schema(8, 8), {"pixels": 100})
-        >>> method.name, method.image, method.pixels
-        ('joint', (8, 8, 1), 100)
+    Where records are images, settings that follow from the schema need not be given. An OptionError if there is no such
+    method or setting, or a value is unusable.
     """
     method = method_named(name, schema)
     if is_linked(schema) != (method.name == _LINKED):

@@ -176,8 +176,7 @@ def squared_norms(rows: FloatRows) -> npt.NDArray[np.float64]:
     parts = rows[:, : chunks * _CHUNK].reshape(len(rows), chunks, _CHUNK)
     rest = rows[:, chunks * _CHUNK :]
     total = np.matmul(parts[:, :, None, :], parts[:, :, :, None])[:, :, 0, 0].sum(axis=1, dtype=np.float64)
-    squares: npt.NDArray[np.float64] = total + np.matmul(rest[:, None, :], rest[:, :, None])[:, 0, 0]
-    return squares
+    return np.asarray(total + np.matmul(rest[:, None, :], rest[:, :, None])[:, 0, 0])
 
 
 def _decided(scaled: FloatRows) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
@@ -199,8 +198,7 @@ def _quantise_row(row: FloatRows, scaled: FloatRows, nonnegative: bool) -> npt.N
         if squares <= UNITS * UNITS:
             return exact
     exact_row = row.astype(np.float64)[None]
-    clipped: npt.NDArray[np.int64] = _clip_rows(np.maximum(exact_row, 0) if nonnegative else exact_row)[0]
-    return clipped
+    return np.asarray(_clip_rows(np.maximum(exact_row, 0) if nonnegative else exact_row)[0])
 
 
 def _clip_rows(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
@@ -298,8 +296,7 @@ def row_norms(rows: Rows) -> Numbers:
         exponents = np.frexp(np.where(finite, largest, 1.0))[1]
         whole = np.trunc(np.ldexp(rows.astype(np.float64), bits - exponents))
         squares = np.square(whole, out=whole).sum(axis=-1, keepdims=True)
-        norms: Numbers = np.where(finite, np.ldexp(np.sqrt(squares), exponents - bits), largest)
-    return norms
+        return np.asarray(np.where(finite, np.ldexp(np.sqrt(squares), exponents - bits), largest))
 
 
 def add_products(total: npt.NDArray[np.int64], inputs: Rows, norms: Numbers, gradients: npt.NDArray[np.int32]) -> None:
@@ -330,20 +327,17 @@ def add_factored(total: npt.NDArray[np.int64], inputs: Rows, gradients: Rows, gr
 
 def _directions(inputs: Rows, norms: Numbers) -> Numbers:
     with np.errstate(over="ignore", invalid="ignore"):
-        directions: Numbers = inputs / np.where(norms > 0, norms, 1.0)
-    return directions
+        return inputs / np.where(norms > 0, norms, 1.0)
 
 
 def _coarse(grid: Grid, vectors: Numbers, units: int) -> Numbers:
     """Returns integer rows of norm at most `units`, as float64: rounding toward zero twice."""
-    coarse: Numbers = np.trunc(grid.quantise(vectors) * (units / UNITS))
-    return coarse
+    return np.asarray(np.trunc(grid.quantise(vectors) * (units / UNITS)))
 
 
 def _largest(part: Rows) -> Factors:
     """Returns the largest magnitude of each row, NaN where there is one."""
-    found: Factors = np.maximum(part.max(axis=1, initial=0), -part.min(axis=1, initial=0))
-    return found
+    return np.asarray(np.maximum(part.max(axis=1, initial=0), -part.min(axis=1, initial=0)))
 
 
 def _squares(part: Rows, scales: Factors) -> npt.NDArray[np.float64]:

@@ -266,8 +266,7 @@ def _check_quotes(piece: bytes, quotes: npt.NDArray[np.intp], start: int, *, end
 
 def _beside(letters: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
     """Returns which letters may stand before a quote that opens, and behind one that closes."""
-    beside: npt.NDArray[np.bool_] = (letters == _COMMA) | (letters == _QUOTE) | (letters == _CR) | (letters == _LF)
-    return beside
+    return np.asarray((letters == _COMMA) | (letters == _QUOTE) | (letters == _CR) | (letters == _LF))
 
 
 def _last_end(piece: bytes, quotes: npt.NDArray[np.intp]) -> int:

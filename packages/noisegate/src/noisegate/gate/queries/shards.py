@@ -107,8 +107,7 @@ class _Split:
     def drawn(self, uniform: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
         """Returns places of records of each shard, (shards, records), by numbers in [0, 1); of an empty shard any."""
         within = np.minimum((uniform * self.sizes[:, None]).astype(np.intp), np.maximum(self.sizes - 1, 0)[:, None])
-        found: npt.NDArray[np.intp] = self.order[np.minimum(self.first[:, None] + within, len(self.order) - 1)]
-        return found
+        return self.order[np.minimum(self.first[:, None] + within, len(self.order) - 1)]
 
 
 class ShardSession(SampleSession):
@@ -132,8 +131,7 @@ class ShardSession(SampleSession):
         """Returns which shards are asked: each whose own 32-bit word, fresh in every step, is below rate·2³²."""
         plan = self.plan.plan
         words = np.frombuffer(secrets.token_bytes(4 * plan.shards), dtype=np.uint32).astype(np.uint64)
-        asked: npt.NDArray[np.intp] = np.flatnonzero(words < int(plan.sampling_probability * RATES))
-        return asked
+        return np.flatnonzero(words < int(plan.sampling_probability * RATES))
 
     def _exact(self, records: Records, sample: npt.NDArray[np.intp]) -> Integers:
         plan, teacher = self.plan.plan, self._teacher
@@ -145,8 +143,7 @@ class ShardSession(SampleSession):
         # Who learns is a public schedule, which knows nothing of who is asked.
         self._learn(records, np.sort((self._learnt + np.arange(learning)) % plan.shards))
         self._learnt = (self._learnt + learning) % plan.shards
-        total: Integers = self._answers(records, sample).sum(axis=0, dtype=np.int64)
-        return total
+        return np.asarray(self._answers(records, sample).sum(axis=0, dtype=np.int64))
 
     def _open(self, records: Records, words: npt.NDArray[np.uint64], seed: int) -> None:
         """Begins with the records, and lets every shard learn as often as it is to before the first step."""
@@ -319,8 +316,7 @@ class BatchSession(SampleSession):
                 "must not depend on the sample, be it empty."
             )
         row = np.concatenate([found[key].reshape(-1) for key in plan.parameters])
-        integers: Integers = plan.grid.quantise(row[None])[0].astype(np.int64)
-        return integers
+        return np.asarray(plan.grid.quantise(row[None])[0].astype(np.int64))
 
     def _probe(self) -> None:
         """Refuses a function that gives a made-up sample another vector after others, or another shape."""
