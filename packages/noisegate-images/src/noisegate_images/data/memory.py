@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from noisegate.data.tables.memory import of_package, table_in_memory
-from noisegate.data.tables.objects import plain_array, to_arrow
+from noisegate.data.tables.memory import of_package, plain_array, table_in_memory, to_arrow
 from noisegate.errors import DataError
 from noisegate_images.data.arrays import IMAGES, LABELS
 from noisegate_images.data.decode import ImageOrigin, ImageReadOptions, Picture, Pictures

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from noisegate.models.record_model import FittedModel
     from noisegate.privacy.plan import PricedPlan
     from noisegate.privacy.release import Release
-    from noisegate.runs.folder import Run, RunFolder
-    from noisegate.runs.observer import Observer
+    from noisegate.runs.folder import Observer, Run, RunFolder
 
 DATA = "DATA, the private records,"
 ShowValues = Annotated[bool, typer.Option("--show-values", help="Let errors quote private values.")]
@@ -149,7 +148,7 @@ def _named(tables: Sequence[str]) -> dict[str, str]:
 def console_observer(asked: str, as_json: bool) -> Observer:
     """Returns what tells a run to the operator; `asked` is the method's name, and with JSON no plan is shown."""
     from noisegate.methods.registry import AUTO
-    from noisegate.runs.observer import Observer
+    from noisegate.runs.folder import Observer
 
     class ConsoleObserver(Observer):
         watched = ERR.is_terminal

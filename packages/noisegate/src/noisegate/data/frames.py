@@ -13,8 +13,14 @@ import pyarrow.compute
 
 from noisegate.data.headers import check_alike
 from noisegate.data.sources import open_source
-from noisegate.data.tables.memory import TABLES, of_package, table_in_memory
-from noisegate.data.tables.objects import MixedObjects, objects_to_arrow, plain_array
+from noisegate.data.tables.memory import (
+    TABLES,
+    MixedObjects,
+    objects_to_arrow,
+    of_package,
+    plain_array,
+    table_in_memory,
+)
 from noisegate.data.tables.tables import Origin, open_origins
 from noisegate.errors import DataError
 from noisegate.schema import Categorical, EncodedTable, Ordinal, Schema, decode

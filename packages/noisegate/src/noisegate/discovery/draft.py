@@ -249,7 +249,6 @@ def _comparisons(records: Rows, schema: Schema) -> tuple[list[_Found], list[str]
 def _compared(
     lesser: str, greater: str, low: npt.NDArray[np.float64], high: npt.NDArray[np.float64]
 ) -> dict[tuple[str, str], _Found]:
-    """Returns the comparison of two columns, by their names, if the sample would show that it did not hold."""
     ordered, rows = np.sort(high), len(low)
     below, up_to = (np.searchsorted(ordered, low, side=side).mean() / rows for side in ("left", "right"))
     if below < _LEAST_SHARE or below * rows < LEAST:
@@ -331,7 +330,6 @@ def _table(
 
 
 def _acceptable(found: list[_Found], records: Rows, schema: Schema) -> tuple[list[_Found], float]:
-    """Returns the constraints that records with independent columns keep to often enough together, and how often."""
     random, layout = np.random.default_rng(0), schema.layout
     rows = random.integers(0, len(records), (_DRAWN, records.numeric.shape[1] + records.codes.shape[1]))
     numeric = np.take_along_axis(records.numeric, rows[:, : records.numeric.shape[1]], axis=0)

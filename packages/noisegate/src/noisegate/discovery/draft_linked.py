@@ -174,7 +174,6 @@ def _is_key(cells: pa.Array) -> bool:
 
 
 def _link(child: str, column: str, cells: pa.Array, parent: str, key: str, values: pa.Array) -> DraftedLink | None:
-    """Returns the link by a column of the child and a key of the parent, or None where it is hardly one."""
     if not (column == key or (called_id(column) and called_id(key)) or parent.rstrip("s") in column):
         return None
     found = float(pc.mean(pc.is_in(cells.drop_null(), value_set=values).cast(pa.float64())).as_py() or 0.0)
@@ -245,7 +244,6 @@ def _measured(found: LinkedDraft, tables: Mapping[str, pa.Table]) -> LinkedDraft
 
 
 def _longest_gap(family: Families, link: Link) -> float | None:
-    """Returns a bound of the gaps between children, rounded up; None where it says nothing."""
     order, later = link.order, family.later
     if order is None or not later.any():
         return None

@@ -135,7 +135,6 @@ def _atoms(
 
 
 def _parsed(parse: Parser, values: pa.Array) -> npt.NDArray[Any] | None:
-    """Returns the numbers that ``parse`` makes of all values, or None if it cannot read some of them."""
     try:
         found = parse(values)
     except UnexpectedType:
@@ -179,7 +178,6 @@ def _moments(name: str, found: npt.NDArray[np.int64], zone: Any, *, missing: boo
 
 
 def _foreign(name: str, cells: pa.Array, *, missing: bool) -> DraftedColumn | None:
-    """Returns the entry of days such as 31.12.2020, which must be written anew before they can be read."""
     shapes = [_FOREIGN.fullmatch(text) for text in pc.unique(cells).to_pylist()]
     if not all(shapes):
         return None

@@ -201,7 +201,6 @@ class Guide:
         )
 
     def _kinds(self) -> str:
-        """Returns the kinds of the columns, as NAME=KIND,...; the header of the records is read, which is public."""
         from noisegate.discovery.partial import KINDS
         from noisegate.discovery.raw import columns_file
 

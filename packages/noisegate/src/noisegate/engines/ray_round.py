@@ -206,7 +206,6 @@ class Pass:
         _log(logging.INFO, self._job.done, part=number + 1, parts=len(self._parts), done=done, **seconds)
 
     def _lost(self, shift: _Shift, number: int | None) -> None:
-        """Hires another worker, and gives the parts of a lost one to whoever is free."""
         self._losses[number] += 1
         _log(logging.WARNING, "worker lost", part=None if number is None else number + 1, parts=len(self._parts))
         self._shifts.remove(shift)

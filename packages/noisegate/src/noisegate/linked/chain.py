@@ -159,7 +159,6 @@ def fit_chain(columns: LinkColumns, mixture: Mixture, parents: Cells, seed: int)
 
 
 def _targets(columns: LinkColumns, mixture: Mixture, column: int) -> tuple[Floats, ...]:
-    """Returns the joint shares of each given column and of this one, for rows in which it is there."""
     found = []
     for other in columns.given(column):
         joint = mixture.marginal((other, column))

@@ -137,7 +137,6 @@ class LinkedModel(Shown):
             yield self._tables(min(_BLOCK, n - start), done, random, region)
 
     def _tables(self, n: int, done: dict[str, int], random: Any, region: Region | None) -> dict[str, pa.Table]:
-        """Returns `n` families as tables, with keys behind those that are `done`, and counts them there."""
         root = self.schema.root
         rows, keys, tables = {root.name: self.links[0].founders(n, random, region)}, {}, {}
         keys[root.name] = np.arange(1, n + 1) + done[root.name]

@@ -20,8 +20,7 @@ from noisegate.privacy.grid import Grid
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release, array_hashes, release_arrays
 from noisegate.privacy.silos import Silo, Silos
-from noisegate.runs.folder import RunFolder
-from noisegate.runs.observer import Observer
+from noisegate.runs.folder import Observer, RunFolder
 from noisegate.runs.work import fit_run
 from noisegate.silos.keys import SecureSum, check_shares, unmasked
 from noisegate.silos.rounds import merged_noise, plan_id, plan_of, read_release

@@ -30,8 +30,7 @@ from noisegate.privacy.grid import RECORD_LIMIT
 from noisegate.privacy.plan import Budget, CalibratedPlan, PlannedRelease
 from noisegate.privacy.release import Release, read_json
 from noisegate.privacy.silos import Silos
-from noisegate.runs.folder import Run, RunFolder
-from noisegate.runs.observer import Observer
+from noisegate.runs.folder import Observer, Run, RunFolder
 from noisegate.runs.work import release_run
 from noisegate.schema import Schema
 from noisegate.silos.keys import Masking, SiloKey, as_numbers, facts_of, silo_key
