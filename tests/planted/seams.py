@@ -18,6 +18,7 @@ SEAMS = {
     "ledger_tables": "noisegate.ledger.tables",
     # Private records.
     "families": "noisegate.linked.families",
+    "memory_tables": "noisegate.data.tables.memory",
     "image_decode": "noisegate_images.data.decode",
     "image_folder": "noisegate_images.data.folders",
     "tables": "noisegate.data.tables.tables",

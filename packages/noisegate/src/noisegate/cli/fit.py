@@ -7,8 +7,9 @@ import shlex
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -302,7 +303,8 @@ def _show_queries(title: str, releases: list[dict[str, Any]]) -> None:
     )
 
 
-class _Words(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class _Words:
     """What a plan of steps is told in: what is added up, and of what."""
 
     vectors: str
