@@ -18,9 +18,9 @@ ROOMS = {
 }
 MODULES = {
     "noisegate": "__main__ api errors testing data.tables.tables discovery.init gate.execution gate.gate gate.journal "
-    "gate.per_example.clipping gate.samples gate.session gate.sums linked.chain linked.chain_fit "
-    "linked.links linked.command linked.design linked.families linked.fit linked.link_model "
-    "linked.model linked.rows linked.source linked.spill linked.start methods.embedding models.folder "
+    "gate.samples gate.session gate.sums linked.chain privacy.grid "
+    "linked.links linked.command linked.families linked.fit linked.link_model "
+    "linked.model linked.source methods.embedding models.folder "
     "discovery.command discovery.exact_counts discovery.findings discovery.guided discovery.plan discovery.questions "
     "discovery.raw discovery.schema_gate "
     "models.record_model models.synthesizer silos.verbs",
@@ -34,8 +34,8 @@ CORE = {
     "gate.session": "from noisegate.privacy import noise\n",
     "privacy.accounting": "from noisegate.privacy import composition\n",
     "privacy.composition": "",
-    "ledger.tables": "import sqlalchemy\n",
-    "silos.masks": "import cryptography\n",
+    "ledger.tables": "import psycopg\nimport sqlite3\n",
+    "silos.keys": "import cryptography\n",
     "gate.samples": "import randomgen\n",
     "privacy.plan": "from noisegate.privacy import noise\n",
     "privacy.gradient_plan": "from noisegate.privacy import noise\n",
@@ -107,7 +107,7 @@ def test_the_house_as_designed_keeps_every_contract(house):
         ("noisegate.models.output.__init__", "from noisegate.models import folder", "Files of samples"),
         ("noisegate_evaluate.reporting.__init__", "from noisegate_evaluate import auditing", "An attacker stands"),
         ("noisegate_evaluate.reporting.__init__", "from noisegate.cli import x", "Nothing imports the command line"),
-        ("noisegate.gate.per_example.clipping", "import torch.func", "The integer half of gradients"),
+        ("noisegate.privacy.grid", "import torch.func", "The integer half of gradients"),
         ("noisegate.privacy.plan", "import opendp.measurements", "One file draws private noise"),
         ("noisegate.gate.gate", "from randomgen import ChaCha", "Streams of a secret key are of noise"),
         ("noisegate_papers.methods.mean_embeddings", "import opendp.extras.mbi", "One file draws private noise"),
@@ -123,7 +123,7 @@ def test_the_house_as_designed_keeps_every_contract(house):
         ),
         ("noisegate.privacy.plan", "from noisegate.privacy.composition import x", "One file turns events"),
         ("noisegate.privacy.composition", "from dp_accounting.pld import x", "dp_accounting is the oracle"),
-        ("noisegate.methods.__init__", "import sqlalchemy.orm", "One file speaks"),
+        ("noisegate.methods.__init__", "import psycopg.sql", "One file speaks"),
         ("noisegate.gate.gate", "from cryptography.hazmat.primitives import hashes", "One file makes keys and masks"),
         ("noisegate.data.tables.__init__", "from noisegate.gate import gate", "No import cycles"),
     ],

@@ -13,8 +13,8 @@ import noisegate
 from noisegate import Ledger, Pairwise, Schema, fit
 from noisegate import progress as shown
 from noisegate.errors import installed
-from noisegate.runs import observer
-from noisegate.runs.observer import ShownProgress
+from noisegate.runs import folder as observer
+from noisegate.runs.folder import ShownProgress
 from noisegate.schema import Boolean, Integer
 
 SCHEMA = Schema((Integer(name="age", lower=0, upper=99), Boolean(name="ill")), label="ill")

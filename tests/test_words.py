@@ -11,7 +11,7 @@ OPTION = re.compile(r"(?<![\w-])--[a-z]")
 # A command in full is one in Python too; the ways of `ray`, of the database and of a program of our own are theirs.
 COMMAND = re.compile(r"noisegate [a-z]+[^`;]*|`ray [^`]*`")
 VERBS = {"cli", "command.py", "demo.py", "guided.py", "init.py", "questions.py", "verbs.py"}
-PROGRAMS = {"strokes.py", "ray.py", "location.py", "errors.py", "keys.py"}
+PROGRAMS = {"strokes.py", "ray.py", "errors.py", "keys.py"}
 
 
 def texts(tree):

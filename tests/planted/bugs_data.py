@@ -68,7 +68,7 @@ def csv_quotes_anywhere(check: Any, *arguments: Any, **options: Any) -> None:
 @bug("test_one_date_among_moments_does_not_make_midnights_of_them")
 def one_type_for_all_objects(plant: Plant) -> None:
     """The type of a column of Python objects is guessed from all of them together."""
-    plant.wrap("objects.objects_to_arrow")(lambda _, cells: pa.array(cells, from_pandas=True))
+    plant.wrap("memory_tables.objects_to_arrow")(lambda _, cells: pa.array(cells, from_pandas=True))
 
 
 @wrong("frames.NativeForm.__call__", "test_polars_categories_become_the_levels_of_the_schema")
@@ -85,7 +85,7 @@ def private_texts_in_polars_categories(call: Any, form: Any, table: Any) -> Any:
 # Public records that are none.
 
 
-@wrong("same_files.check_apart", "test_a_file_of_the_private_data_is_found")
+@wrong("sources.check_apart", "test_a_file_of_the_private_data_is_found")
 def copies_of_private_files_as_public_ones(check_apart: Any, private: Any, public: Any) -> None:
     """A copy of a private file passes for a public one."""
     paths = isinstance(private, str | Path) and isinstance(public, str | Path)

@@ -198,7 +198,7 @@ gradient-probe-skipped: A loss is used as it comes, whether it is a function of 
     wrap gradients.choose_execution: lambda *_: None
 vector-of-a-sample-not-clipped: The vector of a sample is as long as the function makes it.
     by test_a_vector_is_clipped_as_a_whole_exactly test_batch::test_a_record_moves_a_vector_by_at_most_the_sensitivity
-    rewrite batches.BatchSession._clipped: any_grid.quantise(any_row)[0].astype(np.int64) =>
+    rewrite shards.BatchSession._clipped: any_grid.quantise(any_row)[0].astype(np.int64) =>
         np.rint(np.nan_to_num(row, posinf=0, neginf=0).clip(-1e9, 1e9) * plan.scale).astype(np.int64)
 vector-of-a-sample-moves-by-its-norm: The sensitivity of the vector of a whole sample is taken for its norm, as if a
         record were added to it.
@@ -208,22 +208,22 @@ vector-of-a-sample-moves-by-its-norm: The sensitivity of the vector of a whole s
         sensitivity=event(*given).sensitivity / 2)
 failure-of-a-function-is-told: A function that fails for some samples stops the run, which tells of them.
     by test_a_function_that_fails_for_a_sample_hands_out_the_noise_of_a_vector_of_zeros
-    rewrite batches.BatchSession._exact: return np.zeros(any_count, dtype=np.int64) => raise
+    rewrite shards.BatchSession._exact: return np.zeros(any_count, dtype=np.int64) => raise
 shape-of-a-vector-follows-the-sample: A vector has as many coordinates as the function makes.
     by test_a_shape_that_follows_the_sample_is_a_vector_of_zeros
-    rewrite batches.BatchSession._clipped: any_shapes != plan.parameters => False
+    rewrite shards.BatchSession._clipped: any_shapes != plan.parameters => False
 whole-batches-paid-as-sampled: Every step uses all records, and is paid as if they were sampled.
     by test_every_step_is_of_a_new_poisson_sample
     wrap gradients_query.SampleSession._sample: lambda _, session, records, number: np.arange(records)
 function-with-a-memory-accepted: A function is used as it comes, whatever it keeps between calls.
     by test_a_function_with_a_memory_is_refused_before_anything_is_spent
-    wrap batches.BatchSession._probe: lambda *_: None
+    wrap shards.BatchSession._probe: lambda *_: None
 parameters-handed-out-to-write-into: A function can leave what it saw of a sample in the parameters of the next step.
     by test_what_a_function_writes_into_its_parameters_is_gone_at_the_next_step
-    wrap batches.copied: lambda _, parameters: parameters
+    wrap shards.copied: lambda _, parameters: parameters
 shards-drawn-anew: A record is in another shard in each step, and pays for one.
     by test_a_record_is_in_one_shard_and_shards_take_turns
-    rewrite batches.BatchSession._sample: self._shards is None => True
+    rewrite shards.BatchSession._sample: self._shards is None => True
 one-shard-pays-for-none: The steps that a shard is used in are rounded down.
     by test_shards_cost_what_the_steps_of_one_cost
     wrap events.BatchGaussianEvent.uses: lambda _, event: max(event.steps // event.shards, 1)

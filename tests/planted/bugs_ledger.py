@@ -74,7 +74,7 @@ second-budget-under-a-lookalike: A data set can be registered again under a name
     wrap accounts.lookalike: lambda *_: None
 tables-of-another-postgresql-schema: Tables are found by the search path, which others may change.
     by test_tables_of_another_schema_in_the_search_path_do_not_stand_in
-    rewrite ledger_tables: {None: any_schema} => {}
+    rewrite ledger_tables: f'"{schema}".' => ''
     rewrite ledger_tables: 'SET LOCAL search_path = pg_catalog, pg_temp' => 'SELECT 1'
 functions-of-another-postgresql-schema: Functions are found by the search path, which others may change.
     by test_functions_and_operators_of_another_schema_do_not_stand_in

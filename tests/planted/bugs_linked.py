@@ -35,5 +35,5 @@ gaps-from-one-family-to-the-next: The first child of a parent is taken for one t
     rewrite families.Families: self.of[1:] == self.of[:-1] => self.of[1:] >= 0
 private-records-under-a-name: What does not fit into memory is kept in a file that stays.
     by test_what_is_kept_on_disk_has_no_name_and_goes
-    rewrite spill.Spill.write: tempfile.TemporaryFile(prefix=any_name) => tempfile.NamedTemporaryFile()
+    rewrite families.Spill.write: tempfile.TemporaryFile(prefix=any_name) => tempfile.NamedTemporaryFile()
 """)

@@ -18,6 +18,7 @@ SEAMS = {
     "ledger_tables": "noisegate.ledger.tables",
     # Private records.
     "families": "noisegate.linked.families",
+    "memory_tables": "noisegate.data.tables.memory",
     "image_decode": "noisegate_images.data.decode",
     "image_folder": "noisegate_images.data.folders",
     "tables": "noisegate.data.tables.tables",
@@ -28,7 +29,7 @@ SEAMS = {
     "gradients": "noisegate.gate.per_example.gradients",
     "gradients_query": "noisegate.gate.queries.gradients",
     "marginals": "noisegate.gate.queries.marginals",
-    "ray_worker": "noisegate.engines.worker",
+    "ray_worker": "noisegate.engines.ray_round",
     "sums": "noisegate.gate.sums",
     "sums_query": "noisegate.gate.queries.sums",
     # Features, methods and what a user is told.

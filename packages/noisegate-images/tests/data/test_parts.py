@@ -13,7 +13,7 @@ from tests.shared import image_files
 
 from noisegate.data import TableSource
 from noisegate.data.tables.csv_file import BOM, CsvFile
-from noisegate.data.tables.parquet_file import ParquetFile
+from noisegate.data.tables.parts import ParquetFile
 from noisegate.data.units import UnitLimit
 from noisegate.errors import DataError, OptionError
 from noisegate.schema import Categorical, EncodedTable, Integer, Schema, pixel_schema

@@ -13,7 +13,7 @@ from tests.shared.played_s3 import played_s3
 
 from noisegate import fit
 from noisegate.data import TableSource, stores
-from noisegate.data.same_files import check_apart
+from noisegate.data.sources import check_apart
 from noisegate.errors import DataError, OptionError
 from noisegate.schema import EncodedTable, Integer, Schema, pixel_schema
 from noisegate_images.data.images import ImageSource

@@ -12,8 +12,7 @@ from noisegate.methods.method import Method
 from noisegate.methods.registry import AUTO, method_named
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import RECORD, Adjacency
-from noisegate.runs.folder import Run, RunFolder
-from noisegate.runs.observer import Observer, ShownProgress
+from noisegate.runs.folder import Observer, Run, RunFolder, ShownProgress
 from noisegate.runs.work import resume_run, start_run
 from noisegate.schema import Schema
 from noisegate.schema.schema import is_linked

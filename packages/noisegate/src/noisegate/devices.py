@@ -15,23 +15,13 @@ if TYPE_CHECKING:
 
 
 def check_device(name: str, what: str) -> None:
-    """Checks the device of a fit that computes on the CPU wherever it is asked to; "auto" and "cpu" need no torch.
-
-    Args:
-        name: "auto", "cpu", "cuda" or "mps".
-        what: Computes there, for a message.
-    """
+    """Checks the device `name` of a fit, `what`, that computes on the CPU anyway; "auto" and "cpu" need no torch."""
     if name not in ("auto", "cpu"):
         choose_device(name, f"device={name!r} for {what}")
 
 
 def choose_device(name: str, what: str = "a fit") -> torch.device:
-    """Returns the device called `name`; "auto" is a GPU when there is one.
-
-    Args:
-        name: "auto", "cpu", "cuda" or "mps".
-        what: Computes there, for a message.
-    """
+    """Returns "auto", "cpu", "cuda" or "mps" as a device; "auto" is a GPU when there is one. `what` computes there."""
     require("torch", what)
     import torch
 
@@ -57,7 +47,6 @@ class _OneThread:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keeps to one thread within the block."""
         with self._turn:
             self._limit(not self._inside)
             self._inside += 1
@@ -124,11 +113,7 @@ def one_thread(device: torch.device | None = None) -> Iterator[None]:
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Lets torch draw weights from `seed` on the CPU within the block, and puts its random state back afterwards.
-
-    Args:
-        seed: Public, from 0 to 2⁶³ − 1.
-    """
+    """Lets torch draw on the CPU from the public `seed`, 0 to 2⁶³ − 1, in the block; then puts its state back."""
     import torch
 
     before = torch.default_generator.get_state()

@@ -44,16 +44,7 @@ def at_command_line() -> Iterator[None]:
 
 
 def said(name: str, *value: object) -> str:
-    """Returns an option as whoever reads the message says it: `out='model'`, or `--out model` at the command line.
-
-    Examples:
-        >>> from noisegate.errors import at_command_line, said
-        >>> said("show_values"), said("out", "model")
-        ('show_values', "out='model'")
-        >>> with at_command_line():
-        ...     said("show_values"), said("out", "model")
-        ('--show-values', '--out model')
-    """
+    """Returns an option as whoever reads the message says it: `out='model'`, or `--out model` at the command line."""
     if _AT_COMMAND_LINE[0]:
         return " ".join([f"--{name.replace('_', '-')}", *map(str, value)])
     shown = [repr(os.fspath(one) if isinstance(one, os.PathLike) else one) for one in value]
@@ -174,15 +165,7 @@ def installed(package: str) -> bool:
 
 
 def require(package: str, what: str) -> None:
-    """Makes sure that an optional package is there, before anything is spent.
-
-    Args:
-        package: One of `EXTRAS`.
-        what: Needs it, for the message.
-
-    Raises:
-        MissingExtraError: if it is not installed; says how to install it.
-    """
+    """Makes sure that an optional package, one of `EXTRAS`, is there; a MissingExtraError says that `what` needs it."""
     if not installed(package):
         raise MissingExtraError.of(package, what)
 

@@ -26,11 +26,7 @@ def extensions(group: str) -> Mapping[str, EntryPoint]:
 
 
 def extension(group: str, name: str, what: str) -> Any:
-    """Returns what an entry point stands for.
-
-    Raises:
-        MissingExtraError: if no package that is installed has one of that name; `what` needs it.
-    """
+    """Returns what an entry point stands for; a MissingExtraError, that `what` needs it, if no package has it."""
     point = extensions(group).get(name)
     if point is None:
         raise MissingExtraError(f"{what} is not installed{more() or '.'}")

@@ -102,8 +102,7 @@ def uniform(random: torch.Generator, count: int) -> npt.NDArray[np.float64]:
         return random.uniform(count)
     import torch
 
-    numbers: npt.NDArray[np.float64] = torch.rand(count, generator=random, dtype=torch.float64).numpy()
-    return numbers
+    return torch.rand(count, generator=random, dtype=torch.float64).numpy()
 
 
 def uniform32(random: torch.Generator, count: int) -> npt.NDArray[np.float32]:
@@ -112,8 +111,7 @@ def uniform32(random: torch.Generator, count: int) -> npt.NDArray[np.float32]:
         return random.uniform32(count)
     import torch
 
-    numbers: npt.NDArray[np.float32] = torch.rand(count, generator=random).numpy()
-    return numbers
+    return torch.rand(count, generator=random).numpy()
 
 
 def permutation(random: torch.Generator, count: int) -> npt.NDArray[np.int64]:
@@ -122,5 +120,4 @@ def permutation(random: torch.Generator, count: int) -> npt.NDArray[np.int64]:
         return random.permutation(count)
     import torch
 
-    order: npt.NDArray[np.int64] = torch.randperm(count, generator=random).numpy()
-    return order
+    return torch.randperm(count, generator=random).numpy()

@@ -211,7 +211,6 @@ class Settings:
 
 
 def _problem(cls: Any, error: ErrorDetails, given: Mapping[str, Any]) -> OptionError:
-    """Returns the first thing that is wrong with the settings of a class, in our words."""
     name = str(error["loc"][0])
     if error["type"] == "unexpected_keyword_argument":
         known = ", ".join(cls.setting_names())
@@ -226,7 +225,6 @@ def _problem(cls: Any, error: ErrorDetails, given: Mapping[str, Any]) -> OptionE
 
 
 def _expected(hint: Any) -> str:
-    """Returns what a type expects, as the rest of a sentence about a value."""
     if get_origin(hint) is Literal:
         return f"is not known; choose one of {', '.join(map(str, get_args(hint)))}"
     return f"must be {_text(hint)}"

@@ -45,7 +45,7 @@ def test_light_verbs_load_no_heavy_module(fitted, command):
 
 
 def test_the_command_line_itself_needs_no_arrays():
-    program = "import sys, noisegate.cli.main; print('numpy' in sys.modules, 'sqlalchemy' in sys.modules)"
+    program = "import sys, noisegate.cli.main; print('numpy' in sys.modules, 'pyarrow' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
 

@@ -12,7 +12,7 @@ import pytest
 
 from noisegate.errors import DataError
 from noisegate.linked import families as linking
-from noisegate.linked import spill as room
+from noisegate.linked import families as room
 from noisegate.linked.schema import LinkedSchema, LinkedTable
 from noisegate.linked.source import LinkedSource, Transitions
 from noisegate.records import WHOLE as GRID

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from noisegate.data import TableSource
-from noisegate.data.tables.objects import MixedObjects, objects_to_arrow
+from noisegate.data.tables.memory import MixedObjects, objects_to_arrow
 from noisegate.errors import DataError
 from noisegate.schema import Continuous, Datetime, EncodedTable, Schema
 

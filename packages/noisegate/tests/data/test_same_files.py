@@ -6,7 +6,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from noisegate.data.same_files import check_apart, digest_of
+from noisegate.data.sources import check_apart, digest_of
 from noisegate.errors import DataError
 
 

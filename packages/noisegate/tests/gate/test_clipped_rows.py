@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from noisegate.gate.per_example.clipping import (
+from noisegate.privacy.grid import (
+    UNITS,
+    Grid,
     add_clipped,
     add_factored,
     add_products,
@@ -11,7 +13,6 @@ from noisegate.gate.per_example.clipping import (
     clipped,
     row_norms,
 )
-from noisegate.privacy.grid import UNITS, Grid
 
 from .conftest import squared
 

@@ -11,16 +11,15 @@ from pyarrow.csv import write_csv
 
 from noisegate import Adjacency, Budget, Gate
 from noisegate.engines.ray import RayEngine
-from noisegate.engines.worker import SumJob
+from noisegate.engines.ray_round import SumJob
 from noisegate.errors import DataError, OptionError
 from noisegate.features.contingency import Contingency
 from noisegate.features.feature_map import Counts
 from noisegate.gate.sums import LocalEngine, SumTask, add_records, sum_records
+from noisegate.linked.families import HELD_BYTES
 from noisegate.linked.method import Linked
-from noisegate.linked.rows import LinkedRecords
 from noisegate.linked.schema import LinkedSchema, LinkedTable
-from noisegate.linked.source import LinkedSource
-from noisegate.linked.spill import HELD_BYTES
+from noisegate.linked.source import LinkedRecords, LinkedSource
 from noisegate.methods.pairwise import Pairwise
 from noisegate.privacy.grid import UNITS, Grid
 from noisegate.privacy.plan import Plan, Query

@@ -48,6 +48,34 @@ def test_passwords_are_never_shown(password):
     assert "sec" not in str(failed.value).replace("seconds", "")
 
 
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("", {}),
+        (
+            "me:s#e/c:r?t@h:5433/db",
+            {"user": "me", "password": "s#e/c:r?t", "host": "h", "port": "5433", "dbname": "db"},
+        ),
+        ("m%40e:%25@[::1]/a%20b", {"user": "m@e", "password": "%", "host": "::1", "dbname": "a b"}),
+        (
+            "/db?host=/tmp/x&options=-c+search_path%3Dx",
+            {"dbname": "db", "host": "/tmp/x", "options": "-c search_path=x"},
+        ),
+        ("me@/db?host=a:1&host=b", {"user": "me", "dbname": "db", "host": "a,b", "port": "1,"}),
+    ],
+)
+def test_a_url_tells_the_driver_what_it_says(url, told):
+    from noisegate.ledger.tables import _options
+
+    assert _options(f"postgresql+psycopg://{url}") == told
+
+
+def test_a_url_without_a_port_where_one_should_be_is_refused():
+    pytest.importorskip("psycopg")
+    with pytest.raises(OptionError, match=r"not a usable URL \(ValueError\); expected postgresql://"):
+        Ledger("postgresql://me@host:port/db").show()
+
+
 def test_postgresql_holds_the_same_ledger(database, event):
     ledger = Ledger(database)
     with pytest.raises(LedgerError, match=r"there is no ledger at .*ledger register"):
@@ -103,7 +131,7 @@ def test_a_file_without_write_permission_can_be_shown_and_not_changed(ledger, ev
 
     ledger.register("patients", **CAP)
     reader, real = Ledger(ledger.location), ledger_tables._sqlite
-    monkeypatch.setattr(ledger_tables, "_sqlite", lambda location, opened, mode: real(location, opened, mode="ro"))
+    monkeypatch.setattr(ledger_tables, "_sqlite", lambda location, mode: real(location, mode="ro"))
     assert reader.show()[0].epsilon == 1
     with pytest.raises(LedgerError, match="may not be opened for writing; check its permissions"):
         _reserve(reader, [event()])

@@ -224,7 +224,7 @@ def test_dates_do_not_pile_up_at_the_upper_bound(monkeypatch):
 
     still, last, number = drawn()
     assert still < 0.003 and last < 0.01 and number == pytest.approx(8, abs=0.1)
-    monkeypatch.setattr("noisegate.linked.link_model._FAMILY_TRIES", 0)
+    monkeypatch.setattr("noisegate.linked.model._FAMILY_TRIES", 0)
     assert drawn()[1] > 0.02
 
 

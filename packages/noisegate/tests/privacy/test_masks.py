@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from noisegate.errors import OptionError, installed
-from noisegate.silos.masks import Masking, SecureSum, as_numbers, as_words, new_key, private_key
+from noisegate.silos.keys import Masking, SecureSum, as_numbers, as_words, new_key, private_key
 
 pytestmark = pytest.mark.skipif(not installed("cryptography"), reason="masks need the extra silos")
 

@@ -22,8 +22,7 @@ from noisegate.schema import (
     pixel_schema,
 )
 from noisegate.schema.columns import Problem
-from noisegate.schema.encode import encode, floats, integers
-from noisegate.schema.tolerant import encode_tolerantly
+from noisegate.schema.encode import encode, encode_tolerantly, floats, integers
 
 ONES = ("a", 'q"', "ü", "\x01")
 

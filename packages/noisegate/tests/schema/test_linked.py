@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from noisegate.errors import SchemaError
-from noisegate.linked.ordering import first_column, gap_column, origin_ticks, positions_at, ticks_at
 from noisegate.linked.schema import LinkedSchema, LinkedTable
+from noisegate.linked.table_schema import first_column, gap_column, origin_ticks, positions_at, ticks_at
 from noisegate.schema import Boolean, Continuous, Date, Datetime, Decimal, Integer, Schema
 from noisegate.schema.layout import positions_of
 from noisegate.schema.schema import read_schema

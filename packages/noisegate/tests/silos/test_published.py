@@ -8,7 +8,7 @@ from noisegate import Pairwise, Schema
 from noisegate.errors import ModelError, OptionError
 from noisegate.runs.folder import Run
 from noisegate.schema import Boolean, Integer
-from noisegate.silos.published import plan_id, plan_of, read_plan, settled, write_plan
+from noisegate.silos.rounds import plan_id, plan_of, read_plan, settled, write_plan
 
 from .conftest import SCHEMA
 

@@ -12,8 +12,7 @@ from noisegate.errors import ModelError, OptionError, installed
 from noisegate.gate.gate import Gate
 from noisegate.privacy import accounting, noise
 from noisegate.privacy.certificate import render
-from noisegate.silos.keys import read_keys, silo_key, write_key
-from noisegate.silos.masks import as_words
+from noisegate.silos.keys import as_words, read_keys, silo_key, write_key
 from noisegate.silos.merging import add_up
 
 from .conftest import ONE_ROUND, SCHEMA, SIZES, TABLES

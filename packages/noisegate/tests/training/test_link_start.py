@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from noisegate.linked.fit import with_start
 from noisegate.linked.links import STEPS, LinkColumns
 from noisegate.linked.schema import LinkedSchema, LinkedTable
-from noisegate.linked.start import with_start
 from noisegate.schema import Boolean, Integer, Schema
 from noisegate.tables.released import Table
 from noisegate.tables.tables import ClassTables, class_tables

@@ -18,12 +18,11 @@ from noisegate.features.binning import NumericBins
 from noisegate.gate.execution import embedded_records
 from noisegate.gate.gate import Gate
 from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss
-from noisegate.gate.queries.batches import SampleVector
 from noisegate.gate.queries.gradients import StepSession
-from noisegate.gate.queries.shards import ShardSession, Teacher
+from noisegate.gate.queries.shards import SampleVector, ShardSession, Teacher
 from noisegate.gate.session import Access
 from noisegate.gate.sums import Engine, LocalEngine, Progress, SumTask, Totals, sum_records
-from noisegate.linked.rows import LinkRows
+from noisegate.linked.source import LinkRows
 from noisegate.privacy.gradient_plan import CalibratedStepPlan
 from noisegate.privacy.marginal_plan import MarginalPlan, marginal_columns
 from noisegate.privacy.release import Release

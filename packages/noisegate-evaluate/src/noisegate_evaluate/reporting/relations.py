@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from noisegate.linked.ordering import ticks_at
 from noisegate.linked.schema import Link, LinkedSchema
+from noisegate.linked.table_schema import ticks_at
 from noisegate.schema import Column, Schema
 from noisegate.schema.numeric import SteppedColumn
 from noisegate_evaluate.comparison import LinkedReport

@@ -15,8 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from noisegate.data.stores import absolute, children, in_store, place_of, status, unreadable
-from noisegate.data.tables.parquet_file import PARQUET, ParquetFile
-from noisegate.data.tables.parts import Part, Stamp, file_parts, stamp
+from noisegate.data.tables.parts import PARQUET, ParquetFile, Part, Stamp, file_parts, stamp
 from noisegate.data.tables.tables import Source, is_folder, told
 from noisegate.data.units import UnitLimit
 from noisegate.errors import DataError, OptionError, SchemaError, said

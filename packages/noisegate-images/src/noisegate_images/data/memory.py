@@ -16,9 +16,8 @@ import pyarrow.parquet as pq
 import pyarrow.types as pt
 
 from noisegate.data.stores import for_arrow
-from noisegate.data.tables.memory import of_package, table_in_memory
-from noisegate.data.tables.objects import plain_array, to_arrow
-from noisegate.data.tables.parquet_file import ParquetFile
+from noisegate.data.tables.memory import of_package, plain_array, table_in_memory, to_arrow
+from noisegate.data.tables.parts import ParquetFile
 from noisegate.data.tables.tables import Origin
 from noisegate.data.units import check_unit_column
 from noisegate.errors import DataError, said

@@ -111,8 +111,7 @@ def read_reference(source: Any, schema: Schema, *, most: int, labelled: bool, se
     are not `labelled`, a column or folder of that name is not looked at. `seed` is public.
     """
     # Here, so that a plan needs no library of tables.
-    from noisegate.data.same_files import digest_of
-    from noisegate.data.sources import open_source
+    from noisegate.data.sources import digest_of, open_source
 
     if source is None:
         raise OptionError(

@@ -9,10 +9,9 @@ import pytest
 from tests.shared.played import Played
 
 from noisegate.data import TableSource
-from noisegate.engines import worker as workers
+from noisegate.engines import ray_round as workers
 from noisegate.engines.ray import RayEngine
-from noisegate.engines.ray_round import LOSSES, Pass, Pool
-from noisegate.engines.worker import SumJob, Worker, fingerprint
+from noisegate.engines.ray_round import LOSSES, Pass, Pool, SumJob, Worker, fingerprint
 from noisegate.errors import DataError, MissingExtraError, OptionError
 from noisegate.gate.execution import Encoded
 from noisegate.gate.gate import Gate

@@ -88,7 +88,6 @@ def demo_command(
 
 
 def _copy_survey(folder: Path, epsilon: float) -> tuple[dict[str, Any], Any]:
-    """Fills the empty `folder`; returns the figures and what is told of them."""
     from noisegate.gate.gate import Gate
     from noisegate.methods.pairwise import Pairwise
     from noisegate.models.output.sample_file import table_writer
@@ -138,7 +137,6 @@ def noisy_count(synthesizer: Synthesizer) -> int:
 
 
 def _remove_earlier(out: Path, made: set[str]) -> None:
-    """Removes an earlier demo; anything else in the way is left alone."""
     if not out.exists():
         return
     found = {entry.name for entry in out.iterdir()} if out.is_dir() else {""}

@@ -55,7 +55,6 @@ def register_command(
 
 
 def _unit_in(path: Path, unit: str) -> str:
-    """Returns the privacy unit of the linked tables that a schema file describes."""
     from noisegate.schema.schema import is_linked, read_schema
 
     schema = read_schema(path)

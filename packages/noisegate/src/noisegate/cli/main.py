@@ -34,7 +34,6 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def _verbs() -> list[str]:
-    """Returns the names of the verbs that are installed, in the order of work."""
     known = extensions("noisegate.verbs")
     return [name for name in _ORDER if name in known] + sorted(set(known) - set(_ORDER))
 
@@ -55,7 +54,6 @@ def _loaded(name: str) -> typer.Typer | Callable[..., None]:
 
 class _InOrder(Verbs):
     def list_commands(self, ctx: object) -> list[str]:
-        """Returns the verbs in the order of work, and not of the alphabet."""
         return _verbs()
 
 

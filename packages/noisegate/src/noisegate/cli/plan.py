@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from noisegate.cli.console import OUT, print_json, show_verdict, warn_about_constraints
-from noisegate.cli.fit import warn_about_delta
+from noisegate.cli.fit import show_plan, warn_about_delta
 from noisegate.cli.options import Epsilon, Json, RunOptions, one_by_one
-from noisegate.cli.plans import show_plan
 from noisegate.errors import OptionError
 from noisegate.privacy.events import RECORD, Adjacency, linked_unit, unit_text
 from noisegate.registry import extension
@@ -82,7 +81,6 @@ def plan_command(
 
 
 def _save(options: RunOptions, method: Method, schema: Schema, epsilon: float, out: Path) -> tuple[Method, str]:
-    """Writes the plan of all silos; returns its method, with every setting, and its identifier."""
     from noisegate.runs.folder import Run
 
     names = ("delta", "adjacency", "records", "unit_column", "contributions")

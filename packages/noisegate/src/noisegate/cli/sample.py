@@ -155,7 +155,6 @@ def _check_room(synthesizer: Synthesizer, n: int, out: Path) -> None:
 def _write(
     synthesizer: Synthesizer, n: int, out: Path, seed: int | None, asked: Mapping[str, Any], grid: Path | None
 ) -> None:
-    """Writes records, and a picture of some if they are images; both files appear, or neither."""
     from noisegate.models.output.sample_file import sample_writer
 
     form = synthesizer.schema.images

@@ -13,22 +13,25 @@ import pyarrow.compute
 
 from noisegate.data.headers import check_alike
 from noisegate.data.sources import open_source
-from noisegate.data.tables.memory import TABLES, of_package, table_in_memory
-from noisegate.data.tables.objects import MixedObjects, objects_to_arrow, plain_array
+from noisegate.data.tables.memory import (
+    TABLES,
+    MixedObjects,
+    objects_to_arrow,
+    of_package,
+    plain_array,
+    table_in_memory,
+)
 from noisegate.data.tables.tables import Origin, open_origins
 from noisegate.errors import DataError
 from noisegate.schema import Categorical, EncodedTable, Ordinal, Schema, decode
 
 
 def read_table(path: Any, schema: Schema | None = None, *, show_values: bool = False) -> pa.Table:
-    """Reads all records of a CSV or Parquet file, of a folder of either, or of a table in memory, into memory.
+    """Reads all records of files, or of a table in memory; a DataError if they cannot be read or do not fit.
 
     With a schema, the table has its columns and types, and values outside the bounds are moved to the bound; with one
-    of images, the path may also hold images (`noisegate_images.data.images.ImageSource`).
-    Without one, it has the columns of the files, as text where the files are CSV.
-
-    Raises:
-        DataError: if the data cannot be read or does not fit the schema.
+    of images, the path may also hold images. Without one, it has the columns of the files, as text where the files are
+    CSV.
     """
     if schema is not None:
         source = open_source(path, schema, show_values=show_values)
@@ -47,16 +50,11 @@ def read_table(path: Any, schema: Schema | None = None, *, show_values: bool = F
 
 
 def read_linked(data: Any, schema: Any) -> dict[str, pa.Table]:
-    """Reads all tables into memory, with the columns of the files: a folder, or paths and frames by table.
-
-    Raises:
-        DataError: if a table is lacking or cannot be read.
-    """
+    """Reads all tables, of a folder or by name, with the files' columns; a DataError if one is lacking or broken."""
     return {name: read_table(part) for name, part in schema.parts(data).items()}
 
 
 def _whole(origin: Origin, names: Sequence[str], rows: int) -> pa.Table:
-    """Returns the columns called ``names``, read ``rows`` at a time."""
     batches = [pa.table(dict(arrays)).select(names) for arrays in origin.batches(names, rows)]
     kinds = dict(origin.columns())
     return pa.concat_tables(batches or [pa.table({name: pa.array([], kinds[name]) for name in names})])
@@ -102,12 +100,9 @@ class NativeForm:
 
 
 def native_form(like: Any, schema: Schema) -> NativeForm:
-    """Returns the form of ``like``; nothing of its records, dtypes or metadata is kept.
+    """Returns the form of ``like``, of whose records, dtypes and metadata nothing is kept; a DataError for another.
 
     Images in memory, which are no table, have that of PyArrow.
-
-    Raises:
-        DataError: if ``like`` is no table of a known kind.
     """
     import narwhals as nw
 
@@ -129,7 +124,6 @@ def native_form(like: Any, schema: Schema) -> NativeForm:
 
 
 def _kind(like: Any, schema: Schema) -> str:
-    """Returns the form of what is neither a frame nor a PyArrow table."""
     if of_package(like, "datasets", "Dataset") or of_package(like, "datasets", "IterableDataset"):
         return "datasets"
     like = plain_array(like)
@@ -155,7 +149,6 @@ def _to_numpy(table: pa.Table, kind: str) -> Any:
 
 
 def _dictionary(cells: pa.ChunkedArray, levels: list[Any]) -> pa.ChunkedArray:
-    """Returns ``cells`` as codes into the levels of the schema, whichever of them occur."""
     known = pa.array(levels, cells.type)
     codes = pa.compute.index_in(cells, value_set=known)
     chunks = [pa.DictionaryArray.from_arrays(chunk, known) for chunk in codes.chunks]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
 from typing import Any, cast
 
+from noisegate.data.stores import Status, files_below, opened, place_of, status, unreadable
 from noisegate.data.tables.tables import Source, TableSource
 from noisegate.data.units import UnitLimit
-from noisegate.errors import OptionError
+from noisegate.errors import DataError, OptionError
 from noisegate.registry import extension
 from noisegate.schema import Schema
 
@@ -39,15 +43,10 @@ def open_source(
     units: UnitLimit | None = None,
     on_error: str = "refuse",
 ) -> Source[Any]:
-    """Return the private records in ``data``; nothing is read yet.
+    """Returns the private records in ``data``, a path or a table in memory (of images, of pixels); nothing is read yet.
 
-    Args:
-        data: a path, or a table in memory. Where the schema describes images, these, or a table with a column for each
-            pixel.
-        schema: the schema that the records must fit.
-        show_values: whether messages may quote private values.
-        units: whose record each one is, and how many of each are used; None to use all.
-        on_error: "refuse", or "skip" to leave out images that cannot be used; see `ImageSource`.
+    ``units`` says whose record each one is and how many of each are used, None to use all; with ``on_error`` "skip"
+    images that cannot be used are left out.
     """
     if schema.images is not None:
         found = reader("images")(data, schema, show_values=show_values, units=units, on_error=on_error)
@@ -58,3 +57,88 @@ def open_source(
             f"on_error={on_error!r}: only images can be skipped, and the data is a table; leave on_error out"
         )
     return TableSource(data, schema, show_values=show_values, units=units)
+
+
+_BLOCK_BYTES = 1 << 20
+
+
+def check_apart(private: Any, public: Any) -> None:
+    """Refuses data sets that share a file, or are one table in memory, by a DataError that names the public one only.
+
+    Files are told apart by what they hold, so copies and links are found too; those of different sizes are not read. A
+    file that holds the same records in another format, or some of them, is not found.
+    """
+    if isinstance(private, str | Path) and isinstance(public, str | Path):
+        _check_files(Path(private), Path(public))
+    elif not isinstance(private, str | Path) and not isinstance(public, str | Path) and _same_table(private, public):
+        raise DataError(f"public: the public table is the private one. {_CURE}")
+
+
+_CURE = "What is public is handed out as it is, so it must hold no private record. Give other data; nothing was spent."
+
+
+def digest_of(path: Path) -> str:
+    """Returns the SHA-256 of a file, or of the names and contents of the files in a folder."""
+    if not status(path).folder:
+        return _digest(path)
+    whole = hashlib.sha256()
+    for file in sorted(_files(path)):
+        whole.update(f"{file.relative_to(path).as_posix()}\0{_digest(file)}\n".encode())
+    return whole.hexdigest()
+
+
+def _check_files(private: Path, public: Path) -> None:
+    for path in (private, public):
+        try:
+            status(path)
+        except FileNotFoundError:
+            return  # whoever reads it says so
+        except OSError as error:
+            raise unreadable(path, error) from None
+    by_size: dict[int, list[Path]] = {}
+    for file in _files(private):
+        by_size.setdefault(_status(file).size, []).append(file)
+    digest = cache(_digest)
+    for file in _files(public):
+        for other in by_size.get(_status(file).size, []):
+            if _status(file).identity == _status(other).identity or digest(file) == digest(other):
+                raise DataError(f"public={place_of(public)!r}: {file.name!r} is a file of the private data. {_CURE}")
+
+
+def _files(path: Path) -> Iterator[Path]:
+    try:
+        for file in files_below(path):
+            if not file.name.startswith((".", "_")) and _status(file).size:
+                yield file
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def _status(file: Path) -> Status:
+    try:
+        return status(file)
+    except OSError as error:
+        raise unreadable(file, error) from None
+
+
+def _digest(file: Path) -> str:
+    whole = hashlib.sha256()
+    try:
+        with opened(file) as stream:
+            while block := stream.read(_BLOCK_BYTES):
+                whole.update(block)
+    except OSError as error:
+        raise unreadable(file, error) from None
+    return whole.hexdigest()
+
+
+def _same_table(private: Any, public: Any) -> bool:
+    if private is public:
+        return True
+    import narwhals as nw
+
+    try:
+        one, other = (nw.from_native(table, eager_only=True).to_arrow() for table in (private, public))
+    except Exception:  # whatever such a table raises; whoever reads it says what is wrong
+        return False
+    return bool(one.num_columns) and one.equals(other)

@@ -81,8 +81,7 @@ class UnitCounter:
             raise UnitProblem(int(np.argmax(absent)), f"column {column!r}: {_MISSING}")
         met = np.bincount(places, minlength=len(hashes))
         before = self._table.add(hashes, met, self._limit.contributions)
-        used: Mask = before[places] + _ranks(places, met) < self._limit.contributions
-        return used
+        return before[places] + _ranks(places, met) < self._limit.contributions
 
 
 def named(
@@ -90,10 +89,8 @@ def named(
 ) -> tuple[Keys, npt.NDArray[np.intp], Mask]:
     """Returns hashes of the names that are met, (names, 2), the place of each record's among them, and who has none.
 
-    Places are meaningless where a name is missing.
-
-    Raises:
-        UnitProblem: for the first number beyond 64 bits; or for all, if they are neither text, bytes nor whole numbers.
+    Places are meaningless where a name is missing. A UnitProblem is raised for the first number beyond 64 bits; or for
+    all, if they are neither text, bytes nor whole numbers.
     """
     names = _names(units, column)
     absent = names.is_null()
@@ -136,8 +133,7 @@ def _clamped(units: pa.Array) -> Mask:
     if not pt.is_int64(units.type):
         return np.zeros(len(units), dtype=np.bool_)
     ends = pa.array([np.iinfo(np.int64).min, np.iinfo(np.int64).max], pa.int64())
-    clamped: Mask = pc.is_in(units, value_set=ends).to_numpy(zero_copy_only=False)
-    return clamped
+    return np.asarray(pc.is_in(units, value_set=ends).to_numpy(zero_copy_only=False))
 
 
 def _ranks(places: npt.NDArray[np.intp], met: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
@@ -180,7 +176,6 @@ class HashTable:
         self._numbers[self._slots(keys)] = numbers
 
     def _slots(self, keys: Keys) -> npt.NDArray[np.intp]:
-        """Returns the slot of each key; those that had none get one."""
         last = len(self._taken) - 1
         slots = (keys[:, 0] & np.uint64(last)).astype(np.intp)
         left = np.arange(len(keys))

@@ -16,13 +16,13 @@ import pyarrow.types as pt
 
 from noisegate.data.frames import read_table
 from noisegate.discovery.draft import Draft, draft
-from noisegate.discovery.draft_texts import called_id
+from noisegate.discovery.drafted import called_id
 from noisegate.errors import DataError, OptionError, SchemaError
 from noisegate.linked.families import Families
 from noisegate.linked.links import Link
-from noisegate.linked.ordering import can_be_origin, origin_ticks, ticks_at, ticks_per_unit
 from noisegate.linked.schema import LinkedSchema, LinkedTable
 from noisegate.linked.source import LinkedSource
+from noisegate.linked.table_schema import can_be_origin, origin_ticks, ticks_at, ticks_per_unit
 from noisegate.schema import DEFAULT_MISSING_VALUES, Comparison, Date, Datetime
 from noisegate.schema.encode import encode, is_text, plain_cells
 from noisegate.schema.files import write_toml
@@ -82,14 +82,11 @@ class LinkedDraft:
 
 
 def draft_linked(paths: Mapping[str, Any]) -> LinkedDraft:
-    """Returns a draft of the schema of *public* tables, by name: see `draft` for the columns of each.
+    """Returns a draft of the schema of *public* tables, by name; for their columns, and what is raised, see `draft`.
 
     What names records of another table is found by values and names, the order of children by a date or a name like
-    one. How many children a parent has at most, and the longest gap between two, come from the records, rounded up.
-
-    Raises:
-        DataError: if a file cannot be read or has no records.
-        SchemaError: if the tables do not hang together as a tree, or one has no column that can be used.
+    one. How many children a parent has at most, and the longest gap between two, come from the records, rounded up. A
+    SchemaError if the tables do not hang together as a tree.
     """
     tables = {name: read_table(path) for name, path in paths.items()}
     links = _links(tables)
@@ -154,7 +151,6 @@ def _links(tables: Mapping[str, pa.Table]) -> dict[str, DraftedLink]:
 
 
 def _ancestors_keys(table: pa.Table, links: Mapping[str, DraftedLink], name: str) -> tuple[str, ...]:
-    """Returns the columns of a table that are called as a key of those above its parents."""
     above, keys = links.get(links[name].parent) if name in links else None, []
     while above is not None:
         keys.append(above.parent_key)
@@ -164,7 +160,6 @@ def _ancestors_keys(table: pa.Table, links: Mapping[str, DraftedLink], name: str
 
 
 def _text_columns(table: pa.Table) -> dict[str, pa.Array]:
-    """Returns the columns that may name records, as text; null where missing."""
     found = {}
     for name in table.column_names:
         cells, present = plain_cells(table[name].combine_chunks(), pa.array(DEFAULT_MISSING_VALUES))
@@ -179,7 +174,6 @@ def _is_key(cells: pa.Array) -> bool:
 
 
 def _link(child: str, column: str, cells: pa.Array, parent: str, key: str, values: pa.Array) -> DraftedLink | None:
-    """Returns the link by a column of the child and a key of the parent, or None where it is hardly one."""
     if not (column == key or (called_id(column) and called_id(key)) or parent.rstrip("s") in column):
         return None
     found = float(pc.mean(pc.is_in(cells.drop_null(), value_set=values).cast(pa.float64())).as_py() or 0.0)
@@ -227,7 +221,6 @@ def _order(table: pa.Table, drafted: Draft, link: DraftedLink) -> str | None:
 
 
 def _measured(found: LinkedDraft, tables: Mapping[str, pa.Table]) -> LinkedDraft:
-    """Returns the draft with what only children beside their parents show."""
     remarks: dict[str, tuple[str, ...]] = {}
     measured, rules, reasons = {table.name: table for table in found.schema.tables}, [], []
     loose = [replace(table, orphans="drop") if table.child else table for table in found.schema.tables]
@@ -251,7 +244,6 @@ def _measured(found: LinkedDraft, tables: Mapping[str, pa.Table]) -> LinkedDraft
 
 
 def _longest_gap(family: Families, link: Link) -> float | None:
-    """Returns a bound of the gaps between children, rounded up; None where it says nothing."""
     order, later = link.order, family.later
     if order is None or not later.any():
         return None
@@ -278,7 +270,6 @@ def _since(family: Families, link: Link) -> tuple[str | None, str]:
 
 
 def _constant(family: Families, link: Link) -> tuple[str, ...]:
-    """Returns remarks on columns that are the same in all children of each parent."""
     later = family.later
     several = len(np.unique(family.of[later]))
     if several < _LEAST_PARENTS:

@@ -99,7 +99,6 @@ def _whole(
 
 
 def _real(name: str, numbers: npt.NDArray[np.float64], *, missing: bool, all_finite: bool) -> DraftedColumn:
-    """Returns a column of decimals where they stand on a grid, else of real numbers."""
     distinct, counts = np.unique(numbers + 0.0, return_counts=True)
     outer = _sentinels(distinct, counts)
     inner, rows = distinct[~outer], int(counts[~outer].sum())
@@ -117,7 +116,6 @@ def _real(name: str, numbers: npt.NDArray[np.float64], *, missing: bool, all_fin
 
 
 def _on_grid(first: int, last: int, units: npt.NDArray[np.int64], step: int) -> tuple[int, int]:
-    """Returns bounds in units, moved outwards to whole steps from the values."""
     lowest, highest = int(units[0]), int(units[-1])
     return lowest - -(-(lowest - first) // step) * step, highest + -(-(last - highest) // step) * step
 
@@ -125,7 +123,6 @@ def _on_grid(first: int, last: int, units: npt.NDArray[np.int64], step: int) -> 
 def _atoms(
     values: _Numbers, counts: npt.NDArray[np.int64], outer: npt.NDArray[np.bool_], steps: float
 ) -> tuple[tuple[Any, ...], list[str]]:
-    """Returns the atoms of a column of so many steps, and why."""
     total = int(counts.sum())
     found = [
         (value.item(), count / total, " and stands far from all others")
@@ -138,7 +135,6 @@ def _atoms(
 
 
 def _parsed(parse: Parser, values: pa.Array) -> npt.NDArray[Any] | None:
-    """Returns the numbers that ``parse`` makes of all values, or None if it cannot read some of them."""
     try:
         found = parse(values)
     except UnexpectedType:
@@ -182,7 +178,6 @@ def _moments(name: str, found: npt.NDArray[np.int64], zone: Any, *, missing: boo
 
 
 def _foreign(name: str, cells: pa.Array, *, missing: bool) -> DraftedColumn | None:
-    """Returns the entry of days such as 31.12.2020, which must be written anew before they can be read."""
     shapes = [_FOREIGN.fullmatch(text) for text in pc.unique(cells).to_pylist()]
     if not all(shapes):
         return None

@@ -61,7 +61,6 @@ def start_command(context: typer.Context, options: StartOptions) -> None:
 
 
 def _given(options: StartOptions) -> dict[str, Any]:
-    """Returns the answers on the command line, and those of the file that the command line does not give."""
     from noisegate.schema.files import parse_toml, read_text
 
     names = [field.name for field in fields(StartOptions) if field.name != "answers"]
@@ -138,7 +137,6 @@ class Guide:
         return None
 
     def _account(self, dataset: str) -> Account | None:
-        """Returns where a data set stands; None where it is to be registered, which fails if the ledger is broken."""
         from noisegate.ledger.ledger import Ledger
 
         try:
@@ -177,7 +175,6 @@ class Guide:
         return ["--label", str(label)] if label else []
 
     def _source(self) -> str:
-        """Returns what the description of the columns comes from."""
         source = next((key for key in SOURCES if key in self._given), None)
         if source is not None:
             return source
@@ -191,7 +188,6 @@ class Guide:
         return str(self.answer(Question(key="", asks="Which of them", says="", read=one_of(SOURCES), default=likely)))
 
     def _discover(self) -> None:
-        """Buys a schema with a part of epsilon."""
         known, kinds = self.known, self._kinds()
         fixed = ["--records", str(known["records"]), *(["--kinds", kinds] if kinds else []), *self._label()]
         self._bought = part = float(self.answer(part_question(known["epsilon"])))
@@ -205,7 +201,6 @@ class Guide:
         )
 
     def _kinds(self) -> str:
-        """Returns the kinds of the columns, as NAME=KIND,...; the header of the records is read, which is public."""
         from noisegate.discovery.partial import KINDS
         from noisegate.discovery.raw import columns_file
 

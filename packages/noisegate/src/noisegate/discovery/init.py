@@ -201,7 +201,6 @@ def _write(out: Path, text: str) -> None:
 
 
 def _left_out(ignored: Mapping[str, str]) -> str:
-    """Says why columns are ignored, and returns how many are."""
     for reason in ignored.values():
         say(f"- {reason}.")
     return f", {len(ignored)} more are ignored" if ignored else ""

@@ -176,7 +176,6 @@ def _field(column: Column, csv: bool) -> dict[str, Any]:
 
 
 def _plain(value: Any, form: str | None) -> Any:
-    """Returns a bound as JSON has it; a moment is spelled as those of its column are."""
     if isinstance(value, datetime):
         return value.strftime(form) if form else value.isoformat()
     return value.isoformat() if isinstance(value, date) else value
@@ -252,7 +251,6 @@ def new_package(folder: Path, asked: Path | None, release: Release, *, licence: 
 
 
 def _file_name(schema: Schema, asked: Path | None) -> str:
-    """Returns the name of the file of records in a package; an OptionError if what is asked for is none."""
     if asked is None:
         return "synthetic.csv" if schema.images is None else "synthetic.parquet"
     if asked.name != str(asked) or asked.suffix not in (".csv", ".parquet"):

@@ -53,11 +53,8 @@ class DiscoveryPlan(PricedPlan):
 def plan_discovery(budget: Budget, *, magnitudes: Sequence[int], cells: int, texts: int) -> DiscoveryPlan:
     """Returns the plan with the least noise that keeps `budget`; every count gets about the same noise.
 
-    Args:
-        budget: The guarantee that is asked for.
-        magnitudes: For each numeric column, the number of cells of the first look.
-        cells: For each numeric column, the number of cells of the second look.
-        texts: How many columns have levels to discover.
+    Of each numeric column, `magnitudes` are the cells of the first look and `cells` those of the second; `texts`
+    columns have levels to discover.
     """
     touched = 2 * len(magnitudes) + texts
     if not touched:

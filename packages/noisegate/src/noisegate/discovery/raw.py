@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from noisegate.data.headers import check_alike, check_titles
-from noisegate.data.tables.parquet_file import ParquetFile
+from noisegate.data.tables.parts import ParquetFile
 from noisegate.data.tables.tables import Origin, open_origins, told
 from noisegate.discovery.partial import (
     EVERY_OTHER,

@@ -73,25 +73,15 @@ class Discovery:
 
 
 class SchemaGate(Session):
-    """Private records behind, a budget in front, and no schema yet.
+    """Private records behind, a budget in front, and no schema yet; all that is not named here is as for `Gate`.
 
-    All that is not named here is as for `Gate`.
-
-    Args:
-        kinds: Kind of each column by name: public knowledge. Parquet files suggest kinds by their types.
-        columns: File of public facts, TOML: a schema in which bounds or levels may be left out.
-        label: Column to be predicted from the others; every record has it, unless ``columns`` says ``missing = true``.
-        records: The number of records where it is public: required for "replace-one", and checked; for "add-remove" a
-            public estimate, which tells whether the noise would leave anything to be seen.
-        progress: Called with the number of records read so far, for the operator only, until the first noise is drawn:
-            by raising it stops a run that has cost nothing yet.
-
-    Attributes:
-        plan: What will be asked, with its noise; nothing was read or spent so far.
-        dataset: Name of the data set in the ledger, or None.
-
-    Raises:
-        UserError: if any of these is unusable, or a column has no kind.
+    ``kinds`` of columns by name are public knowledge; Parquet files suggest them by their types. The file ``columns``
+    of public facts, TOML, is a schema in which bounds or levels may be left out. Every record has the ``label``, unless
+    ``columns`` says ``missing = true``. ``records``, their number where it is public, is required for "replace-one",
+    and checked; for "add-remove" it is an estimate, which tells whether the noise would leave anything to be seen.
+    ``progress`` is called with the number of records read so far, for the operator only, until the first noise is
+    drawn: by raising it stops a run that has cost nothing yet. A UserError if any of these is unusable, or a column has
+    no kind. `plan` says what will be asked, with its noise.
     """
 
     def __init__(
@@ -181,7 +171,6 @@ class SchemaGate(Session):
         return Discovery(toml=text, certificate=certificate, doubts=doubts, notes=notes)
 
     def _bounds(self, first: ExactCounts) -> dict[str, Finding]:
-        """Returns what the numeric columns hold, after the second histogram."""
         if self.plan.magnitudes is None or self.plan.cells is None:
             return {}
         std = self.plan.magnitudes.noise_std / RECORD
@@ -277,7 +266,6 @@ class SchemaGate(Session):
 
 
 def _round_up(number: float) -> str:
-    """Returns a number in two digits, rounded up."""
     unit = 10.0 ** (math.floor(math.log10(number)) - 1)
     return f"{math.ceil(number / unit) * unit:.3g}"
 

@@ -17,8 +17,7 @@ from typing import Any, ClassVar
 
 from noisegate.data.tables.tables import Source
 from noisegate.devices import usable_cores
-from noisegate.engines.ray_round import Pass, Pool
-from noisegate.engines.worker import SumJob
+from noisegate.engines.ray_round import Pass, Pool, SumJob
 from noisegate.errors import OptionError, require, said
 from noisegate.gate.samples import Held, HeldGradients, Integers, StepTask
 from noisegate.gate.sums import Engine, Progress, SumTask, Totals

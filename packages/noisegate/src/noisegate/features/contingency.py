@@ -119,11 +119,7 @@ class Contingency:
         return cells
 
     def integer_weights(self, grid: Grid) -> npt.NDArray[np.int64]:
-        """Returns the weight of each table in grid units, (tables,).
-
-        Raises:
-            OptionError: if a record's vector would leave the ball of the grid, or a weight is lost in rounding.
-        """
+        """Returns weights in grid units, (tables,); an OptionError if a vector leaves the ball or one rounds away."""
         # The operations of `Grid.quantise` on each coordinate.
         with np.errstate(over="ignore"):
             scaled = np.asarray(self.weights, dtype=np.float32) * np.float32(grid.scale)
@@ -194,13 +190,7 @@ def column_cells(bins: tuple[NumericBins, ...], records: EncodedTable) -> npt.ND
 def equally_weighted(
     bins: tuple[NumericBins, ...], coded: tuple[int, ...], tables: Sequence[tuple[int, ...]]
 ) -> Contingency:
-    """Returns the map of tables of equal weight and of norm 1 in all: known before the tables, or their number, are.
-
-    Examples:
-        >>> from noisegate.features.contingency import equally_weighted
-        >>> equally_weighted((), (2, 3), [(0,), (1,), (0, 1), ()]).weights
-        (0.5, 0.5, 0.5, 0.5)
-    """
+    """Returns the map of tables of equal weight and of norm 1 in all: known before the tables, or their number, are."""
     weight = 1 / math.sqrt(len(tables))
     return Contingency(bins=bins, coded=coded, tables=tuple(tables), weights=(weight,) * len(tables))
 
@@ -221,13 +211,7 @@ def check_groups(columns: int, setting: str, instead: str, *, size: int = 2) -> 
 
 
 def tables_up_to(sizes: tuple[int, ...], *, degree: int, most_cells: float = math.inf) -> Tables:
-    """Returns all tables of `degree` columns with more than one cell; where too large, their parts that are not.
-
-    Examples:
-        >>> from noisegate.features.contingency import tables_up_to
-        >>> tables_up_to((2, 3, 1), degree=2)
-        ((0, 1),)
-    """
+    """Returns all tables of `degree` columns with more than one cell; where too large, their parts that are not."""
     columns = [column for column, size in enumerate(sizes) if size > 1]
     tables: list[tuple[int, ...]] = []
     covered: set[tuple[int, ...]] = set()

@@ -135,13 +135,7 @@ class Execution:
 
 
 def executions(rows: int) -> Iterator[Execution]:
-    """Yields ways to compute blocks of at most so many records, from the fastest to the surest.
-
-    Examples:
-        >>> from noisegate.gate.execution import executions
-        >>> [(way.rows, way.exact) for way in executions(1)]
-        [(1, False)]
-    """
+    """Yields ways to compute blocks of at most so many records, from the fastest to the surest."""
     if rows > 1:
         yield Execution(rows=rows)
         # What was computed without torch has no products of torch.
@@ -206,11 +200,8 @@ def embedded_records(
 ) -> EncodedTable:
     """Returns records with the map's vectors as their numeric columns and the codes, which the map sees, as they were.
 
-    It is computed as `execution` says; None for blocks of `block_rows`.
-
-    Raises:
-        OptionError: if the map returns another shape than it says.
-        DataError: if it returns numbers that are not finite; the map is named.
+    It is computed as `execution` says; None for blocks of `block_rows`. The map is named where it returns another shape
+    than it says, by an OptionError, or numbers that are not finite, by a DataError.
     """
     way, name = execution or Execution(rows=block_rows(feature_map)), type(feature_map).__name__
     vectors = np.empty((len(records), feature_map.dim), dtype=np.float32)
@@ -270,10 +261,8 @@ class Encoded:
 def map_execution(name: str, feature_map: FeatureMap, layout: Layout, rows: int | None = None) -> Execution:
     """Returns the fastest way to compute a map in which no record's vector depends on another record.
 
-    A block has at most `rows` records; None for `block_rows`. Messages call the map `name`.
-
-    Raises:
-        OptionError: if the map mixes records, or returns another shape than it says.
+    A block has at most `rows` records; None for `block_rows`. Messages call the map `name`: an OptionError if it mixes
+    records, or returns another shape than it says.
     """
 
     def compute(way: Execution, block: EncodedTable, places: range) -> Probed:

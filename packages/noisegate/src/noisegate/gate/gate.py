@@ -8,17 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from noisegate.data.same_files import check_apart
-from noisegate.data.sources import open_records
+from noisegate.data.sources import check_apart, open_records
 from noisegate.data.tables.tables import Source
 from noisegate.data.units import UnitLimit
 from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.features.feature_map import FeatureMap
 from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss
-from noisegate.gate.queries.batches import BatchSession, SampleVector
 from noisegate.gate.queries.gradients import GradientSession
-from noisegate.gate.queries.shards import ShardSession, Teacher
+from noisegate.gate.queries.shards import BatchSession, SampleVector, ShardSession, Teacher
 from noisegate.gate.queries.sums import SumSession
 from noisegate.gate.session import Access, Reservation, Single, check_public_records, ledger_of
 from noisegate.gate.sums import Engine, LocalEngine, Progress

@@ -77,11 +77,7 @@ def poisson_sample(records: int, rate: float, words: Callable[[int], npt.NDArray
 
 
 class HeldRecords:
-    """Records in memory: 4 bytes a column and record, or what a public map made of them once, on reading.
-
-    Attributes:
-        places: Where the records of each part stand among all that are held.
-    """
+    """Records in memory, 4 bytes a column, or what a public map made of them; `places` are those of each part."""
 
     def __init__(self, represented: tuple[FeatureMap, Execution] | None = None) -> None:
         self.represented, self.places = represented, dict[int, range]()
@@ -198,8 +194,7 @@ class HeldGradients(HeldRecords):
 
     def merged(self, found: Sequence[Integers]) -> Integers:
         """Returns the sum of what several have found."""
-        total: Integers = np.sum(found, axis=0, dtype=np.int64)
-        return total
+        return np.asarray(np.sum(found, axis=0, dtype=np.int64))
 
 
 def one_core() -> AbstractContextManager[None]:

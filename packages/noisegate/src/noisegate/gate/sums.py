@@ -141,7 +141,6 @@ def add_records(totals: Totals, records: EncodedTable, tasks: Mapping[str, SumTa
 
 
 def _ordered(records: EncodedTable, label: int | None) -> EncodedTable:
-    """Returns records ordered by label."""
     return records if label is None else records.rows(np.argsort(records.codes[:, label], kind="stable"))
 
 
@@ -163,7 +162,6 @@ def _add_block(
 
 
 def _by_label(records: EncodedTable, label: int | None) -> Iterator[tuple[int, slice]]:
-    """Yields where the records of each label stand, in records ordered by label."""
     if label is None:
         yield 0, slice(0, len(records))
     elif len(records):  # none, as when a unit fills a batch with records beyond its limit

@@ -38,12 +38,7 @@ _LOCK = threading.Lock()
 
 
 class Unbooked:
-    """One run without a ledger, from its plan to its first noise.
-
-    Args:
-        plan: What it costs.
-        data: What it reads.
-    """
+    """One run without a ledger, from its plan to its first noise: what it costs, and what it reads."""
 
     def __init__(self, plan: PricedPlan, data: Any) -> None:
         self._plan, self._places = plan, frozenset(_places(data))
@@ -99,7 +94,6 @@ class Unbooked:
 
 
 def _places(data: Any) -> Iterator[tuple[int, int] | str]:
-    """Yields what tells the files of a path from others."""
     if isinstance(data, str | Path):
         path = Path(data)
         with suppress(OSError):
@@ -108,7 +102,6 @@ def _places(data: Any) -> Iterator[tuple[int, int] | str]:
 
 
 def _hashes(records: Rows) -> Hashes:
-    """Returns a keyed hash of each record."""
     if isinstance(records, Images):
         flat = records.pixels.reshape(len(records), math.prod(records.pixels.shape[1:]))
         flat = np.pad(flat, ((0, 0), (0, -flat.shape[1] % 8)))
@@ -121,8 +114,7 @@ def _hashes(records: Rows) -> Hashes:
     # What tells floats apart stands in their upper bits, and a product carries upwards only.
     mixed = (table ^ (table >> np.uint64(32)) ^ keys[0, 1:]) * (keys[1, 1:] | np.uint64(1))
     total: Hashes = mixed.sum(axis=1, dtype=np.uint64)
-    found: Hashes = (total ^ (total >> np.uint64(29))) * (keys[1, 0] | np.uint64(1))
-    return found
+    return np.asarray((total ^ (total >> np.uint64(29))) * (keys[1, 0] | np.uint64(1)))
 
 
 def _told(number: int, plans: list[PricedPlan]) -> str:

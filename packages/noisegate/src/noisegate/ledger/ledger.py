@@ -4,7 +4,7 @@ A run reserves its whole cost in one transaction before a record is read, and co
 draws its first noise. A crash after the first leaves the cost spent. Only a reservation that was not confirmed can be
 voided. The figures are computed from the events each time, never from stored or added numbers.
 
-SQLAlchemy is imported when the first method is called. Each reads the whole ledger and checks its chain (`chain`).
+Each method reads the whole ledger and checks its chain (`chain`).
 """
 
 from __future__ import annotations
@@ -15,20 +15,15 @@ import uuid
 import warnings
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from noisegate.errors import BudgetRefusedError, LedgerError, LedgerWarning, OptionError, said
 from noisegate.ledger import accounts
 from noisegate.ledger.accounts import Account, Book, Cap, Entry, Kind, Stage, lookalike, mixed_scripts, text_option
 from noisegate.ledger.chain import Row, next_row, verify_chain
-from noisegate.ledger.location import locate
+from noisegate.ledger.tables import Store, Transaction, locate
 from noisegate.privacy.events import Adjacency, Event, event_to_json, linked
-
-if TYPE_CHECKING:
-    from noisegate.ledger.tables import Store, Transaction
-
 
 __all__ = ["Account", "Cap", "Entry", "Kind", "Ledger", "Stage"]
 
@@ -62,6 +57,7 @@ class Ledger:
 
     def __init__(self, location: str | Path | None = None) -> None:
         self._location = locate(location)
+        self._store = Store(self._location)
 
     @property
     def location(self) -> str:
@@ -255,12 +251,6 @@ class Ledger:
                     "written by something else. Restore it from a backup and find out who changed it."
                 )
         return len(book.entries)
-
-    @cached_property
-    def _store(self) -> Store:
-        from noisegate.ledger.tables import Store
-
-        return Store(self._location)
 
     def _read(self) -> Book:
         try:

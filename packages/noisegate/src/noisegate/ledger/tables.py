@@ -1,4 +1,4 @@
-"""How the rows of a ledger are stored. The only file that imports SQLAlchemy; imported when a ledger is first opened.
+"""How the rows of a ledger are stored. The only file that speaks to databases.
 
 Two tables: `noisegate_entries`, to which rows are only ever added, and `noisegate_head`, one row that says how many
 there are and what the last hash is. One writer at a time: SQLite by BEGIN IMMEDIATE, PostgreSQL by an advisory lock.
@@ -7,69 +7,79 @@ Should both ever fail, two writers would insert the same sequence number, and th
 
 from __future__ import annotations
 
+import os
+import re
 import sqlite3
-import threading
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from dataclasses import astuple, dataclass, fields
+from functools import partial
+from pathlib import Path
 from typing import Any
-from urllib.parse import quote
-
-import sqlalchemy as sa
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
-from sqlalchemy.pool import NullPool
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from noisegate.atomic import second_name
-from noisegate.errors import LedgerError, OptionError
+from noisegate.errors import LedgerError, OptionError, require
 from noisegate.ledger.chain import GENESIS, ChainHead, Row
-from noisegate.ledger.location import LedgerLocation
 
 LOCK_SECONDS = 30.0
 _ADVISORY_LOCK = 0x6E6F697365676174  # "noisegat" in ASCII
 
-_METADATA = sa.MetaData()
+_ENTRIES, _HEAD = "noisegate_entries", "noisegate_head"
+_COLUMNS = ", ".join(field.name for field in fields(Row))
 # INTEGER, not BIGINT: in SQLite it is then the row id itself, and no index exists that could disagree with the table.
-ENTRIES = sa.Table(
-    "noisegate_entries",
-    _METADATA,
-    sa.Column("sequence", sa.Integer, primary_key=True, autoincrement=False),
-    *(
-        sa.Column(name, sa.Text, nullable=name == "reservation")
-        for name in ("time", "kind", "dataset", "reservation", "payload", "previous", "hash")
-    ),
+_ENTRIES_FORM = (
+    "sequence INTEGER NOT NULL, time TEXT NOT NULL, kind TEXT NOT NULL, dataset TEXT NOT NULL, reservation TEXT, "
+    "payload TEXT NOT NULL, previous TEXT NOT NULL, hash TEXT NOT NULL, PRIMARY KEY (sequence)"
 )
-HEAD = sa.Table(
-    "noisegate_head",
-    _METADATA,
-    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("rows", sa.Integer, nullable=False),
-    sa.Column("hash", sa.Text, nullable=False),
+_HEAD_FORM = "id INTEGER NOT NULL, rows INTEGER NOT NULL, hash TEXT NOT NULL, PRIMARY KEY (id)"
+# Every schema with the tables in it, those of others too; of SQLite, which has one, all tables.
+_FOUND_SQLITE = (
+    "SELECT NULL, name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"
+)
+_FOUND_POSTGRESQL = (
+    "SELECT nspname, relname FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace n ON n.oid = relnamespace "
+    f"WHERE relname IN ('{_ENTRIES}', '{_HEAD}') AND relkind IN ('r', 'p', 'f', 'v', 'm') ORDER BY nspname"
 )
 
 
 class Transaction:
-    """An open transaction on the tables."""
+    """An open transaction on the tables, of a connection as sqlite3 and psycopg have it."""
 
-    def __init__(self, connection: sa.Connection) -> None:
+    def __init__(self, connection: Any, schema: str | None) -> None:
         self._connection = connection
+        # Every name of a table carries its schema, whatever the search path of server, database or role is.
+        within, self._mark = ("", "?") if schema is None else (f'"{schema}".', "%s")
+        self._entries, self._head = f"{within}{_ENTRIES}", f"{within}{_HEAD}"
+
+    def run(self, statement: str, *values: Any) -> list[Any]:
+        """Returns the rows that a statement finds, whose values stand where it has a question mark."""
+        found = self._connection.execute(statement.replace("?", self._mark), values)
+        return found.fetchall() if found.description else []
+
+    def make(self) -> None:
+        """Makes the tables, of a ledger without rows."""
+        self.run(f"CREATE TABLE {self._entries} ({_ENTRIES_FORM})")
+        self.run(f"CREATE TABLE {self._head} ({_HEAD_FORM})")
+        self.run(f"INSERT INTO {self._head} VALUES (1, ?, ?)", *astuple(GENESIS))
 
     def rows(self) -> list[Row]:
         """Returns all rows in order, unchecked."""
-        found = self._connection.execute(sa.select(ENTRIES).order_by(ENTRIES.c.sequence))
-        return [Row(**row) for row in found.mappings()]
+        return [Row(*row) for row in self.run(f"SELECT {_COLUMNS} FROM {self._entries} ORDER BY sequence")]
 
     def head(self) -> ChainHead:
         """Returns the stored head, unchecked."""
-        found = self._connection.execute(sa.select(HEAD.c.rows, HEAD.c.hash)).all()
+        found = self.run(f"SELECT rows, hash FROM {self._head}")
         if len(found) != 1:
             raise LedgerError(f"it is damaged: its head has {len(found)} rows instead of 1; restore a backup.")
-        return ChainHead(rows=found[0].rows, hash=found[0].hash)
+        return ChainHead(rows=found[0][0], hash=found[0][1])
 
     def append(self, row: Row) -> None:
         """Adds one row and moves the head to it."""
-        self._connection.execute(sa.insert(ENTRIES).values(**asdict(row)))
-        self._connection.execute(sa.update(HEAD).values(rows=row.sequence, hash=row.hash))
+        values = astuple(row)
+        marks = ", ".join("?" * len(values))
+        self.run(f"INSERT INTO {self._entries} ({_COLUMNS}) VALUES ({marks})", *values)
+        self.run(f"UPDATE {self._head} SET rows = ?, hash = ?", row.sequence, row.hash)
 
 
 class Store:
@@ -77,7 +87,6 @@ class Store:
 
     def __init__(self, location: LedgerLocation) -> None:
         self._location = location
-        self._opened = threading.local()
 
     def read(self) -> AbstractContextManager[Transaction]:
         """A transaction that sees one consistent state."""
@@ -90,51 +99,38 @@ class Store:
     @contextmanager
     def _transaction(self, *, write: bool, create: bool) -> Iterator[Transaction]:
         self._require_file(create=create)
-        # Every name of a table carries its schema, whatever the search path of server, database or role is.
-        options: dict[str, Any] = {"noisegate_write": write, "schema_translate_map": {None: self._location.schema}}
-        if self._location.url and not write:
-            options["isolation_level"] = "REPEATABLE READ"
+        connect, failures = _driver(self._location, create=create)
         try:
-            with (self._creating if create else self._existing).connect() as connection:
-                connection = connection.execution_options(**options)
-                with connection.begin():
-                    if self._location.url:
-                        # First, so that no function or operator of another schema stands in for one of PostgreSQL.
-                        connection.exec_driver_sql("SET LOCAL search_path = pg_catalog, pg_temp")
-                        if write:
-                            self._lock_postgresql(connection)
-                    self._require_tables(connection, create=create)
-                    yield Transaction(connection)
-        except SQLAlchemyError as error:
-            raise _explained(error, self._location.shown) from error
+            with closing(connect()) as connection:
+                transaction = Transaction(connection, self._location.schema)
+                try:
+                    self._begin(transaction, write=write)
+                    self._require_tables(transaction, create=create)
+                    yield transaction
+                    connection.commit()
+                except BaseException:
+                    with suppress(failures):
+                        connection.rollback()
+                    raise
         except UnicodeDecodeError as error:  # from the driver, of the message about a damaged table definition
             raise LedgerError(f"ledger {self._location.shown} is damaged; restore it from a backup.") from error
-        finally:
-            # SQLAlchemy forgets a connection whose first query fails; closing one twice does nothing.
-            if (left := getattr(self._opened, "connection", None)) is not None:
-                left.close()
+        except failures as error:
+            raise _explained(error, self._location.shown) from error
 
-    @cached_property
-    def _creating(self) -> sa.Engine:
+    def _begin(self, transaction: Transaction, *, write: bool) -> None:
+        """Locks the ledger before the first read of whoever will write, so that two never pay from one balance."""
         if self._location.url is None:
-            return _sqlite(self._location, self._opened, mode="rwc")
-        try:
-            return sa.create_engine(
-                self._location.url,
-                poolclass=NullPool,
-                hide_parameters=True,
-                isolation_level="READ COMMITTED",
-                connect_args={"connect_timeout": 10, "prepare_threshold": None},
-            )
-        except (SQLAlchemyError, ValueError, ImportError) as error:
-            raise OptionError(
-                f"ledger={self._location.shown!r} is not a usable URL ({type(error).__name__}); expected "
-                "postgresql://user:password@host:port/database with special characters percent-encoded."
-            ) from None
-
-    @cached_property
-    def _existing(self) -> sa.Engine:
-        return self._creating if self._location.url else _sqlite(self._location, self._opened, mode="rw")
+            transaction.run("BEGIN IMMEDIATE" if write else "BEGIN")
+            return
+        transaction.run(f"BEGIN ISOLATION LEVEL {'READ COMMITTED' if write else 'REPEATABLE READ'}")
+        # First, so that no function or operator of another schema stands in for one of PostgreSQL.
+        transaction.run("SET LOCAL search_path = pg_catalog, pg_temp")
+        if write:
+            transaction.run(f"SET LOCAL lock_timeout = '{int(LOCK_SECONDS * 1000)}ms'")
+            # A reservation must be on disk before records are read, whatever the server's default is.
+            transaction.run("SET LOCAL synchronous_commit = on")
+            # Before the first read: under READ COMMITTED every later statement sees what the last writer left.
+            transaction.run(f"SELECT pg_advisory_xact_lock({_ADVISORY_LOCK})")
 
     def _require_file(self, *, create: bool) -> None:
         path = self._location.path
@@ -155,35 +151,23 @@ class Store:
         except OSError as error:
             raise LedgerError(f"ledger {path} cannot be opened: {error.strerror}; give another path.") from error
 
-    def _require_tables(self, connection: sa.Connection, *, create: bool) -> None:
-        inspector = sa.inspect(connection)
-        schema = self._location.schema
-        present = [inspector.has_table(table.name, schema=schema) for table in (ENTRIES, HEAD)]
-        if all(present):
+    def _require_tables(self, transaction: Transaction, *, create: bool) -> None:
+        found = transaction.run(_FOUND_SQLITE if self._location.url is None else _FOUND_POSTGRESQL)
+        names = [name for schema, name in found if schema == self._location.schema]
+        if _ENTRIES in names and _HEAD in names:
             return
-        if any(present):
+        if _ENTRIES in names or _HEAD in names:
             raise LedgerError(
                 f"ledger {self._location.shown} is damaged: one of its two tables is gone; restore a backup."
             )
-        if self._location.path and inspector.get_table_names():
+        if names:
             raise LedgerError(f"{self._location.shown} is a database of something else; give a ledger its own file.")
         if not create:
-            raise self._absent(inspector)
-        _METADATA.create_all(connection)
-        connection.execute(sa.insert(HEAD).values(id=1, rows=GENESIS.rows, hash=GENESIS.hash))
+            raise self._absent([schema for schema, name in found if name == _ENTRIES and not schema.startswith("pg_")])
+        transaction.make()
 
-    def _lock_postgresql(self, connection: sa.Connection) -> None:
-        connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{int(LOCK_SECONDS * 1000)}ms'")
-        # A reservation must be on disk before records are read, whatever the server's default is.
-        connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
-        # Before the first read: under READ COMMITTED every later statement sees what the last writer left.
-        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_ADVISORY_LOCK})")
-
-    def _absent(self, inspector: sa.Inspector | None = None) -> LedgerError:
-        where, elsewhere = self._location.shown, list[str]()
-        if inspector is not None and self._location.url is not None:
-            schemas = (name for name in inspector.get_schema_names() if name != self._location.schema)
-            elsewhere = [name for name in schemas if inspector.has_table(ENTRIES.name, schema=name)]
+    def _absent(self, elsewhere: Sequence[str] = ()) -> LedgerError:
+        where = self._location.shown
         if elsewhere:
             return LedgerError(
                 f"there is no ledger in the schema {self._location.schema!r} of {where}, but there is one in "
@@ -196,33 +180,58 @@ class Store:
         )
 
 
-def _sqlite(location: LedgerLocation, opened: threading.local, *, mode: str) -> sa.Engine:
+def _driver(location: LedgerLocation, *, create: bool) -> tuple[Callable[[], Any], type[Exception]]:
+    """Returns what connects to a place, in which transactions are begun by `Store` alone, and what it raises."""
+    if location.url is None:
+        return partial(_sqlite, location, mode="rwc" if create else "rw"), sqlite3.Error
+    try:
+        import psycopg
+
+        told = _options(location.url)
+    except (ValueError, ImportError) as error:
+        raise OptionError(
+            f"ledger={location.shown!r} is not a usable URL ({type(error).__name__}); expected "
+            "postgresql://user:password@host:port/database with special characters percent-encoded."
+        ) from None
+    told |= {"autocommit": True, "connect_timeout": 10, "prepare_threshold": None}
+    return partial(psycopg.connect, **told), psycopg.Error
+
+
+def _sqlite(location: LedgerLocation, *, mode: str) -> sqlite3.Connection:
     uri = f"file:{quote(str(location.path))}?mode={mode}"
+    connection = sqlite3.connect(uri, uri=True, timeout=LOCK_SECONDS, isolation_level=None)
+    # Bytes that are not UTF-8 come back as something that gives another hash, so the broken row can be named.
+    connection.text_factory = lambda value: value.decode("utf-8", "surrogateescape")
+    try:
+        # EXTRA also syncs the folder: a reservation must survive a power cut right after it.
+        connection.execute("PRAGMA synchronous = EXTRA")
+        connection.execute("PRAGMA cell_size_check = ON")
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
 
-    def connect() -> sqlite3.Connection:
-        """Returns a connection whose transactions are begun by `begin` alone."""
-        connection = sqlite3.connect(uri, uri=True, timeout=LOCK_SECONDS, isolation_level=None)
-        opened.connection = connection
-        # Bytes that are not UTF-8 come back as something that gives another hash, so the broken row can be named.
-        connection.text_factory = lambda value: value.decode("utf-8", "surrogateescape")
-        try:
-            # EXTRA also syncs the folder: a reservation must survive a power cut right after it.
-            connection.execute("PRAGMA synchronous = EXTRA")
-            connection.execute("PRAGMA cell_size_check = ON")
-        except sqlite3.Error:
-            connection.close()
-            raise
-        return connection
 
-    engine = sa.create_engine("sqlite+pysqlite://", creator=connect, poolclass=NullPool, hide_parameters=True)
+# As SQLAlchemy reads it, which earlier versions left it to: a password need not be percent-encoded but for its "@".
+_URL = re.compile(
+    r"[^:]+://(?:(?P<user>[^:/]*)(?::(?P<password>[^@]*))?@)?(?:\[(?P<ipv6>[^/?]+)\]|(?P<host>[^/:?]+))?"
+    r"(?::(?P<port>[^/?]*))?(?:/(?P<dbname>[^?]*))?(?:\?(?P<query>.*))?"
+)
 
-    def begin(connection: sa.Connection) -> None:
-        """Locks the file before the first read of whoever will write, so that two never pay from one balance."""
-        write = connection.get_execution_options().get("noisegate_write")
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
 
-    sa.event.listen(engine, "begin", begin)
-    return engine
+def _options(url: str) -> dict[str, Any]:
+    """Returns what libpq is told by a URL, whose query may name several servers: host=HOST:PORT&host=HOST:PORT."""
+    found = _URL.match(url)
+    told = {name: value for name, value in (found.groupdict() if found else {}).items() if value}
+    told |= {name: unquote(told[name]) for name in ("user", "password", "dbname") if name in told}
+    told |= {"host": told.pop("ipv6")} if "ipv6" in told else {}
+    told |= {"port": str(int(told["port"]))} if "port" in told else {}
+    told |= {name: ",".join(values) for name, values in parse_qs(told.pop("query", "")).items()}
+    hosts = [re.fullmatch(r"([\w.-]*)(?::([0-9]*))?", host) for host in told.get("host", "").split(",")]
+    if any(host and host[2] is not None for host in hosts):
+        places = [host.groups("") for host in hosts if host]
+        told |= {"host": ",".join(host for host, _ in places), "port": ",".join(port for _, port in places)}
+    return told
 
 
 # Codes: sqlite.org/rescode.html, PostgreSQL appendix A.
@@ -243,10 +252,74 @@ _CAUSES = (
 )
 
 
-def _explained(error: SQLAlchemyError, where: str) -> LedgerError:
-    """Returns a driver's error as one that says what to do."""
-    original = error.orig if isinstance(error, DBAPIError) else error
-    code = str(getattr(original, "sqlite_errorname", None) or getattr(original, "sqlstate", None) or "")
+def _explained(error: Exception, where: str) -> LedgerError:
+    code = str(getattr(error, "sqlite_errorname", None) or getattr(error, "sqlstate", None) or "")
     cause = next(text for codes, text in _CAUSES if code.startswith(codes))
-    detail = "".join(str(original).strip().splitlines()[:1])
-    return LedgerError(f"ledger {where} " + cause.format(seconds=LOCK_SECONDS, error=original, detail=detail))
+    detail = "".join(str(error).strip().splitlines()[:1])
+    return LedgerError(f"ledger {where} " + cause.format(seconds=LOCK_SECONDS, error=error, detail=detail))
+
+
+VARIABLE = "NOISEGATE_LEDGER"
+_DRIVER = "postgresql+psycopg"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerLocation:
+    """Exactly one of `path` and `url` is set, the latter with `schema`."""
+
+    path: Path | None  # an SQLite file
+    url: str | None  # a PostgreSQL URL with its driver, password included: never print it
+    shown: str  # the same place for messages, with any password masked
+    # Of the database. The server's search path is not followed: whoever may make a schema in it could slip in a ledger.
+    schema: str | None = None
+
+
+def locate(location: str | Path | None) -> LedgerLocation:
+    """Returns the place that a path, a URL, or None for the default means, without opening it."""
+    if location is None:
+        import platformdirs
+
+        default = Path(platformdirs.user_data_dir("noisegate", appauthor=False)) / "ledger.sqlite"
+        location = os.environ.get(VARIABLE) or default
+    text = str(location)
+    if not text.strip() or "\0" in text:
+        raise OptionError(f"ledger={text!r} is not a place; give the path of a file or a postgresql:// URL.")
+    if "://" not in text:
+        return _file(text)
+    scheme, _, rest = text.partition("://")
+    if scheme in ("sqlite", "sqlite+pysqlite"):
+        return _file(rest.removeprefix("/"))
+    if scheme in ("postgresql", "postgres", _DRIVER):
+        url, shown = f"{_DRIVER}://{rest}", _masked(text)
+        require("psycopg", f"ledger={shown!r}")
+        return LedgerLocation(path=None, url=url, shown=shown, schema=_schema(url, shown))
+    raise OptionError(
+        f"ledger={_masked(text)!r}: databases of kind {scheme!r} are not supported; "
+        "give the path of a file (SQLite) or a postgresql:// URL."
+    )
+
+
+def _file(text: str) -> LedgerLocation:
+    if text in ("", ":memory:") or text.startswith("file:"):
+        raise OptionError(f"ledger={text!r}: a ledger must outlive the process; give the path of a file.")
+    path = Path(text).expanduser().absolute()
+    return LedgerLocation(path=path, url=None, shown=str(path))
+
+
+def _schema(url: str, shown: str) -> str:
+    """Returns the schema that a URL names by ``?options=-csearch_path=NAME``; public where it names none."""
+    options = " ".join(parse_qs(urlsplit(url).query).get("options", []))
+    named = re.findall(r"(?:-c\s*|--)search_path=(\"[^\"]*\"|[^\s,]+)", options)
+    name = named[-1].strip("\"'") if named else "public"
+    if not re.fullmatch(r"[\w.-]{1,63}", name) or name.startswith("pg_"):
+        raise OptionError(
+            f"ledger={shown!r}: the tables of a ledger lie in a schema that is named in full, not {name!r}; for "
+            "instance ?options=-csearch_path%3Dledgers, or leave it out for the schema public."
+        )
+    return name
+
+
+def _masked(url: str) -> str:
+    # Greedy up to the last "@", so that a password that should have been percent-encoded is masked as well.
+    hidden = re.sub(r"://([^:/@?#]*):.*@", r"://\1:***@", url, flags=re.DOTALL)
+    return re.sub(r"(?i)(password=)[^&]*", r"\1***", hidden)

@@ -1,12 +1,15 @@
 """Children of a parent, one after the other, each column by what is known of the parent and of the child before.
 
-p(cell | x) ∝ exp(Σ_i θ_i(x_i)), with an effect of each cell of the given columns on each cell that the column can have.
+p(cell | x) ∝ exp(Σ_i θ_i(x_i)), with an effect of each cell of the given columns on each cell that the column can have:
+those of log-linear models with the pairs of a mixture, fitted one column after the other to records that the columns
+before have made (Berger, Della Pietra and Della Pietra, 1996). What is wrong with them adds up along a chain of
+children: so chains are made, and all effects moved until their pairs are right in these.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -17,7 +20,7 @@ from noisegate.linked.links import STEPS, LinkColumns
 from noisegate.models.labelled import softmax, systematic
 from noisegate.models.mixture import Mixture
 from noisegate.schema.layout import numbers_at, positions_of
-from noisegate.seeds import uniform
+from noisegate.seeds import public_random, uniform
 
 if TYPE_CHECKING:
     import torch
@@ -123,3 +126,144 @@ def drawn_cells(scores: Floats, random: torch.Generator) -> npt.NDArray[np.intp]
     odds = np.exp(scores - scores.max(axis=1, keepdims=True)).cumsum(axis=1)
     level = uniform(random, len(scores)) * odds[:, -1]
     return np.asarray(np.minimum((odds <= level[:, None]).sum(axis=1), scores.shape[1] - 1))
+
+
+_NONE = STEPS.index("none")
+# Records that effects are fitted to, and chains that they are corrected by.
+_ROWS, _CHAINS, _LONGEST = 8192, 6000, 60
+# Effects that move a cell by its own expected count cost this much of it.
+_RIDGE = 0.1
+_STEPS, _CORRECTIONS = 40, 16
+_TINY = 1e-9
+
+
+def fit_chain(columns: LinkColumns, mixture: Mixture, parents: Cells, seed: int) -> Chain:
+    """Returns the chain of a link; `parents` are cells, (any number, columns), each as often as it counts."""
+    random = public_random(seed)
+    targets = {column: _targets(columns, mixture, column) for column in (columns.number, *columns.made)}
+    pool = parents[(uniform(random, _ROWS) * len(parents)).astype(np.int64)]
+    number = _fitted(columns.number, pool, columns.given(columns.number), targets[columns.number])
+    chain = Chain(columns=columns, mixture=mixture, drawn=(number,))
+    pool = _before(chain, pool, random)
+    drawn = [number]
+    for column in columns.made:
+        has = np.ones(len(pool), dtype=np.bool_)
+        if column in columns.times:
+            step = "first" if column == columns.first else "next"
+            has = pool[:, columns.step] == STEPS.index(step)
+        one = _fitted(column, pool[has], columns.given(column), targets[column])
+        if has.any():
+            pool[has, column] = drawn_cells(one.scores(pool[has], one.given), random)
+        drawn.append(one)
+    return _corrected(replace(chain, drawn=tuple(drawn)), parents, targets, random)
+
+
+def _targets(columns: LinkColumns, mixture: Mixture, column: int) -> tuple[Floats, ...]:
+    found = []
+    for other in columns.given(column):
+        joint = mixture.marginal((other, column))
+        if column in columns.nullable:
+            absent = mixture.marginal((other, columns.step))[:, _NONE]
+            joint[:, -1] = np.maximum(joint[:, -1] - absent, 0.0)
+        elif column != columns.number:
+            joint = joint[:, :-1]
+        found.append(joint)
+    return tuple(found)
+
+
+def _before(chain: Chain, parents: Cells, random: torch.Generator) -> Cells:
+    """Returns rows of one child, drawn evenly, of each parent that has any, with the child before and no more."""
+    columns, mixture, cells = chain.columns, chain.mixture, parents.copy()
+    number = chain.drawn[0]
+    cells[:, columns.number] = drawn_cells(number.scores(cells, number.given), random)
+    numbers = chain.numbers(cells, random)
+    cells, numbers = cells[numbers > 0], numbers[numbers > 0]
+    drawn = _child(columns, mixture, cells, random)
+    first = uniform(random, len(cells)) * numbers < 1
+    cells[:, columns.step] = np.where(first, STEPS.index("first"), STEPS.index("next"))
+    for child, before in columns.before.items():
+        cells[:, before] = np.where(first, mixture.sizes[before] - 1, drawn[:, child])
+    for column in columns.times:
+        cells[:, column] = mixture.sizes[column] - 1
+    return cells
+
+
+def _child(columns: LinkColumns, mixture: Mixture, cells: Cells, random: torch.Generator) -> Cells:
+    """Returns rows with a child that the mixture draws, given the cells of the parent and of the number."""
+    tables = [np.log(table + _TINY) for table in mixture.probabilities]
+    there = 1 - mixture.probabilities[columns.step][:, _NONE].astype(np.float64)
+    scores = np.log(mixture.weights + _TINY) + np.log(np.maximum(there, 0) + _TINY)
+    component = np.empty(len(cells), dtype=np.int64)
+    for rows in np.array_split(np.arange(len(cells)), max(len(cells) // 1024, 1)):
+        known = (tables[column].T[cells[rows, column]] for column in (*columns.parents, columns.number))
+        component[rows] = drawn_cells(sum(known, start=scores[None]), random)
+    drawn = cells.copy()
+    for column in columns.children:
+        table = tables[column] if column in columns.nullable else tables[column][:, :-1]
+        drawn[:, column] = drawn_cells(table[component], random)
+    return drawn
+
+
+def _fitted(column: int, rows: Cells, given: Sequence[int], joints: Sequence[Floats]) -> ColumnEffects:
+    """Returns the effects on a column whose expected pairs over some rows are as the joint shares say."""
+    from scipy.optimize import minimize
+    from scipy.sparse import csr_matrix
+
+    sizes = [len(joint) for joint in joints]
+    shares = np.concatenate([_conditional(joint) for joint in joints])
+    if not len(rows):
+        effects = np.log(shares) / len(given)
+        return ColumnEffects(column=column, given=tuple(given), effects=_split(effects, sizes))
+    offsets = np.cumsum([0, *sizes])
+    places = (rows[:, list(given)] + offsets[:-1]).ravel()
+    shape = len(rows), int(offsets[-1])
+    onehot = csr_matrix((np.ones(len(places), np.float32), places, np.arange(len(rows) + 1) * len(given)), shape=shape)
+    across = onehot.T.tocsr() / len(rows)
+    wanted = shares * np.asarray(across.sum(axis=1))
+    scale = 1 / np.sqrt(np.maximum(wanted, 1e-6))
+
+    def distance(moved: Floats) -> tuple[float, Floats]:
+        effects = moved.reshape(shares.shape) * scale
+        scores = onehot @ effects.astype(np.float32)
+        highest = scores.max(axis=1, keepdims=True)
+        odds = np.exp(scores - highest)
+        total = odds.sum(axis=1, keepdims=True)
+        value = float((np.log(total) + highest).mean()) - float((wanted * effects).sum())
+        gradient = (across @ (odds / total) - wanted) * scale + _RIDGE * moved.reshape(shares.shape)
+        return value + _RIDGE / 2 * float(moved @ moved), gradient.ravel()
+
+    start = (np.log(shares) / len(given) / scale).ravel()
+    found = minimize(distance, start, jac=True, method="L-BFGS-B", options={"maxiter": _STEPS})
+    effects = found.x.reshape(shares.shape) * scale
+    return ColumnEffects(column=column, given=tuple(given), effects=_split(effects, sizes))
+
+
+def _conditional(joint: Floats) -> Floats:
+    """Returns the shares of each row of a table that are 1 in all, none of them zero."""
+    joint = joint + _TINY
+    return np.asarray(joint / joint.sum(axis=1, keepdims=True))
+
+
+def _split(effects: Floats, sizes: Sequence[int]) -> tuple[Floats, ...]:
+    return tuple(np.split(effects, np.cumsum(sizes)[:-1]))
+
+
+def _corrected(chain: Chain, parents: Cells, targets: dict[int, tuple[Floats, ...]], random: torch.Generator) -> Chain:
+    """Returns the chain with effects that keep all their pairs with the children's columns right along whole chains."""
+    for _ in range(_CORRECTIONS):
+        picked = parents[(uniform(random, _CHAINS) * len(parents)).astype(np.int64)]
+        made = chain.families(picked, random, most=_LONGEST)
+        weights = 1 / made.numbers[made.parents] / _CHAINS
+        drawn = [chain.drawn[0]]
+        for one in chain.drawn[1:]:
+            effects = list(one.effects)
+            has = made.cells[:, one.column] < effects[0].shape[1]
+            rows, share = made.cells[has], weights[has]
+            for place, (column, target) in enumerate(zip(one.given, targets[one.column], strict=True)):
+                cells = rows[:, column].astype(np.int64) * target.shape[1] + rows[:, one.column]
+                found = np.bincount(cells, share, target.size).reshape(target.shape)
+                least = 0.5 / target.size
+                effects[place] = effects[place] + np.log((target + least) / (found + least)) / len(one.given)
+            drawn.append(replace(one, effects=tuple(effects)))
+        chain = replace(chain, drawn=tuple(drawn))
+    return chain

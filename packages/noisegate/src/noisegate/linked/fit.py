@@ -1,29 +1,42 @@
-"""The fit of a model of linked tables to a release: link by link, a mixture first and then a chain."""
+"""The fit of a model of linked tables to a release: what is asked, and link by link a mixture and then a chain.
+
+Asked are pairs of the parent's columns, of each of them and of the number of children with what a child says, of the
+columns of a child, and of each of these with itself in the child before, which counts more.
+
+How often children are first, next or none follows from their numbers, so a mixture sets out from that, with columns
+independent in each. Where there are few children, what pairs say beyond it is kept as far as it stands out of its noise
+(James and Stein, 1961; Gavish and Donoho, 2017). Along many children, what that takes away adds up.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from noisegate.devices import one_thread
-from noisegate.features.binning import Histogram
-from noisegate.linked.chain import Chain
-from noisegate.linked.chain_fit import fit_chain
-from noisegate.linked.design import LinkDesign
-from noisegate.linked.link_model import LinkModel
-from noisegate.linked.start import with_start
+from noisegate.features.binning import Histogram, NumericBins, denoise
+from noisegate.features.contingency import Contingency, equally_weighted
+from noisegate.linked.chain import Chain, fit_chain
+from noisegate.linked.links import STEPS, Link, LinkColumns, Step
+from noisegate.linked.model import LinkModel
 from noisegate.models.checkpoint import FitState, under
 from noisegate.models.mixture import Mixture
+from noisegate.privacy.plan import Query
 from noisegate.privacy.release import Release
 from noisegate.seeds import public_random
+from noisegate.tables import design as rounds
 from noisegate.tables.descent import MixtureSettings
+from noisegate.tables.design import Design
 from noisegate.tables.mixture_fit import MixtureFit, mixture_of, within_cells
-from noisegate.tables.tables import ClassTables
+from noisegate.tables.released import COARSE, HISTOGRAMS, Answered
+from noisegate.tables.tables import ClassTables, Start, likely_shares
 
 _PARENTS = 20_000
 """Parents that are drawn for the fit of a chain."""
@@ -47,7 +60,6 @@ class LinkFit(MixtureFit):
 
     @property
     def _begins(self) -> npt.NDArray[np.intp]:
-        """Where among the numbers of children the cells of their column begin."""
         place = self.design.columns.number
         cuts = np.searchsorted(self.design.tables.fine[place].cuts, self._bins[place].cuts)
         return np.asarray([0, *(cuts + 1)])
@@ -76,11 +88,7 @@ def _raked(mixture: Mixture, column: int, shares: npt.NDArray[np.float64]) -> Mi
 
 
 class LinkedFit:
-    """The fits of all links, one after the other; a `noisegate.models.checkpoint.Resumable`.
-
-    Attributes:
-        links: The fit of each link, parents first.
-    """
+    """The fits of all `links`, parents first, one after the other; a `noisegate.models.checkpoint.Resumable`."""
 
     def __init__(
         self, designs: Sequence[LinkDesign], release: Release, settings: MixtureSettings, *, seed: int
@@ -147,3 +155,191 @@ class LinkedFit:
                 chain: Chain = fit_chain(fit.design.columns, mixture, parents, self._seed)
                 made[link.name] = LinkModel(link=link, chain=chain, above=above)
         return tuple(made.values())
+
+
+Floats = npt.NDArray[np.float64]
+
+# Of a cell that cannot be, and of one that a nullable column's noise has emptied.
+_NEVER, _RARE = 1e-9, 1e-3
+# With more children in the mean families are long: between simulated clinics of 1.2 and of 11.
+_LONG = 4.0
+
+
+def with_start(tables: ClassTables, columns: LinkColumns, numbers: Floats, begins: npt.NDArray[np.intp]) -> ClassTables:
+    """Returns the tables, of one class, with where their fit sets out; of short families, their pairs drawn towards it.
+
+    `numbers` says how many parents have 0, 1, ... children, (most + 1,); `begins` where its column's cells begin in it.
+    """
+    if not numbers.sum() > 0:
+        return tables
+    start = _start(likely_shares(tables)[0], tables.spans, columns, numbers, begins)
+    mean = float(np.arange(len(numbers)) @ numbers / numbers.sum())
+    pairs = tables.pairs if mean > _LONG else _shrunk(tables, start, kept=tables.spans[columns.number])
+    return replace(tables, start=start, pairs=pairs)
+
+
+def _start(
+    shares: Floats, spans: tuple[slice, ...], columns: LinkColumns, numbers: Floats, begins: npt.NDArray[np.intp]
+) -> Start:
+    count = np.maximum(np.arange(len(numbers)), 1)
+    by_step = {"first": numbers / count, "next": numbers * (count - 1) / count, "none": numbers * 0}
+    by_step["first"][0], by_step["none"][0] = 0.0, numbers[0]
+    parts = np.stack([by_step[step] for step in STEPS])
+    weights = np.maximum(parts.sum(axis=1) / numbers.sum(), _RARE)
+    weights /= weights.sum()
+    cells = np.tile(shares, (len(STEPS), 1))
+    cells[:, spans[columns.number]] = _positive(np.add.reduceat(parts, begins, axis=1))
+    cells[:, spans[columns.step]] = _positive(np.eye(len(STEPS)))
+    steps: dict[int, tuple[Step, ...]] = dict.fromkeys(columns.children, ("first", "next"))
+    steps |= dict.fromkeys((column for column in (*columns.previous, columns.gap) if column is not None), ("next",))
+    steps |= {} if columns.first is None else {columns.first: ("first",)}
+    nullable = {*columns.nullable, *(columns.before[column] for column in columns.nullable)}
+    for column, found in steps.items():
+        there = shares[spans[column]].copy()
+        away = 1 - sum(weights[STEPS.index(step)] for step in found)
+        there[-1] = max(there[-1] - away, _RARE) if column in nullable else 0.0
+        absent = np.append(np.zeros(len(there) - 1), 1.0)
+        for place, step in enumerate(STEPS):
+            cells[place, spans[column]] = _positive(there if step in found else absent)
+    return Start(weights=weights, cells=cells)
+
+
+def _positive(shares: Floats) -> Floats:
+    shares = np.maximum(shares, _NEVER * np.maximum(shares.sum(axis=-1, keepdims=True), 1e-300))
+    return np.asarray(shares / shares.sum(axis=-1, keepdims=True))
+
+
+def _shrunk(tables: ClassTables, start: Start, *, kept: slice) -> npt.NDArray[np.float32]:
+    """Returns the counts of pairs, all but those of the number drawn to what the start expects where it is noise."""
+    expected = tables.counts[0] * (start.cells.T * start.weights) @ start.cells
+    found = tables.pairs.copy()
+    for one, other in combinations(tables.spans, 2):
+        if kept not in (one, other) and tables.precision[one, other].any():
+            noise_std = 1 / float(tables.precision[one, other].max())
+            apart = (tables.pairs[0, one, other] - expected[one, other]) / noise_std
+            found[0, one, other] = expected[one, other] + noise_std * denoised(apart)
+    return found
+
+
+def denoised(apart: Floats) -> Floats:
+    """Returns what stands out of a table with noise of 1 in each cell, (rows, columns).
+
+    The mean of two estimates: all cells alike, kept by how much larger they are together than noise is, and the few
+    patterns of rows and columns that noise does not make, each by its own size.
+    """
+    rows, columns = sorted(apart.shape)
+    energy = max(float(np.square(apart).sum()), _NEVER)
+    left, sizes, right = np.linalg.svd(apart, full_matrices=False)
+    ratio, scaled = rows / columns, np.maximum(sizes, _NEVER) / math.sqrt(columns)
+    kept = np.sqrt(np.maximum((scaled**2 - ratio - 1) ** 2 - 4 * ratio, 0)) / scaled**2
+    patterns = (left * np.where(scaled > 1 + math.sqrt(ratio), kept, 0) * sizes) @ right
+    return np.asarray((max(1 - apart.size / energy, 0.0) * apart + patterns) / 2)
+
+
+NUMBER = "number"
+SHARES = {
+    NUMBER: 0.14,
+    HISTOGRAMS: 0.03,
+    COARSE: 0.17,
+    rounds.COUNTS: 0.01,
+    rounds.SINGLES: 0.15,
+    rounds.PAIRS: 0.50,
+}
+"""Parts of a link's budget."""
+_CLEAR = 6.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkAnswers:
+    """What was answered about one link, by the names of its own queries."""
+
+    values: Mapping[str, Floats]
+    noise_std: Mapping[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkDesign:
+    """The queries about one link."""
+
+    link: Link  # two tables
+    founding: bool  # whether the pairs of the parent's columns are asked here: in the first link of the first table
+    cells: int  # cells to aim at in each numeric column
+
+    @cached_property
+    def columns(self) -> LinkColumns:
+        """What the columns are."""
+        return LinkColumns.of(self.link)
+
+    @cached_property
+    def tables(self) -> Design:
+        """The design of the transitions as a table."""
+        columns, layout = self.columns, self.link.schema.layout
+        numeric = len(layout.numeric)
+        alike = tuple((before, now) for now, before in columns.before.items() if now < numeric)
+        own = frozenset((before, now) for now, before in columns.before.items())
+        return Design(
+            layout=layout,
+            cells=self.cells,
+            screened=False,
+            most_pairs=1,
+            pairs=tuple(dict.fromkeys(self._pairs())),
+            alike=alike,
+            # How often each step is taken follows from the numbers of children.
+            unasked=frozenset((columns.step,)),
+            stressed=own,
+            clear=_CLEAR,
+        )
+
+    def _pairs(self) -> list[tuple[int, int]]:
+        columns = self.columns
+        pairs = list(combinations(columns.parents, 2)) if self.founding else []
+        pairs += product(columns.parents, (columns.number, *columns.made))
+        pairs += product((columns.number,), columns.made)
+        pairs += product(columns.times, columns.children)
+        pairs += combinations(columns.children, 2)
+        pairs += ((before, now) for now, before in columns.before.items())
+        # A child's missing value is told from a child that is not there.
+        pairs += ((columns.step, now) for now in columns.nullable)
+        return [(min(pair), max(pair)) for pair in pairs]
+
+    @property
+    def _number(self) -> Contingency:
+        return equally_weighted(self.tables.fine, self.tables.coded, [(self.columns.number,)])
+
+    def named(self, query: str) -> str:
+        """Returns what the plan calls a query of this link."""
+        return f"{self.link.name}.{query}"
+
+    def queries(self, share: float) -> tuple[Query, ...]:
+        """Returns the plan's queries, which take `share` of the budget together."""
+        asked = self.tables.queries({name: part * share for name, part in SHARES.items()})
+        number = Query.of(NUMBER, self._number, columns=1, share=SHARES[NUMBER] * share)
+        return tuple(replace(one, name=self.named(one.name)) for one in (replace(number, tables=1), *asked))
+
+    def first(self) -> dict[str, Contingency]:
+        """Returns the maps of the first round: how many children there are, and histograms."""
+        return self._names({NUMBER: self._number, **self.tables.histograms()})
+
+    def final(self, answers: LinkAnswers) -> dict[str, Contingency]:
+        """Returns the maps of the last round."""
+        return self._names(self.tables.final(answers.values, answers.noise_std))
+
+    def answers(self, found: Answered) -> LinkAnswers:
+        """Returns what a release, or a session so far, says about this link."""
+        own = self.named("")
+        values = {name.removeprefix(own): each for name, each in found.values.items() if name.startswith(own)}
+        stds = {name.removeprefix(own): each for name, each in found.noise_std.items() if name.startswith(own)}
+        return LinkAnswers(values=values, noise_std=stds)
+
+    def numbers(self, answers: LinkAnswers) -> Histogram:
+        """Returns how many parents have each number of children."""
+        values, std = answers.values[NUMBER].ravel(), answers.noise_std[NUMBER]
+        return denoise(values, std, records=max(float(values.sum()), std))
+
+    def prior(self, histograms: Mapping[int, Histogram], bins: tuple[NumericBins, ...]) -> dict[int, Floats]:
+        """Returns the shares of the cells of each column that has a histogram, or is like one that has."""
+        shares = self.tables.prior(histograms, bins)
+        return shares | {copy: shares[other] for copy, other in self.tables.alike if other in shares}
+
+    def _names(self, maps: Mapping[str, Contingency]) -> dict[str, Contingency]:
+        return {self.named(name): one for name, one in maps.items()}

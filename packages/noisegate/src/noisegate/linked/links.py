@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, Self, TypeAlias
 
-from noisegate.linked.ordering import first_column, gap_column
-from noisegate.linked.table_schema import LinkedTable
+from noisegate.linked.table_schema import LinkedTable, first_column, gap_column
 from noisegate.schema.columns import Column
 from noisegate.schema.constraints import Comparison, Constraint, Impossible
 from noisegate.schema.numeric import Integer, NumericColumn
@@ -32,15 +31,6 @@ class Link:
         parent: the table of the parents.
         child: the table of the children.
         constraints: rules between the columns of the two, with names such as ``visits.day``.
-
-    Examples:
-        >>> from noisegate.schema import Boolean, Integer, Schema
-        >>> from noisegate.linked.schema import LinkedSchema, LinkedTable
-        >>> people = LinkedTable(name="people", key="id", schema=Schema([Boolean(name="ill")]))
-        >>> pain = Schema([Integer(name="pain", lower=0, upper=10)])
-        >>> visits = LinkedTable(name="visits", schema=pain, parent="people", most=9)
-        >>> print(*LinkedSchema((people, visits)).links[0].schema.names)
-        people.ill visits.number visits.step visits.previous.pain visits.pain
     """
 
     parent: LinkedTable
@@ -138,7 +128,6 @@ class Link:
         return (column for column in self.child.schema.columns if column.name != self.child.order)
 
     def _free(self, name: str) -> str:
-        """Returns a name for a column that is made here, which none of the child's columns has."""
         while name in self.child.schema.names:
             name += "_"
         return f"{self.child.name}.{name}"
@@ -150,7 +139,6 @@ def qualified(table: LinkedTable) -> tuple[Column, ...]:
 
 
 def _renamed(rule: Constraint, table: str) -> Constraint:
-    """Returns a rule of one table with names such as ``visits.day``."""
     if isinstance(rule, Comparison):
         return replace(rule, left=f"{table}.{rule.left}", right=f"{table}.{rule.right}")
     return Impossible(values={f"{table}.{name}": value for name, value in rule.values.items()})

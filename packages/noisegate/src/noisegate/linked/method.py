@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from noisegate.devices import check_device
 from noisegate.errors import OptionError, require
-from noisegate.linked.design import LinkAnswers, LinkDesign
+from noisegate.linked.fit import LinkAnswers, LinkDesign
 from noisegate.linked.schema import LinkedSchema
 from noisegate.methods.method import Method
 from noisegate.methods.registry import register
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
     from noisegate.linked.fit import LinkedFit
     from noisegate.linked.links import Link
-    from noisegate.linked.model import LinkedModel
     from noisegate.tables.released import Table
 
 DESIGN = 1
@@ -147,5 +146,4 @@ class Linked(Method):
         notes = {"warning": fitting.warning} if fitting.warning else {}
         ended: dict[str, Any] = {"step": fitting.step, "steps": fitting.steps, "discrepancy": fitting.discrepancy}
         summary = FitSummary(**ended, notes=notes, verdict=verdict_of_fit(self, release, fitting, records=units))
-        made: LinkedModel = LinkedModel(release=release, links=fitting.model(), summary=summary)
-        return made
+        return LinkedModel(release=release, links=fitting.model(), summary=summary)

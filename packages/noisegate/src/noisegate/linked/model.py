@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from noisegate.cards import ResultCard, Shown
 from noisegate.errors import ModelError, OptionError
-from noisegate.linked.link_model import LinkModel
+from noisegate.linked.chain import Cells, Chain, ColumnEffects, FamilyCells, Numbers
+from noisegate.linked.links import Link, LinkColumns
 from noisegate.linked.schema import LinkedSchema, LinkedTable
+from noisegate.linked.table_schema import origin_ticks, positions_at
 from noisegate.models.checkpoint import FitSummary, under
 from noisegate.models.folder import LINKED, read_model, write_model
+from noisegate.models.mixture import Mixture
 from noisegate.models.record_model import Array
 from noisegate.models.synthesizer import model_path, region_of
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.release import Release
+from noisegate.records import Rows
 from noisegate.schema import decode
+from noisegate.schema.layout import numbers_at
+from noisegate.schema.numeric import Continuous
 from noisegate.schema.regions import Region
-from noisegate.seeds import check_seed, public_random
+from noisegate.seeds import check_seed, public_random, uniform
 from noisegate.verdict import Verdict
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import torch
 
 _BLOCK = 2048
 """Records of the first table whose families are made at once."""
@@ -129,7 +137,6 @@ class LinkedModel(Shown):
             yield self._tables(min(_BLOCK, n - start), done, random, region)
 
     def _tables(self, n: int, done: dict[str, int], random: Any, region: Region | None) -> dict[str, pa.Table]:
-        """Returns `n` families as tables, with keys behind those that are `done`, and counts them there."""
         root = self.schema.root
         rows, keys, tables = {root.name: self.links[0].founders(n, random, region)}, {}, {}
         keys[root.name] = np.arange(1, n + 1) + done[root.name]
@@ -188,3 +195,170 @@ def with_keys(table: LinkedTable, records: pa.Table, keys: Array, above: Array |
     if table.parent_key is not None and above is not None:
         columns[table.parent_key] = pa.array(above)
     return pa.table({**columns, **dict(zip(records.column_names, records.columns, strict=True))})
+
+
+Flags = npt.NDArray[np.bool_]
+Children: TypeAlias = tuple[Numbers, Rows, Flags]
+
+_TRIES, _FAMILY_TRIES = 200, 30
+"""How often a record, and a family, that breaks a constraint is drawn again."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LinkModel:
+    """Parents and children of one link."""
+
+    link: Link  # the two tables
+    chain: Chain  # how children follow from a parent
+    above: LinkModel | None = None  # the model of the link that makes the parents; None where this one does
+
+    def founders(self, n: int, random: torch.Generator, region: Region | None = None) -> Rows:
+        """Returns `n` records of the first table, encoded, that keep to its constraints and lie in a region of it."""
+        schema, parts, left, mixture = self.link.parent.schema, [], n, self.chain.mixture
+        layout = schema.layout
+        if region is not None:
+            mixture = mixture.given(self.among_rows(region))
+        for _ in range(_TRIES):
+            drawn = mixture.draw(left, random)  # of transitions, whose first columns of both kinds are the parents'
+            found = Rows(drawn.numeric[:, : len(layout.numeric)], drawn.codes[:, : len(layout.coded)])
+            found = found.rows(~schema.broken(found))
+            found = found if region is None else found.rows(region.contains(found))
+            parts.append(found)
+            left -= len(found)
+            if not left:
+                return Rows.concatenate(parts)
+        raise OptionError(
+            f"table {self.link.parent.name!r}: of the records that the model draws, almost none keeps to the "
+            "constraints of the schema; drop a constraint that many records break."
+        )
+
+    def children(self, parents: Rows, random: torch.Generator) -> tuple[npt.NDArray[np.int64], Rows]:
+        """Returns how many children each parent has, and these, one parent after the other, in their order.
+
+        Families with a child that breaks a constraint, or comes too late, are drawn again with as many children. Those
+        that always have one leave it out, or have it on the last date.
+        """
+        cells = self.parent_cells(self.link, self.chain.mixture, parents)
+        numbers, rows, wrong = self._drawn(cells, parents, random)
+        for _ in range(_FAMILY_TRIES):
+            broken = np.unique(np.repeat(np.arange(len(parents)), numbers)[wrong])
+            if not len(broken):
+                return numbers, rows
+            again = self._drawn(cells[broken], parents.rows(broken), random, numbers[broken])
+            numbers, rows, wrong = _replaced((numbers, rows, wrong), broken, again)
+        kept = ~self._broken(parents, numbers, rows)
+        owners = np.repeat(np.arange(len(parents)), numbers)[kept]
+        return np.bincount(owners, minlength=len(parents)), rows.rows(kept)
+
+    def one_each(self, n: int, random: torch.Generator) -> Rows:
+        """Returns one of the children of each of `n` parents, encoded, of those that have any."""
+        parents = self.founders(n, random) if self.above is None else self.above.one_each(n, random)
+        numbers, rows = self.children(parents, random)
+        has, starts = numbers > 0, np.cumsum(numbers) - numbers
+        return rows.rows((starts + uniform(random, len(numbers)) * numbers).astype(np.int64)[has])
+
+    @staticmethod
+    def parent_cells(link: Link, mixture: Mixture, parents: Rows) -> Cells:
+        """Returns rows of transitions whose cells of the parent are known, (parents, columns), the others 0."""
+        numeric, cells = len(mixture.within), np.zeros((len(parents), len(mixture.sizes)), dtype=np.int32)
+        count = parents.numeric.shape[1]
+        for place in range(count):
+            cells[:, place] = mixture.within[place].bins.codes(parents.numeric[:, place])
+        cells[:, numeric : numeric + parents.codes.shape[1]] = parents.codes
+        return cells
+
+    def among_rows(self, region: Region) -> Region:
+        """Returns a region of the parents as one of the transitions, of which their columns are the first ones."""
+        return replace(region, layout=self.link.schema.layout)
+
+    def tensors(self) -> dict[str, Array]:
+        """Returns those of the mixture, and all effects."""
+        effects = {
+            f"chain/{one.column}/{column}": part
+            for one in self.chain.drawn
+            for column, part in zip(one.given, one.effects, strict=True)
+        }
+        return {**self.chain.mixture.tensors(), **effects}
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns what `from_saved` needs beside the link and the tensors."""
+        return self.chain.mixture.to_json()
+
+    @classmethod
+    def from_saved(
+        cls, link: Link, tensors: Mapping[str, Array], description: Mapping[str, Any], above: LinkModel | None
+    ) -> Self:
+        """Returns the model that `tensors` and `to_json` describe."""
+        columns, mixture = LinkColumns.of(link), Mixture.from_saved(link.schema, tensors, description)
+        drawn = []
+        for column in (columns.number, *columns.made):
+            given = columns.given(column)
+            effects = tuple(np.asarray(tensors[f"chain/{column}/{other}"], dtype=np.float64) for other in given)
+            most = mixture.sizes[column] - (column in columns.made and column not in columns.nullable)
+            if [part.shape for part in effects] != [(mixture.sizes[other], most) for other in given]:
+                raise ValueError(f"the effects on column {column} do not fit the cells of the others")
+            drawn.append(ColumnEffects(column=column, given=given, effects=effects))
+        return cls(link=link, chain=Chain(columns=columns, mixture=mixture, drawn=tuple(drawn)), above=above)
+
+    def _drawn(self, cells: Cells, parents: Rows, random: torch.Generator, numbers: Numbers | None = None) -> Children:
+        families = self.chain.families(cells, random, numbers=numbers)
+        rows, late = self._rows(families, parents, random)
+        return families.numbers, rows, late | self._broken(parents, families.numbers, rows)
+
+    def _rows(self, families: FamilyCells, parents: Rows, random: torch.Generator) -> tuple[Rows, Flags]:
+        """Returns the children as the schema of their table encodes them, and which of them come too late."""
+        child, columns, within = self.link.child, self.chain.columns, self.chain.mixture.within
+        layout = child.schema.layout
+        made = dict(zip((column.name for column in self.link.described), columns.children, strict=True))
+        numeric, late = np.empty((len(families.cells), len(layout.numeric))), np.zeros(len(families.cells), np.bool_)
+        for place, column in enumerate(layout.numeric):
+            if column.name == child.order:
+                numeric[:, place], late = self._ordered(families, parents, random)
+            else:
+                at = made[column.name]
+                numeric[:, place] = within[at].draw(families.cells[:, at], random)
+        codes = [families.cells[:, made[column.name]] for column in layout.coded]
+        return Rows(numeric, np.stack(codes, axis=1) if codes else np.empty((len(numeric), 0), dtype=np.int32)), late
+
+    def _ordered(
+        self, families: FamilyCells, parents: Rows, random: torch.Generator
+    ) -> tuple[npt.NDArray[np.float64], Flags]:
+        """Returns the positions of the ordering column, distances added up, and which lie beyond its upper bound."""
+        order, since, columns = self.link.order, self.link.since, self.chain.columns
+        assert order is not None
+        apart = np.zeros(len(families.cells))
+        for at in columns.times:
+            within = self.chain.mixture.within[at]
+            has = families.cells[:, at] <= len(within.bins.cuts)
+            apart[has] = numbers_at(within.column, within.draw(families.cells[has, at], random))
+        ends = np.cumsum(apart)
+        starts = np.cumsum(families.numbers) - families.numbers
+        before = np.concatenate([[0.0], ends])[starts]
+        ticks = ends - before[families.parents]
+        if since is not None:
+            positions = parents.numeric[:, self.link.parent.schema.layout.place(since.name)]
+            known = ~np.isnan(positions)
+            origins = np.zeros(len(parents))
+            origins[known] = origin_ticks(order, since, positions[known])
+            ticks = ticks + origins[families.parents]
+        if isinstance(order, Continuous):
+            return positions_at(order, ticks), ticks > order.upper - order.lower
+        return positions_at(order, np.rint(ticks).astype(np.int64)), np.rint(ticks) > order.last
+
+    def _broken(self, parents: Rows, numbers: npt.NDArray[np.int64], rows: Rows) -> npt.NDArray[np.bool_]:
+        schema = self.link.records
+        if not schema.constraints or not len(rows):
+            return np.zeros(len(rows), dtype=np.bool_)
+        beside = parents.rows(np.repeat(np.arange(len(parents)), numbers))
+        numeric = np.concatenate([beside.numeric, rows.numeric], axis=1)
+        return schema.broken(Rows(numeric, np.concatenate([beside.codes, rows.codes], axis=1)))
+
+
+def _replaced(families: Children, places: npt.NDArray[np.int64], by: Children) -> Children:
+    (numbers, rows, wrong), (others, made, failed) = families, by
+    owners = np.repeat(np.arange(len(numbers)), numbers)
+    kept = ~np.isin(owners, places)
+    owners = np.concatenate([owners[kept], np.repeat(places, others)])
+    order = np.argsort(owners, kind="stable")
+    joined = Rows.concatenate([rows.rows(kept), made]).rows(order)
+    return np.bincount(owners, minlength=len(numbers)), joined, np.concatenate([wrong[kept], failed])[order]

@@ -13,8 +13,7 @@ from typing import Any
 from noisegate.cards import ResultCard, Sheet, Shown
 from noisegate.errors import DataError, SchemaError, choices
 from noisegate.linked.links import Link, qualified
-from noisegate.linked.ordering import check_origin
-from noisegate.linked.table_schema import LinkedTable
+from noisegate.linked.table_schema import LinkedTable, check_origin
 from noisegate.schema.columns import HEADINGS, check_keys, row_of
 from noisegate.schema.constraints import Constraint, constraint_from_form
 from noisegate.schema.files import parse_toml, path_of, read_text, write_toml
@@ -237,7 +236,6 @@ class LinkedSchema(Shown):
         check_origin(order, since, where)
 
     def _link_of(self, rule: Constraint) -> str:
-        """Returns the name of the child's table in the link whose two tables a rule names."""
         tables = {name.partition(".")[0] for name in rule.names}
         for table in self.tables[1:]:
             if tables == {table.name, table.parent}:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,15 +18,24 @@ import pyarrow.types as pt
 
 from noisegate.data.headers import check_alike, check_header
 from noisegate.data.stores import absolute
-from noisegate.data.tables.parts import Stamp, stamp
+from noisegate.data.tables.parts import Part, Stamp, stamp
 from noisegate.data.tables.tables import Origin, files_of, open_origins, told
 from noisegate.data.units import check_unit_column, named
 from noisegate.errors import DataError
-from noisegate.linked.families import Families, Transitions, Unmatched, families, transitions
-from noisegate.linked.links import Link
-from noisegate.linked.schema import LinkedSchema, LinkedTable
-from noisegate.linked.spill import HELD_BYTES, Records, Spill, spilled_parts
-from noisegate.records import WHOLE
+from noisegate.linked.families import (
+    HELD_BYTES,
+    Families,
+    Records,
+    Spill,
+    Transitions,
+    Unmatched,
+    families,
+    spilled_parts,
+    transitions,
+)
+from noisegate.linked.schema import Link, LinkedSchema, LinkedTable
+from noisegate.records import WHOLE, WeightedRows
+from noisegate.schema import Schema
 from noisegate.schema.columns import Problem
 from noisegate.schema.encode import Mask, encode
 
@@ -35,35 +45,11 @@ __all__ = ["LinkedSource", "Transitions"]
 class LinkedSource:
     """Linked tables of private records, whose children are brought together from wherever they stand.
 
-    Nothing of them is read yet. Use it in a ``with`` block, which forgets what was read: what does not fit into memory
-    is kept in temporary files without a name (`noisegate.linked.spill`).
-
-    Args:
-        data: by name of the table, a path or a table in memory; or a folder of them (`LinkedSchema.parts`).
-        schema: the schema that the records must fit.
-        show_values: whether messages may quote private values.
-        batch_rows: most rows of transitions in a batch.
-        held_bytes: records of a table that are held in memory before they are written out.
-        key: secret that keys are hashed under; None for a fresh one.
-        progress: called with the number of records read so far, of all tables; for the operator only.
-
-    Raises:
-        DataError: if a table of the schema is not given, or is no kind of table that can be read.
-
-    Examples:
-        >>> import pyarrow as pa
-        >>> from noisegate.linked.source import LinkedSource
-        >>> from noisegate.schema import Boolean, Integer, Schema
-        >>> from noisegate.linked.schema import LinkedSchema, LinkedTable
-        >>> pain = Schema([Integer(name="pain", lower=0, upper=10)])
-        >>> visits = LinkedTable(name="visits", schema=pain, parent="people", most=9)
-        >>> people = LinkedTable(name="people", key="id", schema=Schema([Boolean(name="ill")]))
-        >>> data = {"people": pa.table({"id": [1, 2], "ill": [True, False]})}
-        >>> data["visits"] = pa.table({"id": [1, 1], "pain": [3, 4]})
-        >>> with LinkedSource(data, LinkedSchema([people, visits])) as source:
-        ...     [found] = source.transitions(source.schema.links[0])
-        >>> sorted(found.weights.tolist())
-        [524288, 524288, 1048576]
+    Nothing of them is read yet; a DataError if a table of the schema is not given, or is of no kind that can be read.
+    Use it in a ``with`` block, which forgets what was read. Of each table ``held_bytes`` stay in memory, the rest in
+    temporary files without a name. ``data`` is a folder, or paths and tables by name; keys are hashed under the secret
+    ``key``, None for a fresh one; ``batch_rows`` is the most rows of transitions in a batch; ``progress`` is called,
+    for the operator only, with the number of records read so far, of all tables.
     """
 
     def __init__(
@@ -148,10 +134,8 @@ class LinkedSource:
     ) -> Iterator[Transitions]:
         """Yields the rows of a link, with weights that come to at most ``grid`` for each unit; see `families`.
 
-        With a ``share``, which one of how many, of those parents alone whose hashed key falls into it.
-
-        Raises:
-            DataError: if a record does not fit the schema, a key is missing or there twice, or a record has no parent.
+        With a ``share``, which one of how many, of those parents alone whose hashed key falls into it. A DataError if a
+        record does not fit the schema, a key is missing or there twice, or a record has no parent.
         """
         for found in self.families(link):
             made = transitions(found if share is None else found.share(*share), link, grid)
@@ -160,7 +144,6 @@ class LinkedSource:
                 yield Transitions(made.rows.rows(part), made.weights[part])
 
     def _read(self) -> None:
-        """Reads all tables, and splits what a unit counts among the records on its branches."""
         self.check()
         root, self._seen = self.schema.root, 0
         self._parents[root.name] = self._spill(root, "key")
@@ -265,3 +248,84 @@ def _origins(source: Any, table: LinkedTable) -> list[Origin]:
         if origin.name == name and not hasattr(origin, "path"):
             origin.name = f"{name} of {table.name!r}"  # type: ignore[misc]  # in memory, where files have none
     return origins
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkRows:
+    """The transitions of one link, for an engine that sums; or those of the parents in one of several shares."""
+
+    tables: LinkedSource
+    of: Link
+    share: tuple[int, int] | None = None
+    in_parts: ClassVar[bool] = True
+
+    @property
+    def schema(self) -> Schema:
+        """What describes the rows."""
+        return self.of.schema
+
+    @property
+    def name(self) -> str:
+        """What messages call the tables."""
+        return self.tables.name
+
+    def unread(self) -> Iterator[Callable[[], WeightedRows]]:
+        """Yields a function for each batch, which returns it."""
+        with nullcontext() if self.share is None else self.tables:
+            for found in self.tables.transitions(self.of, share=self.share):
+                yield partial(WeightedRows, found.rows.numeric, found.rows.codes, found.weights)
+
+    def parts(self, size: int, shares: int) -> Iterator[Part]:
+        """Yields so many shares of the parents: whoever has one reads all tables, and counts the families in it."""
+        self.tables.check()
+        tables = self.tables.apart()
+        stamps = tables.stamps()
+        for number in range(shares):
+            yield Part(LinkRows(tables=tables, of=self.of, share=(number, shares)), stamps)
+
+    def no_records(self) -> DataError:
+        """Returns the error of tables that hold no record."""
+        return self.tables.no_records()
+
+
+@dataclass(kw_only=True)
+class LinkedRecords:
+    """Linked tables as a gate holds them: the rows of each link by the name of its child's table."""
+
+    tables: LinkedSource
+    witness: Any = None
+    in_parts: ClassVar[bool] = True
+
+    @property
+    def schema(self) -> Schema:
+        """Of the table whose records are the units."""
+        return self.tables.schema.root.schema
+
+    @property
+    def name(self) -> str:
+        """What messages call the tables."""
+        return self.tables.name
+
+    @property
+    def links(self) -> tuple[str, ...]:
+        """Each link, by the name of its child's table."""
+        return tuple(link.name for link in self.tables.schema.links)
+
+    def check(self) -> None:
+        """Checks names and types of the columns of all tables; no record is read."""
+        self.tables.check()
+
+    def check_parts(self) -> None:
+        """Refuses tables in memory, which nobody else can read."""
+        self.tables.check_parts()
+
+    def link(self, name: str) -> LinkRows:
+        """Returns the rows of the link to the table called `name`."""
+        return LinkRows(tables=self.tables, of=next(link for link in self.tables.schema.links if link.name == name))
+
+
+def open_linked(
+    data: Any, schema: LinkedSchema, *, show_values: bool, progress: Callable[[int], None] | None
+) -> LinkedRecords:
+    """Returns linked tables as a gate holds them; nothing is read yet."""
+    return LinkedRecords(tables=LinkedSource(data, schema, show_values=show_values, progress=progress))

@@ -21,10 +21,9 @@ register = METHODS.register
 
 
 def method_named(name: Any, schema: Schema | Any = None, *, makes: str | None = None) -> type[Method]:
-    """Returns the method called `name`; "auto" is the one that does best for the records of a schema, or for tables.
+    """Returns the method called `name`, for "auto" the best for a schema's records, or for tables.
 
-    Raises:
-        OptionError: if there is none, or it makes something else than `makes`: "records", "classifier" or None for any.
+    An OptionError if there is none, or it makes something else than `makes`: "records", "classifier" or None for any.
     """
     if name == AUTO:
         images = isinstance(schema, Schema) and schema.images is not None
@@ -48,17 +47,8 @@ def make_method(name: Any, settings: Mapping[str, Any]) -> Method:
 def make_for(name: Any, schema: Schema | Any, settings: Mapping[str, Any]) -> Method:
     """Returns the method called `name`, or "auto", for the records of a schema, with some of its settings changed.
 
-    Where records are images, settings that follow from the schema need not be given.
-
-    Raises:
-        OptionError: if there is no such method or setting, or a value is unusable.
-
-    Examples:
-        >>> from noisegate.methods.registry import make_for
-        >>> from noisegate.schema import pixel_schema
-        >>> method = make_for("auto", pixel_schema(8, 8), {"pixels": 100})
-        >>> method.name, method.image, method.pixels
-        ('joint', (8, 8, 1), 100)
+    Where records are images, settings that follow from the schema need not be given. An OptionError if there is no such
+    method or setting, or a value is unusable.
     """
     method = method_named(name, schema)
     if is_linked(schema) != (method.name == _LINKED):
@@ -70,9 +60,7 @@ def make_for(name: Any, schema: Schema | Any, settings: Mapping[str, Any]) -> Me
 def method_of(certificate: Certificate, *, seed: int | None = None) -> Method:
     """Returns the method, with its settings, that a certificate speaks of, or with another seed for the fit.
 
-    Raises:
-        OptionError: if there is no such method, or its queries were drawn from the seed, and `seed` is another.
-        ModelError: if a setting is not known.
+    An OptionError if there is none, or its queries were drawn from another seed; a ModelError for an unknown setting.
     """
     method, settings = method_named(certificate.method), certificate.public.get("settings", {})
     if seed is not None and seed != settings.get("seed"):

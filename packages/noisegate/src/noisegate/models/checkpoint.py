@@ -94,15 +94,10 @@ class FinishedFit:
 
 
 class Checkpoint:
-    """The state of a training in a file, written now and then, and when its ``with`` block ends with an error.
+    """The state of a training in a file, None for none, written now and then, and when its block ends with an error.
 
-    What is written is public: it follows from noisy sums and public randomness.
-
-    Args:
-        path: The file; None to keep nothing.
-        training: Whose state.
-        cure: What to do about a broken file, for the message.
-        journal: Where steps are counted; without that file no step was begun, so that there is nothing to resume.
+    What is written is public: it follows from noisy sums and public randomness. `cure` says what to do about a broken
+    file. Without the file `journal`, which counts steps, none was begun, so that there is nothing to resume.
     """
 
     def __init__(self, path: Path | None, training: Resumable, *, cure: str, journal: Path | None = None) -> None:
@@ -110,11 +105,7 @@ class Checkpoint:
         self._consistent, self._saved = True, time.monotonic()
 
     def resume(self) -> None:
-        """Loads the state if there is one.
-
-        Raises:
-            ModelError: if it is broken.
-        """
+        """Loads the state if there is one; a ModelError if it is broken."""
         if self._path is None or not self._path.exists():
             return
         from safetensors import SafetensorError
@@ -171,11 +162,7 @@ def _copied(state: State) -> dict[str, Any]:
 
 
 def check_finite(tensors: Mapping[str, Tensor], step: int) -> None:
-    """Checks what is trained after a step.
-
-    Raises:
-        DivergedError: if a number is not finite.
-    """
+    """Refuses what is trained, after a step, by a DivergedError if a number is not finite."""
     broken = [name for name, value in tensors.items() if not bool(value.isfinite().all())]
     if broken:
         raise DivergedError(
@@ -185,11 +172,7 @@ def check_finite(tensors: Mapping[str, Tensor], step: int) -> None:
 
 
 def restore(values: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
-    """Copies stored tensors into those of the same names.
-
-    Raises:
-        KeyError, ValueError: if one is missing or of another shape.
-    """
+    """Copies stored tensors into those of the same names; a KeyError or ValueError if one is lacking or misshapen."""
     for name, value in values.items():
         if tensors[name].shape != value.shape:
             raise ValueError(f"{name} of another shape")
@@ -224,15 +207,10 @@ class FitSummary:
     """What it came to, in words; None where nothing is known, or the model was saved before there were any."""
 
     def with_agreement(self, agreement: float, classes: int, *, kept: bool) -> Self:
-        """Returns the summary, with the share of images that fit the released means of their own class best.
+        """Returns the summary, with the share of images, as made, that fit the means of their own class best.
 
-        Where that is too few for the means to have a say, images of a class are no good; where it is hardly more than
-        by chance, they are noise.
-
-        Args:
-            agreement: Of images as the generator makes them.
-            classes: How many there are to choose from.
-            kept: Whether the others are made again.
+        Where that is too few, of so many `classes`, for the means to have a say, images of a class are no good; where
+        it is hardly more than by chance, they are noise. `kept` says whether the others are made again.
         """
         told = (
             f"of 100 images that the generator makes, {100 * agreement:.0f} fit the released means of their class best"

@@ -41,9 +41,8 @@ from noisegate.privacy.events import (
     ZeroConcentratedEvent,
 )
 from noisegate.privacy.grid import UNITS, GridBound
-from noisegate.privacy.release import CERTIFICATE_FILE, VALUES_FILE, Release, read_arrays, read_json
+from noisegate.privacy.release import CERTIFICATE_FILE, VALUES_FILE, Release, check_stated_noise, read_arrays, read_json
 from noisegate.privacy.schema_certificate import SchemaVerification, check_stated, verify_schema
-from noisegate.privacy.stated_noise import check_stated_noise
 
 FORMAT = 1
 MODEL_FILE, GENERATOR_FILE, PAGE_FILE = "model.json", "generator.safetensors", "certificate.md"
@@ -134,11 +133,7 @@ def kind_in(folder: Path) -> Any:
 
 
 def read_model(folder: Path) -> tuple[Release, dict[str, npt.NDArray[Any]], dict[str, Any]]:
-    """Returns release, tensors and model description, after checking every hash and the certificate.
-
-    Raises:
-        ModelError: if anything is missing, broken or was changed.
-    """
+    """Returns release, tensors and description; a ModelError if anything is missing, broken or was changed."""
     description = _checked_description(folder)
     release = Release.load(folder)
     if release.certificate.digest() != description["certificate"]:
@@ -151,11 +146,7 @@ def read_model(folder: Path) -> tuple[Release, dict[str, npt.NDArray[Any]], dict
 
 
 def verify_model(folder: Path) -> Verification:
-    """Recomputes ε from the events of the certificate, and checks every hash.
-
-    Raises:
-        ModelError: if the claim does not hold, or anything is missing, broken or was changed.
-    """
+    """Recomputes ε from the certificate's events and checks every hash; a ModelError if the claim does not hold."""
     release, _, _ = read_model(folder)
     described = (MODEL_FILE,) if _DIGEST in read_json(folder / MODEL_FILE) else ()
     return _verified(release, folder, (*HASHED, *described))

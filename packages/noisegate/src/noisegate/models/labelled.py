@@ -49,12 +49,7 @@ class LabelModel:
             raise ValueError(f"mixture_weight={self.mixture_weight}: expected a number from 0 to 1")
 
     def probabilities(self, cells: Cells, mixture: Mixture) -> Floats:
-        """Returns the probability of each class, (rows, classes), given the cells of all columns but the label's.
-
-        Args:
-            cells: Of all columns, (rows, columns).
-            mixture: Of all columns.
-        """
+        """Returns each class's probability, (rows, classes), given all cells but its own of (rows, columns)."""
         scores = np.tile(self.bias, (len(cells), 1))
         for effects, codes in zip(self.effects, np.delete(cells, self.column, axis=1).T, strict=True):
             scores += effects.T[codes]
@@ -205,7 +200,6 @@ class LabelledMixture:
         )
 
     def _apart(self, region: Region) -> Region:
-        """Returns a region without what it says of the label."""
         place = self.label.column - len(self.mixture.within)
         spans = {column: span for column, span in region.spans.items() if column != self.label.column}
         return replace(region, spans=spans, codes={at: code for at, code in region.codes.items() if at != place})

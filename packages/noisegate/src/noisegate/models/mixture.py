@@ -77,11 +77,7 @@ class Mixture:
         return np.stack([*numeric, *records.codes.T], axis=1)
 
     def log_probability(self, cells: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float64]:
-        """Returns the natural logarithm of the probability of each row of cells, (rows,); -inf where it is zero.
-
-        Args:
-            cells: As `cells` gives them, (rows, columns).
-        """
+        """Returns the logarithm of each row's probability, (rows,), of `cells`, (rows, columns); -inf where it is 0."""
         return self._log_sums(cells, self._tables, self._weights[:, None])[:, 0]
 
     def log_joint(self, cells: npt.NDArray[np.integer[Any]], column: int) -> npt.NDArray[np.float64]:
@@ -90,14 +86,7 @@ class Mixture:
         return self._log_sums(np.delete(cells, column, axis=1), others, self._weights[:, None] * self._tables[column])
 
     def marginal(self, columns: Sequence[int]) -> npt.NDArray[np.float64]:
-        """Returns the joint distribution of one to four columns, shaped by their numbers of cells.
-
-        Args:
-            columns: Distinct numbers of columns, numeric ones first.
-
-        Raises:
-            ValueError: if there are none, more than four, or one twice.
-        """
+        """Returns the joint distribution, by cells, of one to four distinct columns, numeric ones first."""
         if not 1 <= len(columns) <= _MOST_COLUMNS or len(set(columns)) < len(columns):
             raise ValueError(f"a marginal is of one to four distinct columns, found {list(columns)}")
         chosen = [self._tables[column] for column in columns]

@@ -253,7 +253,6 @@ class Synthesizer(Shown):
     def _accepted(
         self, n: int, random: torch.Generator, where: Mapping[str, Any] | None, batch_rows: int
     ) -> Iterator[EncodedTable]:
-        """Returns `n` records under one condition, in batches."""
         region = region_of(self.schema, where) if where else None
         model, asked = self.model, "the constraints of the schema"
         if region is not None:
@@ -271,7 +270,6 @@ class Synthesizer(Shown):
         return accepted_batches(model, n, random, accept=accept if tried else None, asked=asked, batch_rows=batch_rows)
 
     def _for_each(self, even: str, where: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
-        """Returns the condition, and for each value of a column the same with that value."""
         try:
             column = self.schema.column(even)
         except SchemaError as error:
@@ -356,7 +354,6 @@ def model_path(given: Any) -> Path:
 
 
 def _check_memory(n: int, columns: int) -> None:
-    """Refuses a table that no memory of this machine could hold, at a byte a cell."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else math.inf
     if n * columns > memory:
         raise OptionError(

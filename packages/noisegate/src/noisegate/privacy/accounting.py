@@ -201,10 +201,7 @@ def _sampled_epsilon(mu: float, events: tuple[SampledGaussianEvent, ...], delta:
 def single_step_epsilon(rate: float, shift: float, delta: float) -> float:
     """Returns an upper bound on the least ε ≥ 0 of one sum over a Poisson sample, in closed form (G-03).
 
-    Args:
-        rate: Sampling probability, in (0, 1).
-        shift: Norm of a record over the standard deviation of the noise.
-        delta: In (0, 1).
+    `rate` and `delta` are in (0, 1); `shift` is the norm of a record over the standard deviation of the noise.
     """
     if delta >= rate:
         return 0.0
@@ -280,18 +277,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 def mu_for(epsilon: float, delta: float) -> float:
-    """Returns a lower bound on the largest μ for which the μ-GDP mechanism is (ε, δ)-DP.
-
-    Args:
-        epsilon: Positive.
-        delta: In (0, 1).
-
-    Examples:
-        >>> from noisegate.privacy.accounting import gaussian_epsilon, mu_for
-        >>> mu = mu_for(1.0, 1e-5)
-        >>> round(1 / mu, 2), round(gaussian_epsilon(mu, 1e-5), 6)
-        (3.73, 1.0)
-    """
+    """Returns a lower bound on the largest μ for which the μ-GDP mechanism is (ε, δ)-DP: ε positive, δ in (0, 1)."""
     target = math.log(delta)
     # Twice the safety of `gaussian_epsilon`, so that an event calibrated here is found to cost no more than was asked.
     return _crossing(lambda mu: log_delta(mu, epsilon) <= target)[0] * (1 - 4 * _SAFETY)

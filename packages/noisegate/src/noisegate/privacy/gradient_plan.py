@@ -21,15 +21,13 @@ from noisegate.privacy.events import (
     Sampler,
     ShardGaussianEvent,
 )
-from noisegate.privacy.grid import UNITS, Grid
+from noisegate.privacy.grid import FACTOR_UNITS, UNITS, Grid
 from noisegate.privacy.noise import CONVOLVED_UP_TO, NARROWEST, reached
 from noisegate.privacy.plan import Budget, Plan, PlannedRelease, PricedPlan, Query
 from noisegate.settings import Settings, settings
 
 RATES = 2**32
 """Rates are multiples of one over this, so that a 32-bit random word realises them exactly (G-19)."""
-FACTOR_UNITS = 2**12
-"""Norm bound, in grid units, of each of the two factors of a factored gradient (G-20)."""
 
 # Part of ε that calibration may leave unused; the pessimistic estimate gives away as much.
 _GIVEN_AWAY = 5e-4

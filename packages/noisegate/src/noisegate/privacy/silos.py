@@ -105,7 +105,6 @@ class Silos:
 
 
 def _moved(event: Event, times: int) -> Event:
-    """Returns the event of a sum that one unit moves so many times as far."""
     if not isinstance(event, GaussianEvent):
         raise ModelError(f"event {event.name!r} of a secure sum is no sum with Gaussian noise.")
     return replace(event, sensitivity=times * event.sensitivity)

@@ -11,17 +11,19 @@ What lies in the folder of a run (OUT.partial, or one below the user's state dir
 from __future__ import annotations
 
 import json
+import logging
 import secrets
 import shutil
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from noisegate.atomic import check_named
-from noisegate.errors import ModelError, OptionError
+from noisegate.errors import FitWarning, ModelError, OptionError
 from noisegate.gate.gate import Gate
 from noisegate.gate.session import ledger_of
 from noisegate.gate.sums import Engine
@@ -32,10 +34,10 @@ from noisegate.methods.registry import make_for, method_named
 from noisegate.models.folder import PAGE_FILE, check_new
 from noisegate.privacy.certificate import Certificate, render
 from noisegate.privacy.events import Adjacency, unit_text
-from noisegate.privacy.plan import Budget
+from noisegate.privacy.plan import Budget, PricedPlan
 from noisegate.privacy.release import Release
 from noisegate.privacy.schema_certificate import discovery_beside
-from noisegate.runs.observer import Observer
+from noisegate.progress import LOG, log_lines, reading, shown, standard_error
 from noisegate.schema import Schema
 from noisegate.schema.files import was_discovered
 from noisegate.schema.schema import is_linked, is_schema, read_schema
@@ -197,10 +199,8 @@ class Run:
 class RunFolder:
     """Where a run is written down on its way: OUT.partial beside the model folder OUT, or a folder of its own.
 
-    Args:
-        out: The model folder that is to be made; None for a model that stays in memory.
-        path: The folder of an interrupted run without `out`; None for a new one, below the user's state directory.
-        observer: What the run is told to.
+    Without `out` the model stays in memory, and `path` is the folder of an interrupted run; None for a new one, below
+    the user's state directory.
     """
 
     def __init__(self, out: Path | None, path: Path | None = None, *, observer: Observer | None = None) -> None:
@@ -316,3 +316,82 @@ def _state_folder() -> Path:
     except OSError:
         runs = Path(tempfile.mkdtemp(prefix="noisegate-runs."))
     return runs / f"run-{secrets.token_hex(8)}"
+
+
+class Observer:
+    """What a run tells of itself. This one logs it, and words what must be said in Python."""
+
+    @property
+    def watched(self) -> bool:
+        """Whether anybody sees the progress."""
+        return LOG.isEnabledFor(logging.INFO)
+
+    def option(self, name: str, *value: Any) -> str:
+        """Returns an option as it is written, with its value if one is given."""
+        return f"{name}={value[0]!r}" if value else name
+
+    def setting(self, name: str, value: Any) -> str:
+        """Returns a setting of the method as it is written."""
+        return f"{name}={value!r}"
+
+    def call(self, folder: Any, data: Any = None) -> str:
+        """Returns what resumes a run; with `data` for one that needs the records."""
+        kept = f"out={str(folder.out)!r}, resume=True" if folder.out is not None else f"resume={str(folder.path)!r}"
+        return f"noisegate.fit({'' if data is None else 'data, '}{kept})"
+
+    def planned(self, run: Any, gate: Gate, plan: PricedPlan, data: Any) -> None:
+        """Called before anything is spent."""
+        budget, method = plan.budget, run.method.name
+        LOG.info("%s: a plan of epsilon = %g, delta = %g, %s", method, budget.epsilon, budget.delta, run.adjacency)
+
+    def working(self, title: str, total: int | None) -> AbstractContextManager[Callable[[int, str], None]]:
+        """Returns a block of work; its function is called with how much is done, and a note."""
+        return log_lines(title, total)
+
+    def reading(self, about: int | None) -> AbstractContextManager[Callable[[int], None]]:
+        """Returns the block in which `about` so many records are read; its function takes the private number so far."""
+        return reading()
+
+    def queried(self, gate: Gate) -> None:
+        """Called when the release is whole and written down."""
+        LOG.info("The release is whole; nothing more is spent, and no record is needed any more.")
+
+    def say(self, text: str) -> None:
+        """Called with what an operator may want to know."""
+        LOG.info("%s", text)
+
+    def warn(self, text: str) -> None:
+        """Called with what an operator must know; where warnings are errors, nothing is lost for it."""
+        LOG.warning("%s", text)
+        with suppress(UserWarning):
+            warnings.warn(text, UserWarning, stacklevel=3)
+
+    def fitted(self, warning: str) -> None:
+        """Called with what is wrong with a fit; where warnings are errors, nothing is lost for it."""
+        LOG.warning("%s", warning)
+        with suppress(FitWarning):
+            warnings.warn(warning, FitWarning, stacklevel=5)
+
+    def kept(self, error: BaseException, text: str, call: str) -> None:
+        """Called with what is left of a run that `error` stops, and how to resume it."""
+        LOG.warning("%s %s", text, call)
+        error.add_note(f"{text}\n  {call}")
+
+    def made(self, model: Any) -> None:
+        """Called with the model, once it is whole."""
+        verdict = getattr(model, "verdict", None)
+        LOG.info("Fitted%s", "." if verdict is None else f"; verdict: {verdict.headline}")
+
+
+class ShownProgress(Observer):
+    """An observer that shows bars in a terminal or a notebook, and logs elsewhere: ``noisegate.fit(progress=True)``."""
+
+    watched = True
+
+    def working(self, title: str, total: int | None) -> AbstractContextManager[Callable[[int, str], None]]:
+        """Returns a block of work, shown where it can be."""
+        return shown(title, total)
+
+    def reading(self, about: int | None) -> AbstractContextManager[Callable[[int], None]]:
+        """Returns the block in which records are read; see `noisegate.progress.reading`."""
+        return reading(about, standard_error())

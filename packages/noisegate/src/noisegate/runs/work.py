@@ -86,11 +86,7 @@ def start_run(
 ) -> FittedModel:
     """Returns the model of a new run of private records, which is written to the `out` of its folder, if it has one.
 
-    Sums run on `engine`; None for this machine.
-
-    Raises:
-        UserError: if anything given is unusable; nothing is spent.
-        BudgetRefusedError: if the ledger refuses.
+    Sums run on `engine`; None for this machine. A UserError or a BudgetRefusedError comes before anything is spent.
     """
     with held() as may_stop:
         work = _Work(folder=folder, device=device, may_stop=may_stop)
@@ -100,12 +96,7 @@ def start_run(
 def release_run(
     run: Run, data: Any, folder: RunFolder, ask: Ask, *, show_values: bool = False, engine: Engine | None = None
 ) -> Release:
-    """Returns what `ask` releases of private records, which lies in the folder by then; nothing is fitted to it.
-
-    Raises:
-        UserError: if anything given is unusable; nothing is spent.
-        BudgetRefusedError: if the ledger refuses.
-    """
+    """Returns what `ask` releases of private records, in the folder by then, nothing fitted; raises as `start_run`."""
     with held() as may_stop:
         work = _Work(folder=folder, device="cpu", may_stop=may_stop)
         return work.release(run, data, show_values=show_values, resumed=False, engine=engine, ask=ask)[0]
@@ -137,10 +128,8 @@ def resume_run(
     """Returns the model of a run that was interrupted; costs nothing.
 
     The records are needed only by a training whose steps are not done. `given` are options that were given beside it,
-    by name (see `Run.check`), and `ledger` is for where it has none and none was kept.
-
-    Raises:
-        UserError: if there is nothing to resume, or an option differs from what the run began with.
+    by name (see `Run.check`), and `ledger` is for where it has none and none was kept. A UserError if there is nothing
+    to resume, or an option differs from what the run began with.
     """
     observer = folder.observer
     with held() as may_stop:
@@ -278,7 +267,6 @@ class _Work:
         return model
 
     def _describe(self, model: FittedModel, out: Path) -> None:
-        """Adds the public page, which is no part of what is verified; a model without one is whole."""
         for page in extensions("noisegate.pages").values():
             try:
                 page.load()(model, out)
@@ -307,7 +295,6 @@ class _Spent:
         return self._note
 
     def cost(self, done: int) -> float:
-        """Returns ε of so many steps, and of all queries."""
         if not done:
             return 0.0
         plan = self._plan

@@ -187,7 +187,6 @@ def _sort(column: NumericColumn) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Returns a value as TOML and JSON can both hold it."""
     if isinstance(value, tuple | list):
         return "..".join("" if end is None else str(_plain(end)) for end in value)
     if value is None:

@@ -1,11 +1,11 @@
 """An Arrow table to records of numbers and codes: what is made of a cell depends on that cell alone.
 
-The first cell that does not fit its column ends the reading; `noisegate.schema.tolerant` is for tables to compare.
+The first cell that does not fit its column ends the reading; nothing in `encode_tolerantly`, for tables to compare.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
@@ -20,9 +20,9 @@ import pyarrow.types as pt
 from noisegate.records import Images, Rows
 from noisegate.schema.columns import Column, missing_cell, unfit_cell, unfit_type
 from noisegate.schema.layout import positions_of
-from noisegate.schema.numeric import Datetime
+from noisegate.schema.numeric import Date, Datetime
 from noisegate.schema.schema import Schema
-from noisegate.schema.values import TEXT_PADDING, Categorical, CodedColumn, Ordinal
+from noisegate.schema.values import TEXT_PADDING, Boolean, Categorical, CodedColumn, Ordinal
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
@@ -30,8 +30,7 @@ _FLOAT = r"^[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:inf|inf
 _DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _MOMENT = rf"^{_DATE}(?:[ T](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]+)?)?)?"
 _ZONE = r"(?:Z|[+-][0-9]{2}:?[0-9]{2})"
-_TRUE = pa.array(["true", "yes", "1", "1.0"])
-_FALSE = pa.array(["false", "no", "0", "0.0"])
+_TRUE, _FALSE = pa.array(["true", "yes", "1", "1.0"]), pa.array(["false", "no", "0", "0.0"])
 DAY = 86_400_000_000  # microseconds
 _INT64 = np.iinfo(np.int64)
 _PER_MICROSECOND = {"s": 1_000_000, "ms": 1_000, "us": 1}
@@ -39,11 +38,7 @@ _WORDS = {"bool": "truth values", "date32[day]": "dates", "double": "decimal num
 
 
 def encode(arrays: Mapping[str, pa.Array], schema: Schema) -> Rows:
-    """Returns the records whose columns are ``arrays``, all of one length, by name; images as `Images`.
-
-    Raises:
-        Problem: for the first cell of the first column that does not fit, or the first column whose type does not.
-    """
+    """Returns the records whose columns are ``arrays``, images as `Images`; a Problem for what does not fit first."""
     layout, rows = schema.layout, len(arrays[schema.names[0]])
     tokens = pa.array(schema.missing_values, pa.string())
     if schema.images is not None:
@@ -62,10 +57,7 @@ def encode(arrays: Mapping[str, pa.Array], schema: Schema) -> Rows:
 
 
 def placed(column: Column, numbers: npt.NDArray[Any], present: Mask) -> npt.NDArray[Any]:
-    """Returns the positions in [0, 1] (float64, NaN where missing) or the codes (int32) of the cells of a column.
-
-    ``numbers`` are what the cells that are not missing say, and ``present`` which these are: see `read_cells`.
-    """
+    """Returns positions in [0, 1] (float64, NaN where missing) or codes (int32) of what `read_cells` found."""
     cells = positions_of(column, numbers) if column.numeric else numbers.astype(np.int32, copy=False)
     if present.all():
         return cells
@@ -75,10 +67,9 @@ def placed(column: Column, numbers: npt.NDArray[Any], present: Mask) -> npt.NDAr
 
 
 def read_cells(column: Column, array: pa.Array, tokens: pa.Array) -> tuple[npt.NDArray[Any], Mask]:
-    """Returns what the cells that are not missing say, and which cells these are.
+    """Returns what the cells that are not missing say, and which they are; a `Problem` for the first that does not fit.
 
-    Numbers are float64 or whole steps as they stand in the data, not yet clamped to the bounds of ``column``; the rest
-    are codes. A `Problem` is raised for the first cell that does not fit, or if the Arrow type does not.
+    Numbers are float64 or whole steps as they stand in the data, not yet clamped to the bounds; the rest are codes.
     """
     if (numbers := _read_at_once(column, array, tokens)) is not None:
         return numbers, np.ones(len(array), dtype=np.bool_)
@@ -146,7 +137,6 @@ def type_in_words(kind: pa.DataType) -> str:
 
 
 def _parser(column: Column) -> Parser:
-    """Returns what turns the cells of ``column`` into float64, whole steps or codes."""
     if isinstance(column, Datetime):
         return partial(microseconds, aware=column.aware)
     if isinstance(column, Ordinal | Categorical):
@@ -183,10 +173,8 @@ class Parsed:
     """Numbers, one for each cell, meaningless where a mask is set."""
 
     numbers: npt.NDArray[Any]
-    bad: Mask
-    """Cells that say something, but not what the kind of column allows."""
-    missing: Mask
-    """Cells that are present yet stand for nothing (a float NaN)."""
+    bad: Mask  # cells that say something, but not what the kind of column allows
+    missing: Mask  # cells that are present yet stand for nothing (a float NaN)
 
 
 Parser: TypeAlias = Callable[[pa.Array], Parsed]
@@ -231,10 +219,7 @@ def days(values: pa.Array) -> Parsed:
 
 
 def microseconds(values: pa.Array, *, aware: bool) -> Parsed:
-    """Returns microseconds since 1970 (in UTC if ``aware``) of dates, moments or ISO text, finer digits dropped.
-
-    All have a time zone if ``aware``, and none otherwise.
-    """
+    """Returns microseconds since 1970 of dates, moments or ISO text, all with a time zone if ``aware``, else none."""
     if is_text(values.type):
         return _text_microseconds(values, aware=aware)
     if pt.is_date(values.type) and not aware:
@@ -266,8 +251,7 @@ def _good(numbers: npt.NDArray[Any], missing: Mask | None = None) -> Parsed:
 
 
 def _int64(values: pa.Array) -> npt.NDArray[np.int64]:
-    numbers: npt.NDArray[np.int64] = values.cast(pa.int64()).to_numpy(zero_copy_only=False)
-    return numbers
+    return np.asarray(values.cast(pa.int64()).to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
 def _mask(values: pa.Array) -> Mask:
@@ -305,7 +289,7 @@ def _text_integers(values: pa.Array) -> Parsed:
 
 
 def _long_integer(digits: str) -> int:
-    """Returns a whole number of more than 18 digits, cut to one that is beyond int64 where it is absurdly long."""
+    # Cut to one that is beyond int64 where it is absurdly long.
     sign, figures = ("-", digits[1:]) if digits.startswith("-") else ("", digits)
     return int(sign + (figures.lstrip("0") or "0")[:20])
 
@@ -342,3 +326,75 @@ def _moment(text: str) -> int | None:
         return None
     epoch = datetime(1970, 1, 1, tzinfo=None if moment.tzinfo is None else UTC)
     return (moment - epoch) // timedelta(microseconds=1)
+
+
+def encode_tolerantly(column: Column, array: pa.Array, tokens: pa.Array) -> tuple[npt.NDArray[Any], Mask]:
+    """Returns the positions or codes of one column, and where it is outside of all that it can say, (rows,).
+
+    Positions are float64 in [0, 1], NaN where missing or outside; codes are int32, there the number of levels.
+    """
+    if pt.is_nested(array.type):  # as text, which no schema can place
+        array = pa.array([None if cell is None else str(cell) for cell in array.to_pylist()], pa.string())
+    known: Collection[Any] = () if column.numeric else column.levels
+    usual = pa.array([text for text in ("", "nan", "NaN") if text not in known], pa.string())
+    array, present = plain_cells(array, pa.concat_arrays([tokens, usual]))
+    outside = np.zeros(len(array), dtype=np.bool_)
+    if pt.is_null(array.type):
+        return placed(column, np.zeros(0), present), outside
+    rows = np.flatnonzero(present)
+    try:
+        parsed = _tolerant_parser(column)(array.filter(pa.array(present)))
+    except UnexpectedType:
+        parsed = Parsed(np.zeros(len(rows)), np.ones(len(rows), dtype=np.bool_), np.zeros(len(rows), dtype=np.bool_))
+    outside[rows[parsed.bad]] = True
+    gone = parsed.bad | parsed.missing
+    present[rows[gone]] = False
+    return placed(column, parsed.numbers[~gone], present), outside
+
+
+def _tolerant_parser(column: Column) -> Parser:
+    if isinstance(column, Boolean):
+        return booleans
+    if not column.numeric:
+        return partial(_guessed_codes, column)
+    if isinstance(column, Date | Datetime):
+        return partial(_any_moments, in_days=isinstance(column, Date))
+    return lambda values: floats(values.cast(pa.int8()) if pt.is_boolean(values.type) else values)
+
+
+def _any_moments(values: pa.Array, *, in_days: bool) -> Parsed:
+    if is_text(values.type):
+        naive, aware = microseconds(values, aware=False), microseconds(values, aware=True)
+        found = Parsed(np.where(naive.bad, aware.numbers, naive.numbers), naive.bad & aware.bad, naive.missing)
+    else:
+        found = microseconds(values, aware=pt.is_timestamp(values.type) and values.type.tz is not None)
+    return Parsed(found.numbers // DAY, found.bad, found.missing) if in_days else found
+
+
+def _guessed_codes(column: CodedColumn, values: pa.Array) -> Parsed:
+    """Returns codes as `codes_of` does; of what is no text also by what its reader may have taken the level for."""
+    if is_text(values.type) or not isinstance(column.levels[0], str):
+        return codes_of(column, values.cast(pa.int8()) if pt.is_boolean(values.type) else values)
+    places = {_guess(level): code for code, level in reversed(list(enumerate(column.levels)))}
+    places |= {str(level): code for code, level in enumerate(column.levels)}
+    other = getattr(column, "other", None)
+    unknown = -1 if other is None else column.levels.index(other)
+    distinct = values.dictionary_encode()
+    cells, rows = distinct.dictionary.to_pylist(), distinct.indices.to_numpy()
+    codes = np.array([places.get(_spelled(cell), places.get(_guess(cell), unknown)) for cell in cells], dtype=np.int32)
+    found, missing = codes[rows], np.array([cell != cell for cell in cells], dtype=np.bool_)[rows]
+    return Parsed(found, (found < 0) & ~missing, missing)
+
+
+def _spelled(cell: Any) -> str:
+    """Returns a value as a level would be written: 3.0 is written 3, as nullable integers often arrive as floats."""
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell).strip()
+
+
+def _guess(cell: Any) -> str:
+    """Returns one text for everything that a type-guessing reader may take for the same number or truth value."""
+    text = _spelled(cell)
+    try:
+        return repr(float(text))
+    except ValueError:
+        return text.lower() if text.lower() in ("true", "false") else text

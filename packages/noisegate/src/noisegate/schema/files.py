@@ -113,7 +113,6 @@ def write_toml(
 
 
 def _comment(lines: Sequence[str]) -> str:
-    """Returns lines of comment, in which no character ends the line."""
     return "".join(f"# {_CONTROL.sub('?', line)}\n" for line in lines)
 
 

@@ -312,16 +312,13 @@ def _first_rank(column: SteppedColumn, value: float, *, strict: bool) -> int:
 
 
 def _below(column: SteppedColumn, rank: int, value: float, *, strict: bool) -> bool:
-    """Returns whether the number of a rank is less than ``value``, or no greater if ``strict``."""
     number = _at(column, rank)
     return bool(number <= value if strict else number < value)
 
 
 def _at(column: SteppedColumn, rank: int) -> Any:
-    """Returns the number of one rank, a plain one."""
     return numbers_of_ranks(column, np.asarray(rank, dtype=np.int64)).item()
 
 
 def _number(column: SteppedColumn, unit: int) -> float:
-    """Returns the number that is so many units."""
     return unit / column.scale if isinstance(column, Decimal) else unit

@@ -40,7 +40,6 @@ class Bounded:
         self._check()
 
     def _read_atoms(self) -> tuple[Any, ...]:
-        """Returns the atoms, each a value of this kind."""
         name, atoms = self.name, self.atoms
         if isinstance(atoms, str | bytes | Mapping) or not isinstance(atoms, Iterable):
             raise SchemaError(f"column {name!r}: atoms must be a list of values, found {atoms!r}")
@@ -56,7 +55,6 @@ class Bounded:
         return found
 
     def _check(self) -> None:
-        """Requires bounds that are in order, and put the atoms in ascending order."""
         lower, upper = self.lower, self.upper
         if lower > upper:
             raise SchemaError(f"column {self.name!r}: lower = {lower} is above upper = {upper}; swap them")
@@ -129,7 +127,6 @@ class Stepped(Bounded):
                 )
 
     def _check_step(self) -> None:
-        """Requires a step that is a positive whole number, if there is one."""
         if self.step is None:
             return
         store(self, step=whole(self.name, "step", self.step))
@@ -262,7 +259,6 @@ class Decimal(Stepped):
 
     @cached_property
     def _digits(self) -> int:
-        """How many decimals the step and the lower bound have, and the atoms."""
         return max(_decimals(value) for value in (self.lower, self.upper, self.step, *self.atoms))
 
     @property

@@ -194,11 +194,7 @@ def require_memory(shape: ImageShape, needed: int, what: str) -> None:
 
 
 def read_shape(image: Any) -> ImageShape:
-    """Returns the shape of the images that `image` gives as (height, width, channels).
-
-    Raises:
-        OptionError: if it gives none.
-    """
+    """Returns the shape that `image` gives as (height, width, channels); an OptionError if it gives none."""
     try:
         height, width, channels = image
         return ImageShape(height=height, width=width, channels=channels)

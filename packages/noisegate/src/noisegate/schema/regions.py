@@ -98,7 +98,6 @@ def _code(column: CodedColumn, value: Any) -> int:
 
 
 def _span(column: NumericColumn, value: Any) -> Span:
-    """Returns the closed interval that `value` says, cut to the bounds of the column."""
     if isinstance(value, str) and ".." in value:
         before, _, after = value.partition("..")
         value = (before, after)
@@ -128,7 +127,6 @@ def _span(column: NumericColumn, value: Any) -> Span:
 
 
 def _number(column: NumericColumn, end: Any) -> float | None:
-    """Returns one end of an interval as a real number or a step, or None where it is left out."""
     value: Any = end.strip() if isinstance(end, str) else end
     if value is None or value == "":
         return None

@@ -39,7 +39,6 @@ class _Domain:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is left to say."""
         return not self.spans and not self.missing
 
     def has_none_of(self, region: Span | None) -> bool:
@@ -49,7 +48,6 @@ class _Domain:
         return all(high < region[0] or low > region[1] for low, high in self.spans)
 
     def without(self, region: Span | None, column: Column) -> _Domain:
-        """Returns the domain without the values of a closed interval, or without missing."""
         if region is None:
             return replace(self, missing=False)
         parts = []

@@ -20,13 +20,10 @@ from noisegate.privacy.grid import Grid
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release, array_hashes, release_arrays
 from noisegate.privacy.silos import Silo, Silos
-from noisegate.runs.folder import RunFolder
-from noisegate.runs.observer import Observer
+from noisegate.runs.folder import Observer, RunFolder
 from noisegate.runs.work import fit_run
-from noisegate.silos.keys import check_shares, unmasked
-from noisegate.silos.masks import SecureSum
-from noisegate.silos.published import merged_noise, plan_id, plan_of
-from noisegate.silos.rounds import read_release
+from noisegate.silos.keys import SecureSum, check_shares, unmasked
+from noisegate.silos.rounds import merged_noise, plan_id, plan_of, read_release
 
 if TYPE_CHECKING:
     from noisegate.models.record_model import FittedModel
@@ -151,7 +148,6 @@ def is_last(merged: Release) -> bool:
 
 
 def _silos(releases: Sequence[Release], after: Release | None, overlapping: bool, stated_by: str | None) -> Silos:
-    """Returns the silos with the events and certificates of all their rounds."""
     if overlapping and stated_by is not None:
         raise OptionError(
             f"stated_by={stated_by!r} names who states that no unit has records in two silos; overlapping says that "
@@ -195,7 +191,6 @@ def _check_of_one_round(releases: Sequence[Release], after: Release | None) -> S
 
 
 def _silo(release: Release) -> str:
-    """Returns the name of the silo that a release is of."""
     certificate = release.certificate
     if certificate.silos is not None:
         raise OptionError("a release is merged already; give the releases of the silos, each once.")
@@ -206,7 +201,6 @@ def _silo(release: Release) -> str:
 
 
 def _budget_of(certificate: Certificate) -> Budget:
-    """Returns the budget of a certificate; of several silos, that of the first one."""
     first = certificate if certificate.silos is None else certificate.silos.members[0]
     guarantee = {name: getattr(certificate, name) for name in ("adjacency", "unit", "contributions")}
     return Budget(epsilon=first.epsilon, delta=first.delta, **guarantee)
@@ -251,7 +245,6 @@ def _check_round(releases: Sequence[Release], after: Release | None) -> None:
 
 
 def _check_same_plan(first: Certificate, other: Certificate) -> None:
-    """Refuses two plans, and says in what they differ."""
     if first.public["plan"] == other.public["plan"]:
         return
     mine, theirs = first.public.get("settings", {}), other.public.get("settings", {})
@@ -272,7 +265,6 @@ def _check_same_plan(first: Certificate, other: Certificate) -> None:
 
 
 def _check_plan(certificate: Certificate, release: Release) -> None:
-    """Checks that a plan's identifier is that of what the certificate says was asked."""
     method, schema = method_of(certificate), release.schema
     found = plan_id(method, schema, plan_of(method, schema, _budget_of(certificate)))
     if found != certificate.public["plan"]:

@@ -108,8 +108,7 @@ def release_command(
 
 
 def _planned(context: typer.Context, options: FitOptions, plan: Path) -> Run:
-    """Returns the run of a published plan, with what is this silo's own."""
-    from noisegate.silos.published import read_plan
+    from noisegate.silos.rounds import read_plan
 
     typed = options.typed(context)
     twice = [*(set(typed) - _BESIDE_A_PLAN), *typed["settings"]]

@@ -196,7 +196,7 @@ def test_what_goes_wrong_in_a_worker_is_told_without_records(joined, data):
 
 
 def test_a_worker_that_computes_in_another_way_is_refused_before_it_reads(joined, data, monkeypatch):
-    monkeypatch.setattr("noisegate.engines.worker.Worker.begin", lambda *_: "another")
+    monkeypatch.setattr("noisegate.engines.ray_round.Worker.begin", lambda *_: "another")
     with opened(data, TWO) as session, pytest.raises(OptionError, match="another processor"):
         session.step(AT)
     assert not any(isinstance(one, int) for one in joined.answers) and not joined.alive

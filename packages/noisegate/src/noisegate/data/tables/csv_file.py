@@ -219,11 +219,9 @@ class RecordProblem(Exception):  # noqa: N818 - not an error for users; the call
 def whole_records(stream: BinaryIO, piece_bytes: int = 1 << 20, stop: int | None = None) -> Iterator[tuple[int, bytes]]:
     """Yields where each piece of whole records stands, and the piece, without the file's byte order mark.
 
-    The stream stands where a record begins, and is read up to the byte `stop`; None for its end.
-
-    Raises:
-        RecordProblem: where a quote neither begins nor ends a cell, a cell in quotes or a record is too long, or the
-            file ends inside quotes.
+    The stream stands where a record begins, and is read up to the byte `stop`; None for its end. A RecordProblem is
+    raised where a quote neither begins nor ends a cell, a cell in quotes or a record is too long, or the file ends
+    inside quotes.
     """
     rest = b"" if stream.tell() else stream.read(len(BOM)).removeprefix(BOM)
     start, ended = stream.tell() - len(rest), False
@@ -268,12 +266,10 @@ def _check_quotes(piece: bytes, quotes: npt.NDArray[np.intp], start: int, *, end
 
 def _beside(letters: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
     """Returns which letters may stand before a quote that opens, and behind one that closes."""
-    beside: npt.NDArray[np.bool_] = (letters == _COMMA) | (letters == _QUOTE) | (letters == _CR) | (letters == _LF)
-    return beside
+    return np.asarray((letters == _COMMA) | (letters == _QUOTE) | (letters == _CR) | (letters == _LF))
 
 
 def _last_end(piece: bytes, quotes: npt.NDArray[np.intp]) -> int:
-    """Returns the position behind the last line end outside of quotes, or 0."""
     stop = len(piece)
     while True:
         newline = piece.rfind(b"\n", 0, stop)

@@ -20,8 +20,7 @@ from noisegate.data.headers import check_alike, check_header
 from noisegate.data.stores import absolute, children, opened, place_of, status, unreadable
 from noisegate.data.tables.csv_file import CsvFile
 from noisegate.data.tables.memory import table_in_memory
-from noisegate.data.tables.parquet_file import PARQUET, ParquetFile
-from noisegate.data.tables.parts import FilePart, Part, Stamp, file_parts, stamp
+from noisegate.data.tables.parts import PARQUET, FilePart, ParquetFile, Part, Stamp, file_parts, stamp
 from noisegate.data.units import UnitCounter, UnitLimit, check_unit_column
 from noisegate.errors import DataError, OptionError, said
 from noisegate.records import Rows
@@ -294,14 +293,11 @@ class Source(ABC, Generic[_Origin]):
 
 
 class TableSource(Source[Origin]):
-    """Private records in a CSV or Parquet file, a folder of either, or in memory (`noisegate.data.tables.memory`).
+    """Private records in a CSV or Parquet file, a folder of either, or in memory; nothing of it is read yet.
 
-    Nothing of it is read yet. Messages may quote private values where `show_values` says so; ``units`` says whose
-    record each one is, and how many of each are used, None to use all.
-
-    Raises:
-        DataError: if there is no such file, or it is no kind of table that can be read.
-        OptionError: if ``batch_rows`` is not positive, or the schema describes the column of the units.
+    Messages may quote private values where `show_values` says so; ``units`` says whose record each one is, and how many
+    of each are used, None to use all. A DataError if there is no such table, an OptionError for options that do not
+    fit.
     """
 
     def __init__(

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from noisegate.discovery.dictionaries.forms import csvw, read_table_schema
-from noisegate.discovery.dictionaries.sheets import EXCEL, codebook, read_sheets, redcap
+from noisegate.discovery.dictionaries.sheets import EXCEL, codebook, csvw, read_sheets, read_table_schema, redcap
 from noisegate.discovery.dictionaries.variable import Variable
 from noisegate.discovery.drafted import DraftedColumn, drafted_text
 from noisegate.errors import SchemaError, said
@@ -52,15 +51,9 @@ class Dictionary:
 
 
 def read_dictionary(path: str | Path, *, table: str | None = None, label: str | None = None) -> Dictionary:
-    """Returns what a data dictionary, which is public, says of the columns. No record is read.
+    """Returns what a data dictionary, which is public, says of the columns; a SchemaError if it is none `UNDERSTOOD`.
 
-    Args:
-        path: a code book (CSV or Excel), REDCap dictionary, Frictionless Table Schema or package, or CSVW metadata.
-        table: the name of a sheet, a resource or a table, where there are several.
-        label: column to be predicted from the others.
-
-    Raises:
-        SchemaError: if the file cannot be read, or is none of these.
+    `table` names a sheet, a resource or a table, where there are several, and `label` the column to be predicted.
     """
     file = path_of(path, "the dictionary")
     found = _json(file, table) if file.suffix.lower() == ".json" else _sheet(file, table)
@@ -110,7 +103,6 @@ def _json(file: Path, table: str | None) -> Dictionary:
 
 
 def _linked(file: Path, schema: Any) -> Any:
-    """Returns the schema of a resource, which may stand in a file beside it."""
     return schema if isinstance(schema, Mapping) else json.loads(read_text(file.parent / str(schema), "dictionary"))
 
 
@@ -120,7 +112,6 @@ def _frictionless(form: Mapping[str, Any]) -> Dictionary:
 
 
 def _chosen(named: Mapping[str, Any], table: str | None, where: str, what: str) -> Any:
-    """Returns the one called `table`, or the only one."""
     if table in named:
         return named[str(table)]
     if table is None and len(named) == 1:

@@ -87,7 +87,6 @@ class Variable:
         return form | self._stepped(kind, form, why), why
 
     def _stepped(self, kind: str, form: Mapping[str, Any], why: list[str]) -> dict[str, Any]:
-        """Returns the step and the codes of a missing value, where the bounds are known; else they are told."""
         known, more = OPEN not in form.values(), dict[str, Any]()
         if self.step is not None and kind in (Continuous.kind, Decimal.kind):
             more = (

@@ -1,7 +1,7 @@
 """Gradients at single records: those of a loss that a method states, in blocks of one shape, and their probe.
 
 Memory is bounded by the block, whatever the Poisson sample. Here torch computes gradients in float32, a row a record;
-all that follows is done in `clipping` (G-20). A record whose gradient is not finite adds the zero vector.
+all that follows is done in `privacy.grid` (G-20). A record whose gradient is not finite adds the zero vector.
 
 Before the first private record is read, `choose_execution` compares what each made-up record adds, wherever it stands:
 the integers that are really added, for a block with one record, with two and full; and the numbers that these come
@@ -22,10 +22,9 @@ import numpy.typing as npt
 from noisegate.errors import OptionError
 from noisegate.features.feature_map import FeatureMap
 from noisegate.gate.execution import Execution, Probed, embedded_records, made_up_records, sound_execution
-from noisegate.gate.per_example.clipping import add_factored, add_gradients
 from noisegate.gate.per_example.tracing import Parameters, agrees, by_torch, per_example_gradients
 from noisegate.privacy.gradient_plan import GradientPlan
-from noisegate.privacy.grid import BLOCK_LIMIT
+from noisegate.privacy.grid import BLOCK_LIMIT, add_factored, add_gradients
 from noisegate.schema import EncodedTable, Layout, Schema
 
 if TYPE_CHECKING:
@@ -299,11 +298,9 @@ def choose_execution(
     """Sets `source.execution` to the fastest one in which what a record adds is a function of that record alone.
 
     Up to now it says how many records a block may have at most. `parameters` are those of the first step, messages call
-    the gradients `name`, and `represent` is the map whose vectors stand for records, if any, and how it is computed.
-
-    Raises:
-        OptionError: if what a record adds changes with its neighbours or its place in every way.
-        DataError: if the map is not finite at a made-up record.
+    the gradients `name`, and `represent` is the map whose vectors stand for records, if any, and how it is computed. An
+    OptionError if what a record adds changes with its neighbours or its place in every way, a DataError if the map is
+    not finite at a made-up record.
     """
     close, count = nearby(parameters), sum(value.numel() for value in parameters.values())
 

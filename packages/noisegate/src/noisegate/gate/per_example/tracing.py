@@ -182,7 +182,6 @@ def _tracer() -> Any:
 
         @staticmethod
         def setup_context(*_: Any) -> Any:
-            """Refuses, as `forward` does."""
             raise RuntimeError("layers are traced under one map")
 
         @staticmethod

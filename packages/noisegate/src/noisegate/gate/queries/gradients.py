@@ -281,8 +281,7 @@ class GradientSession(StepSession):
         return self._running().hold(self._access.source, task, self._access.progress)
 
     def _total(self, number: int) -> Integers:
-        total: Integers = self._held.total(number, self._parameters)
-        return total
+        return np.asarray(self._held.total(number, self._parameters))
 
     def _unpacked(self, noisy: Integers) -> dict[str, Tensor]:
         import torch

@@ -10,6 +10,7 @@ import secrets
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -17,7 +18,6 @@ import numpy.typing as npt
 
 from noisegate.errors import OptionError
 from noisegate.gate.execution import made_up_records
-from noisegate.gate.queries.batches import copied, moved
 from noisegate.gate.queries.gradients import SampleSession
 from noisegate.gate.samples import Records, as_floats
 from noisegate.gate.session import Access, Integers
@@ -107,8 +107,7 @@ class _Split:
     def drawn(self, uniform: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
         """Returns places of records of each shard, (shards, records), by numbers in [0, 1); of an empty shard any."""
         within = np.minimum((uniform * self.sizes[:, None]).astype(np.intp), np.maximum(self.sizes - 1, 0)[:, None])
-        found: npt.NDArray[np.intp] = self.order[np.minimum(self.first[:, None] + within, len(self.order) - 1)]
-        return found
+        return self.order[np.minimum(self.first[:, None] + within, len(self.order) - 1)]
 
 
 class ShardSession(SampleSession):
@@ -132,8 +131,7 @@ class ShardSession(SampleSession):
         """Returns which shards are asked: each whose own 32-bit word, fresh in every step, is below rate·2³²."""
         plan = self.plan.plan
         words = np.frombuffer(secrets.token_bytes(4 * plan.shards), dtype=np.uint32).astype(np.uint64)
-        asked: npt.NDArray[np.intp] = np.flatnonzero(words < int(plan.sampling_probability * RATES))
-        return asked
+        return np.flatnonzero(words < int(plan.sampling_probability * RATES))
 
     def _exact(self, records: Records, sample: npt.NDArray[np.intp]) -> Integers:
         plan, teacher = self.plan.plan, self._teacher
@@ -145,8 +143,7 @@ class ShardSession(SampleSession):
         # Who learns is a public schedule, which knows nothing of who is asked.
         self._learn(records, np.sort((self._learnt + np.arange(learning)) % plan.shards))
         self._learnt = (self._learnt + learning) % plan.shards
-        total: Integers = self._answers(records, sample).sum(axis=0, dtype=np.int64)
-        return total
+        return np.asarray(self._answers(records, sample).sum(axis=0, dtype=np.int64))
 
     def _open(self, records: Records, words: npt.NDArray[np.uint64], seed: int) -> None:
         """Begins with the records, and lets every shard learn as often as it is to before the first step."""
@@ -162,7 +159,6 @@ class ShardSession(SampleSession):
         self._states = _each(weights, lambda value: value.to(self._device)), _each(kept, lambda v: v.to(self._device))
 
     def _learn(self, records: Records, chosen: npt.NDArray[np.intp]) -> None:
-        """Lets some shards learn."""
         import torch
 
         for places, batch in self._batches(records, chosen):
@@ -212,7 +208,6 @@ class ShardSession(SampleSession):
             yield torch.from_numpy(places), ShardBatch(*tensors)
 
     def _mapped(self, function: Callable[..., Any], *given: Any, dims: Any = 0) -> Any:
-        """Returns what a function of one shard gives for each of a block."""
         import torch
 
         # Whether there is a warning must not depend on a record. Draws of the shards come from a stream of their own.
@@ -254,10 +249,109 @@ class ShardSession(SampleSession):
 
 
 def _each(tensors: Tensors, function: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:
-    """Returns what a function makes of each array."""
     return {name: function(value) for name, value in tensors.items()}
 
 
 def _rows(tensors: Tensors, places: Int64[Tensor, " places"]) -> dict[str, Tensor]:
-    """Returns copies of what some shards keep."""
     return {name: value[places] for name, value in tensors.items()}
+
+
+SampleVector: TypeAlias = Callable[
+    [Mapping[str, Any], npt.NDArray[np.float32], npt.NDArray[np.int32]], Mapping[str, Any]
+]
+"""Of public parameters and the numeric and coded columns of a sample, (records, columns): arrays of planned shapes."""
+
+# Records of the made-up samples; the first comes again at the end.
+_MADE_UP = (7, 0, 1, 12, 7)
+
+
+class BatchSession(SampleSession):
+    """The steps of one plan of whole samples, to be had from `Gate.batch`.
+
+    The function of a sample draws no randomness but from a generator that it makes anew, and keeps nothing from one
+    call to the next.
+
+    Raises:
+        OptionError: if there is a journal and the samples are shards.
+    """
+
+    def __init__(self, access: Access, vector: SampleVector, *, journal: Path | None = None) -> None:
+        plan = access.plan.plan
+        if journal is not None and plan.shards > 1:
+            raise OptionError(
+                "journal: a run on shards cannot be resumed, as who is in which one is private and kept in memory; use "
+                "Poisson samples (shards=1), or leave out the journal."
+            )
+        super().__init__(access, {"norm": plan.clip_norm, "whole": True, "shards": plan.shards}, journal=journal)
+        self._vector = vector
+        self._shards: npt.NDArray[np.uint64] | None = None
+
+    def _sample(self, records: int, number: int) -> npt.NDArray[np.intp]:
+        shards = self.plan.plan.shards
+        if shards == 1:
+            return super()._sample(records, number)
+        if self._shards is None:
+            # Each record's own word decides, whoever else is there: a record that comes or goes moves no other one.
+            self._shards = np.frombuffer(secrets.token_bytes(8 * records), dtype=np.uint64) % np.uint64(shards)
+        return np.flatnonzero(self._shards == number % shards)
+
+    def _exact(self, records: Records, sample: npt.NDArray[np.intp]) -> Integers:
+        numeric, codes = records
+        # Whether there is an error or a warning must not depend on a record.
+        with warnings.catch_warnings(action="ignore"):
+            try:
+                return self._clipped(self._parameters, as_floats(numeric[sample]), codes[sample], "a sample")
+            except Exception:
+                return np.zeros(self.plan.plan.count, dtype=np.int64)
+
+    def _clipped(
+        self, parameters: Mapping[str, Any], numeric: npt.NDArray[np.float32], codes: npt.NDArray[np.int32], name: str
+    ) -> Integers:
+        """Returns the vector of a sample as one row of integers of norm at most `UNITS`."""
+        plan = self.plan.plan
+        found = {key: _array(value) for key, value in self._vector(copied(parameters), numeric, codes).items()}
+        if {key: value.shape for key, value in found.items()} != plan.parameters:
+            raise OptionError(
+                f"the function of {plan.name!r} returned other shapes than {dict(plan.parameters)} for {name}; they "
+                "must not depend on the sample, be it empty."
+            )
+        row = np.concatenate([found[key].reshape(-1) for key in plan.parameters])
+        return np.asarray(plan.grid.quantise(row[None])[0].astype(np.int64))
+
+    def _probe(self) -> None:
+        """Refuses a function that gives a made-up sample another vector after others, or another shape."""
+        # At parameters near those of the first step, where less is zero.
+        layout, plan = self._access.source.schema.layout, self.plan.plan
+        random = np.random.Generator(np.random.Philox(20240229))
+        nearby = {name: moved(value, random) for name, value in copied(self._parameters).items()}
+        seen: dict[int, Integers] = {}
+        for rows in _MADE_UP:
+            made_up = made_up_records(layout, rows, np.random.Generator(np.random.Philox(rows)))
+            given = made_up.numeric.astype(np.float32), made_up.codes
+            found = self._clipped(nearby, *given, f"a sample of {rows} made-up records")
+            if not np.array_equal(seen.setdefault(rows, found), found):
+                raise OptionError(
+                    f"the function of {plan.name!r} gives a sample another vector when it was called with others in "
+                    "between, or each time. What it returns must follow from the sample and the parameters alone: let "
+                    "it keep nothing between calls, and draw from no generator that lives on."
+                )
+
+
+def _array(value: Any) -> npt.NDArray[np.float64]:
+    return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value, dtype=np.float64)
+
+
+def copied(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns copies, so that nothing a function writes into them is there at its next call."""
+    return {
+        name: value.detach().clone() if hasattr(value, "detach") else np.array(value)
+        for name, value in parameters.items()
+    }
+
+
+def moved(value: Any, random: np.random.Generator) -> Any:
+    """Returns numbers near some, for trying a function where it is not at its start; whole numbers as they are."""
+    noise = 0.02 * random.standard_normal(tuple(value.shape))
+    if hasattr(value, "detach"):
+        return value + value.new_tensor(noise) if value.is_floating_point() else value
+    return (value + noise).astype(value.dtype) if np.issubdtype(value.dtype, np.floating) else value

@@ -96,7 +96,6 @@ class SumSession(Session):
         return not self.open_questions
 
     def _running(self) -> Engine:
-        """Returns the engine of this run, which is started by its first question."""
         if self._engine is None:
             assert self._access.engine is not None
             self._engine = self._started.enter_context(self._access.engine.opened())

@@ -24,11 +24,7 @@ if TYPE_CHECKING:
 
 
 def data_set(table: pa.Table, statement: str) -> Any:
-    """Returns a ``datasets.Dataset`` of a table, described by a statement.
-
-    Raises:
-        MissingExtraError: if `datasets` is not installed.
-    """
+    """Returns a ``datasets.Dataset`` of a table, described by a statement; a MissingExtraError without `datasets`."""
     require("datasets", "to_datasets()")
     import datasets
 
