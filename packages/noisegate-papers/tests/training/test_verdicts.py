@@ -1,7 +1,6 @@
 """Verdicts of plans and fits: from public facts and releases alone, and what they promise to help does."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -96,17 +95,29 @@ def fitted():
     return Pairwise(**QUICK).fit(Gate(table(2_000), schema=SCHEMA, epsilon=1.0), device="cpu")
 
 
-def ended(release, distance):
-    """A fit of a release that ended at a distance."""
-    return SimpleNamespace(discrepancy=distance, design=Pairwise(**QUICK).fitting(release).design)
+class Ended:
+    """A fit that ended at another distance."""
+
+    def __init__(self, fitting, discrepancy):
+        self._fitting, self.discrepancy = fitting, discrepancy
+
+    def __getattr__(self, name):
+        return getattr(self._fitting, name)
 
 
-def test_a_verdict_of_a_fit_follows_from_its_release_alone(fitted, tmp_path):
+@pytest.fixture(scope="module")
+def run(fitted):
+    fitting = Pairwise(**QUICK).fitting(fitted.release)
+    fitting.run()
+    return fitting
+
+
+def test_a_verdict_of_a_fit_follows_from_its_release_alone(fitted, run, tmp_path):
     """What a folder holds has left the gate: the verdict is made of it again, to the last digit."""
     read = Synthesizer.load(fitted.save(tmp_path / "model"))
     assert read.verdict == fitted.verdict
-    fitting = ended(read.release, read.summary.discrepancy)
-    assert verdict_of_fit(Pairwise(**QUICK), read.release, fitting) == fitted.verdict
+    assert read.summary.discrepancy == run.discrepancy
+    assert verdict_of_fit(Pairwise(**QUICK), read.release, run) == fitted.verdict
 
 
 def test_a_fit_speaks_of_as_many_records_as_the_release_says(fitted):
@@ -116,21 +127,21 @@ def test_a_fit_speaks_of_as_many_records_as_the_release_says(fitted):
     assert abs(found - 2_000) < 500
 
 
-def test_a_fit_that_ends_far_from_its_release_is_rough_at_best(fitted):
+def test_a_fit_that_ends_far_from_its_release_is_rough_at_best(fitted, run):
     rich = replace(fitted.release, values={**fitted.release.values, "counts": np.array([1e7, 1e7])})
-    near, far = (verdict_of_fit(Pairwise(**QUICK), rich, ended(rich, FAR + off)) for off in (0.0, 0.1))
+    near, far = (verdict_of_fit(Pairwise(**QUICK), rich, Ended(run, FAR + off)) for off in (0.0, 0.1))
     assert (near.word, far.word) == ("good", "rough")
     assert "2.1 times as far from its release" in far.reasons[-1]
 
 
-def test_classes_that_drown_are_named(fitted):
+def test_classes_that_drown_are_named(fitted, run):
     counts = fitted.release.values["counts"]
     some = replace(fitted.release, values={**fitted.release.values, "counts": np.array([2_000.0, 1.0])})
-    verdict = verdict_of_fit(Pairwise(**QUICK), some, ended(some, 1.0))
+    verdict = verdict_of_fit(Pairwise(**QUICK), some, run)
     assert verdict.figures["drowned_classes"] == ["True"]
-    assert "of the classes of 'ill' the noise drowns True" in verdict.reasons[-1]
+    assert "of the classes of 'ill' the noise drowns True" in str(verdict)
     none = replace(fitted.release, values={**fitted.release.values, "counts": np.zeros_like(counts)})
-    assert verdict_of_fit(Pairwise(**QUICK), none, ended(none, 1.0)).word == "noise"
+    assert verdict_of_fit(Pairwise(**QUICK), none, run).word == "noise"
 
 
 def test_methods_without_a_forecast_still_say_what_drowns():

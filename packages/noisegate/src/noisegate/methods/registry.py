@@ -49,6 +49,13 @@ def make_for(name: Any, schema: Schema | Any, settings: Mapping[str, Any]) -> Me
 
     Where records are images, settings that follow from the schema need not be given. An OptionError if there is no such
     method or setting, or a value is unusable.
+
+    Examples:
+        >>> from noisegate.methods.registry import make_for
+        >>> from noisegate.schema import pixel_schema
+        >>> method = make_for("auto", pixel_schema(8, 8), {"pixels": 100})
+        >>> method.name, method.image, method.pixels
+        ('joint', (8, 8, 1), 100)
     """
     method = method_named(name, schema)
     if is_linked(schema) != (method.name == _LINKED):

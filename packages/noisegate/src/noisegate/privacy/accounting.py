@@ -277,7 +277,14 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 def mu_for(epsilon: float, delta: float) -> float:
-    """Returns a lower bound on the largest μ for which the μ-GDP mechanism is (ε, δ)-DP: ε positive, δ in (0, 1)."""
+    """Returns a lower bound on the largest μ for which the μ-GDP mechanism is (ε, δ)-DP: ε positive, δ in (0, 1).
+
+    Examples:
+        >>> from noisegate.privacy.accounting import gaussian_epsilon, mu_for
+        >>> mu = mu_for(1.0, 1e-5)
+        >>> round(1 / mu, 2), round(gaussian_epsilon(mu, 1e-5), 6)
+        (3.73, 1.0)
+    """
     target = math.log(delta)
     # Twice the safety of `gaussian_epsilon`, so that an event calibrated here is found to cost no more than was asked.
     return _crossing(lambda mu: log_delta(mu, epsilon) <= target)[0] * (1 - 4 * _SAFETY)
