@@ -57,7 +57,7 @@ def of_analyses(metrics: Mapping[str, MetricResult | None]) -> Iterator[Verdict]
     found, quantiles = metrics.get("associations"), metrics.get("quantiles")
     if isinstance(found, Associations) and found.kept is not None:
         word = word_of_kept(found.kept)
-        reason = f"{found.kept:.0%} is kept of {len(found.strong)} associations above {STRONG}"
+        reason = f"of {len(found.strong)} associations above {STRONG} the mean part kept is {found.kept:.0%}"
         if found.lost:
             told = [f"{pair} {made:.2f} for {real:.2f}" for pair, real, made in found.lost]
             reason += f"; weakened or lost: {', '.join(told[:3])}{f' and {len(told) - 3} more' * (len(told) > 3)}"
