@@ -231,6 +231,7 @@ def reason(design: Design, epsilon: float) -> str:
         which += f"so at most {design.most_pairs:,} are chosen by a coarse look"
     elif pairs and measured == pairs:
         which = f"the {pairs:,} pairs of {columns} columns are few enough to measure all of them"
+        which += ", given enough records" * (design.yielding and bool(design.bought))
     else:
         which = f"of the {pairs:,} pairs of columns {measured:,} are measured"
     if design.label is not None and design.layout.label is not None:
