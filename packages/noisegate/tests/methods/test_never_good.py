@@ -8,6 +8,8 @@ import pytest
 
 import noisegate
 from noisegate import Budget, Pairwise
+from noisegate.linked.method import Linked
+from noisegate.linked.schema import LinkedSchema, LinkedTable
 from noisegate.schema import Boolean, Continuous, Integer, Schema
 from noisegate.tables.associations import measured_associations
 
@@ -96,3 +98,20 @@ def test_the_part_of_associations_that_is_kept_is_estimated_without_bias(records
 def sampled(model):
     drawn = model.sample(20_000, seed=1)
     return np.stack([np.asarray(drawn[name]) for name in "abcdef"], axis=1)
+
+
+def test_generous_bounds_blur_no_amounts_of_linked_tables():
+    random, parents = np.random.default_rng(0), 4000
+    owner = np.repeat(np.arange(parents), 2)
+    amounts = np.exp(np.log(20) + random.standard_normal(len(owner)))
+    people = LinkedTable(name="people", key="id", schema=Schema([Boolean(name="ill")]))
+    costs = Schema([Continuous(name="cost", lower=0, upper=1_000_000)])
+    schema = LinkedSchema([people, LinkedTable(name="visits", schema=costs, parent="people", most=3)])
+    tables = {
+        "people": pa.table({"id": np.arange(parents), "ill": random.random(parents) < 0.3}),
+        "visits": pa.table({"id": owner, "cost": amounts}),
+    }
+    settings = {"components": 20, "steps": 20}
+    model = noisegate.synthesize(tables, schema=schema, epsilon=1.0, method=Linked(fit_options=settings))
+    synthetic = np.asarray(model.sample(parents, seed=0)["visits"]["cost"])
+    assert abs((amounts <= np.median(synthetic)).mean() - 0.5) < 0.1

@@ -264,6 +264,7 @@ class LinkDesign:
     link: Link  # two tables
     founding: bool  # whether the pairs of the parent's columns are asked here: in the first link of the first table
     cells: int  # cells to aim at in each numeric column
+    graded: bool  # whether fine cells are finer near zero
 
     @cached_property
     def columns(self) -> LinkColumns:
@@ -288,6 +289,7 @@ class LinkDesign:
             unasked=frozenset((columns.step,)),
             stressed=own,
             clear=_CLEAR,
+            graded=self.graded,
         )
 
     def _pairs(self) -> list[tuple[int, int]]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from noisegate.linked.links import Link
     from noisegate.tables.released import Table
 
-DESIGN = 1
+DESIGN = 2
 """Version of the rules by which cells and tables follow from settings and released histograms."""
 _CELLS, _MORE_CELLS, _PLENTY = 12, 16, 3.0
 # What a chain misses without any noise, as noise on a single column, seen on simulated clinics.
@@ -66,18 +66,17 @@ class Linked(Method):
     seed: Seed = 0
     """Of the public randomness: the fit's first components and chains. Never of the private noise."""
 
-    def designs(self, schema: LinkedSchema, epsilon: float) -> tuple[LinkDesign, ...]:
-        """Returns what is asked about each link at a given ε, parents first."""
+    def designs(self, schema: LinkedSchema, epsilon: float, *, version: int = DESIGN) -> tuple[LinkDesign, ...]:
+        """Returns what is asked about each link at a given ε, parents first, by the rules of a version."""
         if not isinstance(schema, LinkedSchema):
             raise OptionError(
                 "method='linked': the schema describes one table; give one of linked tables, or take method='auto'."
             )
         cells = self.cells or (_CELLS if epsilon < _PLENTY else _MORE_CELLS)
         root, first = schema.root.name, schema.links[0].name
-        return tuple(
-            LinkDesign(link=link, founding=link.parent.name == root and link.name == first, cells=cells)
-            for link in schema.links
-        )
+        founding = {link.name: link.parent.name == root and link.name == first for link in schema.links}
+        fixed: dict[str, Any] = {"cells": cells, "graded": version > 1}
+        return tuple(LinkDesign(link=link, founding=founding[link.name], **fixed) for link in schema.links)
 
     def public_facts(self, schema: Any) -> dict[str, Any]:
         """Returns what is taken as public, for the certificate: the settings, and the version of the rules."""
@@ -114,11 +113,14 @@ class Linked(Method):
                 session.ask(design.final(answers), link=design.link.name)
         return session.release()
 
+    def _designs_of(self, release: Release) -> tuple[LinkDesign, ...]:
+        schema: Any = release.stated_schema
+        certificate = release.certificate
+        return self.designs(schema, certificate.epsilon, version=certificate.public.get("design", 1))
+
     def released_link(self, release: Release, link: Link) -> tuple[tuple[NumericBins, ...], list[Table]]:
         """Returns the cells of numeric columns of a link's transitions, and all tables of its last round."""
-        schema: Any = release.stated_schema
-        designs = self.designs(schema, release.certificate.epsilon)
-        design = next(one for one in designs if one.link.name == link.name)
+        design = next(one for one in self._designs_of(release) if one.link.name == link.name)
         return design.tables.read(design.answers(release))
 
     def check_fit(self, device: str) -> None:
@@ -132,8 +134,7 @@ class Linked(Method):
         from noisegate.linked.fit import LinkedFit
 
         check_device(device, f"the fit of {self.name}")
-        schema: Any = release.stated_schema
-        designs = plan.design if plan else self.designs(schema, release.certificate.epsilon)
+        designs = plan.design if plan else self._designs_of(release)
         return LinkedFit(designs, release, self.fit_settings(), seed=self.seed)
 
     def synthesizer(self, release: Release, fitting: LinkedFit) -> Any:
