@@ -14,8 +14,6 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
-
 from noisegate.features.binning import NumericBins, equal_bins
 from noisegate.features.contingency import Tables, check_groups, tables_up_to
 from noisegate.methods.method import Method
@@ -24,7 +22,7 @@ from noisegate.privacy.marginal_plan import MarginalPlan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Layout, Schema
-from noisegate.settings import Count, NoBool, Seed, TwoOrMore, settings
+from noisegate.settings import Count, Seed, TwoOrMore, Within, settings
 from noisegate.tables.released import Table
 
 if TYPE_CHECKING:
@@ -34,8 +32,8 @@ if TYPE_CHECKING:
 
 MOST_ROUNDS = 4000
 # The upper ends are those of the proof in docs/guarantees.md.
-Megabytes = Annotated[float, Field(gt=0, le=250), "a number above 0, at most 250"]
-Rounds = Annotated[int, Field(ge=1, le=MOST_ROUNDS), f"a whole number from 1 to {MOST_ROUNDS}"]
+Megabytes = Annotated[float, Within(gt=0, le=250), "a number above 0, at most 250"]
+Rounds = Annotated[int, Within(ge=1, le=MOST_ROUNDS), f"a whole number from 1 to {MOST_ROUNDS}"]
 
 
 @settings
@@ -147,7 +145,7 @@ class AIM(Marginals):
 
     audit_settings: ClassVar[Mapping[str, Any]] = {"bins": 16, "iterations": 20, "degree": 2, "rounds": 6}
 
-    degree: Annotated[Literal[2, 3, 4], NoBool] = 3
+    degree: Annotated[Literal[2, 3, 4], "2 or 3 or 4"] = 3
     """Most columns of a table."""
     max_model_mb: Megabytes = 80.0
     """Largest model, MB; the fit's time grows with it. OpenDP's default."""

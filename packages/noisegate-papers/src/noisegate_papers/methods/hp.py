@@ -13,8 +13,6 @@ from dataclasses import field, fields, replace
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
-
 from noisegate.errors import OptionError
 from noisegate.features.contingency import check_groups
 from noisegate.features.feature_map import Counts, FeatureMap
@@ -24,7 +22,7 @@ from noisegate.models.checkpoint import Fit
 from noisegate.privacy.plan import Budget
 from noisegate.schema import Layout, Schema
 from noisegate.schema.pixels import ImageShape
-from noisegate.settings import Count, Names, Positive, Relative, settings
+from noisegate.settings import Count, Names, Positive, Relative, Within, settings
 from noisegate_images.methods.matched import IMAGE_FIT, TABLES, Generator, MatchedMethod, by_generator
 from noisegate_images.models.image_network import check_image_schema
 from noisegate_papers.features import hermite_products as design
@@ -35,18 +33,18 @@ from noisegate_papers.features.products import Group, Products
 
 SUM, PRODUCT = "sum", "product"
 LengthScale = Annotated[
-    float, Field(ge=1e-4, le=1e3), "a number from 0.0001 to 1000, in units of a column's range; for instance 0.1"
+    float, Within(ge=1e-4, le=1e3), "a number from 0.0001 to 1000, in units of a column's range; for instance 0.1"
 ]
 Order = Annotated[
     int,
-    Field(ge=0, le=MOST_ORDER),
+    Within(ge=0, le=MOST_ORDER),
     f"a whole number from 0 to {MOST_ORDER}: beyond it the recursion is not checked, and noise would drown what the "
     "series still gains; use a larger length scale instead",
 ]
-Bound = Annotated[float, Field(ge=0.001, le=1), "between 0.001 and 1, a share of the largest norm there can be"]
-Position = Annotated[float, Field(ge=0, le=1), "between 0 and 1, in units of a column's range"]
-Mass = Annotated[float, Field(gt=0, lt=1), "between 0 and 1, for instance 0.9"]
-Subsets = Annotated[tuple[Names, ...], Field(strict=False), "lists of names of columns"]
+Bound = Annotated[float, Within(ge=0.001, le=1), "between 0.001 and 1, a share of the largest norm there can be"]
+Position = Annotated[float, Within(ge=0, le=1), "between 0 and 1, in units of a column's range"]
+Mass = Annotated[float, Within(gt=0, lt=1), "between 0 and 1, for instance 0.9"]
+Subsets = Annotated[tuple[Names, ...], "lists of names of columns"]
 
 
 @register("dp-hp")

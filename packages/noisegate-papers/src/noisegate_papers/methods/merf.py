@@ -13,8 +13,6 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator, Field
-
 from noisegate.errors import OptionError
 from noisegate.features.contingency import check_groups
 from noisegate.features.feature_map import Levels
@@ -31,8 +29,7 @@ from noisegate_papers.features.error_bounds import ErrorBound, error_bound, rand
 FOURIER, LEVELS = "fourier", "levels"
 Interval = Annotated[
     tuple[Number, Number],
-    BeforeValidator(lambda value: (value, value) if isinstance(value, int | float) else value),
-    Field(strict=False),
+    lambda value: (value, value) if isinstance(value, int | float) else value,
     "an interval, low first, as in (0.1, 0.5), or a number",
 ]
 # What the error bound chooses from: steps of two figures, and no embedding longer than the gate can sum at ease.

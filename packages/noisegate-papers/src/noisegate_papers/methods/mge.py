@@ -13,15 +13,13 @@ from dataclasses import astuple, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
-
 from noisegate.errors import OptionError
 from noisegate.methods.embedding import COUNTS, Embedding, MeanEmbeddingMethod
 from noisegate.methods.registry import register
 from noisegate.privacy.plan import Budget, Query
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
-from noisegate.settings import Count, Share, derived, settings
+from noisegate.settings import Count, Share, Within, derived, settings
 from noisegate_images.methods.matched import EncodedImages
 from noisegate_images.models.image_network import check_image_schema
 from noisegate_papers.methods.public_reference import Axes, public_axes
@@ -61,7 +59,7 @@ class DPMGE(EncodedImages, MeanEmbeddingMethod):
     """How many public images are encoded at most."""
     per_class: bool = True
     """A Gaussian for each label; if not, labels are drawn without looking at the image."""
-    floor: Annotated[float, Field(gt=0, le=1), "a positive number, at most 1"] = 1e-6
+    floor: Annotated[float, Within(gt=0, le=1), "a positive number, at most 1"] = 1e-6
     """Least variance. A feature of d numbers has 1/d of its squared length in each on average: this is next to none."""
     mean_share: Share = 1.0
     """Budget share of the mean."""

@@ -17,7 +17,7 @@ from noisegate.methods.registry import register
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
-from noisegate.settings import Count, NoBool, Positive, Relative, Seed, TwoOrMore, settings
+from noisegate.settings import Count, Positive, Relative, Seed, TwoOrMore, settings
 from noisegate.tables import design as rounds
 from noisegate.tables.released import COARSE, HISTOGRAMS
 from noisegate_papers.training.network_design import FAMILIES, Answers, NetworkDesign
@@ -45,7 +45,7 @@ class PrivBayes(Method):
 
     cells: TwoOrMore | None = None
     """Cells of a numeric column, about; None for a number that follows from ε and the number of columns."""
-    degree: Annotated[Literal[1, 2], NoBool] = 2
+    degree: Annotated[Literal[1, 2], "1 or 2"] = 2
     """Most parents of a column, beside the label where its classes are told apart."""
     usefulness: Positive = 1.0
     """θ of the paper: how many times the noise the mean count in a table of two parents must be; the paper has 4."""

@@ -16,15 +16,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import Field
-
 from noisegate.methods.method import Method
 from noisegate.methods.pairwise import DESIGN, Pairwise
 from noisegate.methods.registry import register
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
-from noisegate.settings import Positive, Relative, Seed, TwoOrMore, Unit, settings
+from noisegate.settings import Positive, Relative, Seed, TwoOrMore, Unit, Within, settings
 from noisegate.tables import design as one_way
 from noisegate.tables.released import COARSE, HISTOGRAMS, Answered
 from noisegate_papers.training.network_design import Answers
@@ -36,9 +34,9 @@ if TYPE_CHECKING:
 
 MOST_CANDIDATES = 20_000
 Candidates = Annotated[
-    int, Field(ge=2, le=MOST_CANDIDATES), f"a whole number from 2 to {MOST_CANDIDATES:,}; time grows with it"
+    int, Within(ge=2, le=MOST_CANDIDATES), f"a whole number from 2 to {MOST_CANDIDATES:,}; time grows with it"
 ]
-Rounds = Annotated[int, Field(ge=1, le=1000), "a whole number from 1 to 1000"]
+Rounds = Annotated[int, Within(ge=1, le=1000), "a whole number from 1 to 1000"]
 """Rounds of votes."""
 
 

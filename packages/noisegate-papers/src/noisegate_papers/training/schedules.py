@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import Field
 
 from noisegate.settings import (
     Count,
@@ -18,13 +17,14 @@ from noisegate.settings import (
     Unit,
     Whole,
     Widths,
+    Within,
     by_preset,
     settings,
 )
 from noisegate_images.training.fit import MomentSettings
 
-_Small = Annotated[float, Field(gt=0, le=10), "a positive number, 10 or less"]
-_AtLeastTwo = Annotated[int, Field(ge=2), "a whole number, 2 or more"]
+_Small = Annotated[float, Within(gt=0, le=10), "a positive number, 10 or less"]
+_AtLeastTwo = Annotated[int, Within(ge=2), "a whole number, 2 or more"]
 
 
 @settings

@@ -11,12 +11,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from noisegate.errors import OptionError
 from noisegate.models.checkpoint import under
-from noisegate.settings import Settings, settings
+from noisegate.settings import Settings, Within, settings
 from noisegate_images.networks.encoder import SIDE
 from noisegate_papers.contrib.pretraining.classifiers import CLASSIFIERS, Classifier, Name
 from noisegate_papers.contrib.pretraining.images import LUMA, PublicImages
@@ -42,7 +41,7 @@ class EncoderTraining(Settings):
     "Of the training, in place of that."
     batch: Rows = 128
     "Images a step."
-    learning_rate: Annotated[float, Field(ge=0, le=10), "a number from 0 to 10"] = 0.1
+    learning_rate: Annotated[float, Within(ge=0, le=10), "a number from 0 to 10"] = 0.1
     "Peak of the one-cycle schedule."
     decay: Part = 5e-4
     "Weight decay."

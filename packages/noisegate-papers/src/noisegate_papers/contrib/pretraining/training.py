@@ -14,22 +14,21 @@ from typing import Annotated, Any, Generic, TypeVar
 import safetensors
 import safetensors.torch
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from noisegate.atomic import new_file
 from noisegate.errors import ModelError, said
 from noisegate.models.checkpoint import joined, under
-from noisegate.settings import Settings
+from noisegate.settings import Settings, Within
 from noisegate_images.training.adam import Adam
 from noisegate_papers.contrib.pretraining.images import PublicImages
 
 _S = TypeVar("_S", bound=Settings)
 _MOST = 2**31
-Whole = Annotated[int, Field(ge=0, lt=_MOST), "a whole number, 0 or more"]
-Steps = Annotated[int, Field(ge=1, lt=_MOST), "a whole number, 1 or more"]
-Rows = Annotated[int, Field(ge=2, lt=_MOST), "a whole number, 2 or more"]
-Part = Annotated[float, Field(ge=0, le=1), "a number from 0 to 1"]
+Whole = Annotated[int, Within(ge=0, lt=_MOST), "a whole number, 0 or more"]
+Steps = Annotated[int, Within(ge=1, lt=_MOST), "a whole number, 1 or more"]
+Rows = Annotated[int, Within(ge=2, lt=_MOST), "a whole number, 2 or more"]
+Part = Annotated[float, Within(ge=0, le=1), "a number from 0 to 1"]
 
 
 class Pretraining(ABC, Generic[_S]):
