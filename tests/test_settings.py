@@ -1,12 +1,13 @@
 """Settings are checked in one dialect, go through JSON, and keep the names that they had."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import FrozenInstanceError, field, fields, replace
 from typing import Annotated, ClassVar, Literal
 
+import numpy as np
 import pytest
-from pydantic import Field
 
 from noisegate.errors import ModelError, OptionError
 from noisegate.settings import (
@@ -20,6 +21,7 @@ from noisegate.settings import (
     Settings,
     Share,
     Widths,
+    Within,
     derived,
     settings,
 )
@@ -50,7 +52,7 @@ class Example(Base):
     scales: Mapping[str, Share] = field(default_factory=dict)
     fit_options: Options = field(default_factory=dict)
     text: str = "a"
-    cells: Annotated[int, Field(ge=2), "a whole number, 2 or more"] = 4
+    cells: Annotated[int, Within(ge=2), "a whole number, 2 or more"] = 4
 
     def __post_init__(self):
         if self.rank is not None and self.rank > self.steps:
@@ -93,10 +95,41 @@ def test_what_is_usable_is_kept():
     assert (made.steps, made.widths, made.image, made.rank) == (3, (1, 2), (8, 8, 1), 3)
     assert (type(made.share), type(made.scales["x"])) == (float, float)
     assert Example.steps == 10  # a default can be read off the class
+    made = Example(share=np.float32(0.5), scales={"x": np.int64(1)}, names=(name for name in "ab"))
+    assert (made.share, type(made.share), type(made.scales["x"]), made.names) == (0.5, float, float, ("a", "b"))
     with pytest.raises(FrozenInstanceError):
         made.steps = 4
     with pytest.raises(TypeError):
         Example(3)
+
+
+def test_what_was_given_is_named_before_what_follows_from_it_or_is_missing():
+    @settings
+    class Two(Settings):
+        first: Count = derived(lambda given: -given["second"])
+        second: Count
+        third: Count = 1
+
+    for given, message in (
+        ({"second": 0, "third": 0}, "second=0 must be a positive whole number."),
+        ({"third": 0}, "third=0 must be a positive whole number."),
+        ({"other": 0}, "other=0: Two has no such setting; it has first, second, third."),
+        ({}, "first=None must be a positive whole number."),
+        ({"first": 1}, "second is missing; it must be a positive whole number."),
+    ):
+        with pytest.raises(OptionError, match=re.escape(message)):
+            Two(**given)
+
+
+def test_a_type_with_a_bound_that_nothing_reads_is_refused_at_once():
+    @settings
+    class Foreign(Settings):
+        cells: Annotated[int, {"ge": 2}] = 4
+
+    with pytest.raises(AttributeError, match="holds"):
+        Foreign(cells=3)
+    with pytest.raises(AttributeError, match="least"):
+        Within(least=2).holds(3)
 
 
 def test_a_default_may_follow_from_another_setting():

@@ -6,10 +6,10 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
-from pydantic.fields import FieldInfo
 
 from noisegate.errors import ModelError, OptionError
 from noisegate.methods.registry import METHODS
+from noisegate.settings import Within
 
 CLASSES = {name: METHODS[name] for name in METHODS}
 CLASSES |= {kind.__name__: kind for kind in (METHODS[name].fit_class for name in METHODS) if kind is not None}
@@ -18,12 +18,12 @@ OF_TYPE = {int: (True, 1.5, "1"), float: (True, "1"), bool: (1, "yes"), str: (3,
 
 def out_of_bounds(metadata, number):
     """Values beside each bound of an annotation; "not a number" where it has one."""
-    bounds = [bound for one in metadata if isinstance(one, FieldInfo) for bound in one.metadata]
+    bounds = [one.bounds for one in metadata if isinstance(one, Within)]
     step = 1 if number is int else 1e-9
     for bound in bounds:
         for kind, away in (("ge", -step), ("gt", 0), ("le", step), ("lt", 0)):
-            if hasattr(bound, kind):
-                yield number(getattr(bound, kind) + away * max(1, abs(getattr(bound, kind))))
+            if math.isfinite(bound.get(kind, math.inf)):
+                yield number(bound[kind] + away * max(1, abs(bound[kind])))
     if bounds and number is float:
         yield math.nan
 

@@ -15,7 +15,8 @@ Settings are a frozen, keyword-only dataclass: each field has its bounds, its de
 What is given is checked when the object is made, and a wrong value is an `OptionError` in the words of its type:
 "frequencies=0 must be a positive whole number." A whole number is a number, but True is none, and text is never read as
 one; a list is read as a tuple. A check across fields goes into `__post_init__`. Types of fields are imported at run
-time. A type of your own says what it expects: ``Annotated[int, Field(ge=2), "a whole number, 2 or more"]``.
+time. A type of your own says what it expects: ``Annotated[int, Within(ge=2), "a whole number, 2 or more"]``; a
+function among that makes what is given into what the type is, before it is checked.
 
 A setting that gets another name is listed in ``renamed``, old to new: certificates and folders keep the old one.
 """
@@ -23,72 +24,80 @@ A setting that gets another name is listed in ``renamed``, old to new: certifica
 from __future__ import annotations
 
 import dataclasses
+import json
+import math
+import operator
 from collections.abc import Callable, Mapping
-from types import NoneType
+from contextlib import suppress
+from dataclasses import asdict
+from functools import wraps
+from inspect import signature
+from pathlib import Path
+from types import NoneType, UnionType
 from typing import (
     Annotated,
     Any,
     ClassVar,
     Literal,
     Self,
+    SupportsFloat,
     TypeVar,
+    Union,
     dataclass_transform,
     get_args,
     get_origin,
     get_type_hints,
 )
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError
-from pydantic.dataclasses import dataclass
-from pydantic_core import ErrorDetails, to_jsonable_python
-
 from noisegate.errors import ModelError, OptionError
 from noisegate.seeds import MOST_SEED
 
-Count = Annotated[int, Field(ge=1, lt=2**62), "a positive whole number"]
-Whole = Annotated[int, Field(ge=0, lt=2**62), "a whole number, 0 or more"]
-Steps = Annotated[int, Field(ge=1, lt=2**62), "a whole number, 1 or more"]
-LearningRate = Annotated[float, Field(ge=0, le=10), "a number from 0 to 10"]
-TwoOrMore = Annotated[int, Field(ge=2, lt=2**62), "a whole number, 2 or more"]
-Number = Annotated[float, Field(allow_inf_nan=False), "a number"]
-Positive = Annotated[float, Field(gt=0, le=1e6), "a number above 0, at most 1e6"]
-Relative = Annotated[float, Field(gt=0, allow_inf_nan=False), "a positive number, relative to the other shares"]
-NoneOrMore = Annotated[float, Field(ge=0, allow_inf_nan=False), "a number, 0 or more, relative to the other shares"]
-Share = Annotated[float, Field(gt=0, le=1000), "a positive number, at most 1000"]
+
+class Within:
+    """Bounds of a value, ge, gt, le and lt, which "not a number" is never within, and what else is checked of it."""
+
+    def __init__(self, *, check: Callable[[Any], object] = lambda value: True, **bounds: float) -> None:
+        self.bounds, self._check = bounds, check
+
+    def holds(self, value: Any) -> bool:
+        """Returns whether a value is so."""
+        within = all(getattr(operator, how)(value, bound) for how, bound in self.bounds.items())
+        return within and bool(self._check(value))
+
+
+Count = Annotated[int, Within(ge=1, lt=2**62), "a positive whole number"]
+Whole = Annotated[int, Within(ge=0, lt=2**62), "a whole number, 0 or more"]
+Steps = Annotated[int, Within(ge=1, lt=2**62), "a whole number, 1 or more"]
+LearningRate = Annotated[float, Within(ge=0, le=10), "a number from 0 to 10"]
+TwoOrMore = Annotated[int, Within(ge=2, lt=2**62), "a whole number, 2 or more"]
+Number = Annotated[float, Within(check=math.isfinite), "a number"]
+Positive = Annotated[float, Within(gt=0, le=1e6), "a number above 0, at most 1e6"]
+Relative = Annotated[float, Within(gt=0, lt=math.inf), "a positive number, relative to the other shares"]
+NoneOrMore = Annotated[float, Within(ge=0, lt=math.inf), "a number, 0 or more, relative to the other shares"]
+Share = Annotated[float, Within(gt=0, le=1000), "a positive number, at most 1000"]
 """Part of the budget, relative to the other shares of a plan."""
-Fraction = Annotated[float, Field(gt=0, le=1), "a number above 0, at most 1"]
+Fraction = Annotated[float, Within(gt=0, le=1), "a number above 0, at most 1"]
 """A probability, or a factor that does not enlarge."""
-Unit = Annotated[float, Field(ge=0, le=1), "a number from 0 to 1"]
-Seed = Annotated[int, Field(ge=0, le=MOST_SEED), f"a whole number, 0 or more, at most {MOST_SEED:,}"]
+Unit = Annotated[float, Within(ge=0, le=1), "a number from 0 to 1"]
+Seed = Annotated[int, Within(ge=0, le=MOST_SEED), f"a whole number, 0 or more, at most {MOST_SEED:,}"]
 """Of public randomness; never of the private noise."""
-NoBool = BeforeValidator(lambda value: None if isinstance(value, bool) else value)
-"""For a Literal of numbers, one of which True would be."""
-Widths = Annotated[tuple[Count, ...], Field(strict=False), "positive whole numbers, as in (32, 64)"]
-Names = Annotated[tuple[str, ...], Field(strict=False), "a list of names"]
-ImageSize = Annotated[
-    tuple[Count, Count, Count], Field(strict=False), "(height, width, channels) of the images, as in (28, 28, 1)"
-]
-
-
-def _whole(shares: tuple[float, ...]) -> tuple[float, ...]:
-    if abs(sum(shares) - 1) > 1e-6:
-        raise ValueError
-    return shares
-
-
+Widths = Annotated[tuple[Count, ...], "positive whole numbers, as in (32, 64)"]
+Names = Annotated[tuple[str, ...], "a list of names"]
+ImageSize = Annotated[tuple[Count, Count, Count], "(height, width, channels) of the images, as in (28, 28, 1)"]
 LabelShares = Annotated[
     tuple[Fraction, ...],
-    Field(strict=False),
-    AfterValidator(_whole),
+    Within(check=lambda shares: abs(sum(shares) - 1) <= 1e-6),
     "numbers above 0 whose sum is 1, one for each level",
 ]
 Options = Annotated[Mapping[str, Any], "names with values"]
 """Changes to the settings of a fit."""
 
-_CONFIG = ConfigDict(extra="forbid", strict=True, arbitrary_types_allowed=True)
 _DERIVED = "derived from other settings"
 _PLAIN: dict[Any, str] = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 _PLAIN |= {NoneType: "None", Any: "a value"}
+_GIVEN: dict[Any, Any] = {int: (int, int), float: (SupportsFloat, float), bool: (bool, bool)}
+_GIVEN |= {str: (str, str.__str__), Any: (object, lambda same: same)}
+_UNUSABLE = (TypeError, ValueError, LookupError, ArithmeticError)
 _C = TypeVar("_C", bound=type)
 
 
@@ -143,24 +152,34 @@ def settings(cls: _C) -> _C:
         ...     print(error)
         steps=0 must be a positive whole number.
     """
-    built: Any = dataclass(frozen=True, kw_only=True, config=_CONFIG)(cls)
-    checked, fields = built.__init__, dataclasses.fields(built)
+    built: Any = dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+    filled, fields = built.__init__, dataclasses.fields(built)
     plain = {field.name: field.default for field in fields if field.default is not dataclasses.MISSING}
     rules = {field.name: field.metadata[_DERIVED] for field in fields if _DERIVED in field.metadata}
+    known, hints = dict(signature(built).parameters), get_type_hints(built, include_extras=True)
 
+    @wraps(filled)
     def __init__(self: Any, **given: Any) -> None:  # noqa: N807
         asked = frozenset(given)
         for name, default in rules.items():
             if given.get(name) is None:
                 try:
                     given[name] = default({**plain, **given})
-                except (TypeError, ValueError, LookupError):  # of a wrong value, which the check names
+                except _UNUSABLE:  # of a wrong value, which the check names
                     given[name] = None
-        try:
-            checked(self, **given)
-        except ValidationError as error:
-            problems = error.errors(include_url=False)
-            raise _problem(built, min(problems, key=lambda one: one["loc"][0] not in asked), given) from None
+        # What was given comes first: what follows from it may be wrong because it is.
+        for name in sorted({**known, **given}, key=lambda name: (name not in asked, name not in known)):
+            if name not in known:
+                it = f"{built.name or built.__name__} has no such setting; it has {', '.join(built.setting_names())}."
+                raise OptionError(f"{name}={given[name]!r}: {it}")
+            if name in given:
+                try:
+                    given[name] = _read(hints[name], given[name])
+                except _UNUSABLE:
+                    raise OptionError(_problem(name, hints[name], given[name])) from None
+            elif known[name].default is known[name].empty:
+                raise OptionError(f"{name} is missing; it {_expected(hints[name])}.")
+        filled(self, **given)
 
     built.__init__ = __init__
     bases = (vars(base).get("renamed", {}) for base in reversed(built.__mro__))
@@ -194,7 +213,10 @@ class Settings:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the settings as a JSON object, each under its `stored_name`."""
-        return {self.stored_name(name): to_jsonable_python(getattr(self, name)) for name in self.setting_names()}
+        told = {self.stored_name(name): getattr(self, name) for name in self.setting_names()}
+        return dict(
+            json.loads(json.dumps(told, default=lambda one: str(one) if isinstance(one, Path) else asdict(one)))
+        )
 
     @classmethod
     def stored_name(cls, name: str) -> str:
@@ -210,18 +232,44 @@ class Settings:
             raise ModelError(f"the settings of {cls.name} in the certificate are broken: {error}") from None
 
 
-def _problem(cls: Any, error: ErrorDetails, given: Mapping[str, Any]) -> OptionError:
-    name = str(error["loc"][0])
-    if error["type"] == "unexpected_keyword_argument":
-        known = ", ".join(cls.setting_names())
-        return OptionError(f"{name}={given[name]!r}: {cls.name or cls.__name__} has no such setting; it has {known}.")
-    hint = get_type_hints(cls, include_extras=True)[name]
-    if name not in given:
-        return OptionError(f"{name} is missing; it {_expected(hint)}.")
-    value, key = given[name], error["loc"][-1]
-    if get_origin(hint) is Mapping and isinstance(value, Mapping) and key in value:
-        return OptionError(f"{name}[{key!r}]={value[key]!r} {_expected(get_args(hint)[1])}.")
-    return OptionError(f"{name}={value!r} {_expected(hint)}.")
+def _read(hint: Any, value: Any) -> Any:
+    kind, parts = get_origin(hint), get_args(hint)
+    if kind is Annotated:
+        for made in filter(callable, parts[1:]):
+            value = made(value)
+        value, others = _read(parts[0], value), [one for one in parts[1:] if not isinstance(one, str)]
+        if all([one.holds(value) for one in others if not callable(one)]):  # else it has no `holds`: a mistake
+            return value
+    if kind is Literal:
+        hash(value)  # an array is equal to a choice in its own way
+        for one in parts:
+            if one == value and isinstance(one, bool) is isinstance(value, bool):
+                return one
+    if kind in (Union, UnionType):
+        for part in parts:
+            with suppress(*_UNUSABLE):
+                return _read(part, value)
+    if kind in (tuple, list) and not isinstance(value, str | bytes | bytearray | Mapping):
+        items = list(value)
+        types = parts[:1] * len(items) if kind is list or ... in parts else parts
+        return kind([_read(part, item) for part, item in zip(types, items, strict=True)])
+    if kind in (Mapping, dict) and isinstance(value, Mapping):
+        return {_read(parts[0], key): _read(parts[1], one) for key, one in value.items()}
+    given, made = _GIVEN.get(hint, (kind or hint, lambda same: same))
+    if not isinstance(value, given) or (hint in (int, float) and isinstance(value, bool | str)):
+        raise ValueError
+    return made(value)
+
+
+def _problem(name: str, hint: Any, value: Any) -> str:
+    if get_origin(hint) is Mapping and isinstance(value, Mapping):
+        of = get_args(hint)[1]
+        for key, one in value.items():
+            try:
+                _read(of, one)
+            except _UNUSABLE:
+                return f"{name}[{key!r}]={one!r} {_expected(of)}."
+    return f"{name}={value!r} {_expected(hint)}."
 
 
 def _expected(hint: Any) -> str:

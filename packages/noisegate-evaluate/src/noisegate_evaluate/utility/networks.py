@@ -6,15 +6,14 @@ source. The training itself is in :mod:`~noisegate_evaluate.utility.training`; t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field
-
 from noisegate.errors import OptionError
 from noisegate.schema.pixels import ImageShape
-from noisegate.settings import Count, Positive, Settings, settings
+from noisegate.settings import Count, Positive, Settings, Within, settings
 
 if TYPE_CHECKING:
     from torch import nn
@@ -74,15 +73,15 @@ class SelectionRecipe(Settings):
 
     epochs: Count = 6
     "Passes over the images trained on; the learning rate rises and falls once within them."
-    batch: Annotated[int, Field(ge=2), "a whole number, 2 or more"] = 128
+    batch: Annotated[int, Within(ge=2), "a whole number, 2 or more"] = 128
     "Images in a step."
-    learning_rates: Annotated[tuple[Positive, ...], Field(min_length=1, strict=False), "positive numbers"] = (3e-3,)
+    learning_rates: Annotated[tuple[Positive, ...], Within(check=len), "positive numbers"] = (3e-3,)
     "The highest of each cycle. Several are several trainings, of which the best is kept."
-    weight_decay: Annotated[float, Field(ge=0, allow_inf_nan=False), "a number, 0 or more"] = 1e-2
+    weight_decay: Annotated[float, Within(ge=0, lt=math.inf), "a number, 0 or more"] = 1e-2
     "Of AdamW."
-    held_out: Annotated[float, Field(gt=0, lt=1), "a share between 0 and 1"] = 1 / 12
+    held_out: Annotated[float, Within(gt=0, lt=1), "a share between 0 and 1"] = 1 / 12
     "Share of the given images that are kept out of the training, to choose by."
-    shift: Annotated[int, Field(ge=0), "a whole number, 0 or more"] = 0
+    shift: Annotated[int, Within(ge=0), "a whole number, 0 or more"] = 0
     "Most pixels by which an image is moved at random in each pass, along each side."
     device: Device = "auto"
     "A GPU when there is one."

@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 
 import numpy as np
-from pydantic import Field
 
 from noisegate.errors import OptionError
 from noisegate.methods.embedding import COUNTS, Embedding
@@ -22,7 +21,7 @@ from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
-from noisegate.settings import Count, Share, Unit, Widths, derived, settings
+from noisegate.settings import Count, Share, Unit, Widths, Within, derived, settings
 from noisegate.verdict import Verdict
 from noisegate_images.features.orientation import Orientations
 from noisegate_images.features.perceptual import Perceptual
@@ -38,9 +37,9 @@ if TYPE_CHECKING:
 
 PIXELS, ORIENTATIONS, WAVELETS, STROKES, PERCEPTUAL = "pixels", "orientations", "wavelets", "strokes", "perceptual"
 _STREAMS: Mapping[Seen, int] = {"pixels": 0, "orientations": 1, "wavelets": 3, "strokes": 2}
-Frequencies = Annotated[int, Field(ge=0, lt=2**62), "a whole number, 0 or more"]
-Pose = Annotated[float, Field(ge=0, le=4), "a number from 0 to 4"]
-ShareOrNone = Annotated[float, Field(ge=0, le=1000), "a number, 0 or more, at most 1000"]
+Frequencies = Annotated[int, Within(ge=0, lt=2**62), "a whole number, 0 or more"]
+Pose = Annotated[float, Within(ge=0, le=4), "a number from 0 to 4"]
+ShareOrNone = Annotated[float, Within(ge=0, le=1000), "a number, 0 or more, at most 1000"]
 
 REFERENCE = ImageShape(height=28, width=28)
 """The images that the length scales below were chosen for: simulated digits (benchmarks/images says how)."""

@@ -8,15 +8,14 @@ from collections.abc import Iterable, Iterator
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import Field
 
-from noisegate.settings import LearningRate, Settings, Steps, Unit, Whole, settings
+from noisegate.settings import LearningRate, Settings, Steps, Unit, Whole, Within, settings
 from noisegate.tables.forecast import rounded_up
 from noisegate.verdict import KEPT, Source, Verdict, Word
 
 PriorNetwork = Literal["convolutional", "dcgan"]
-_AtLeastTwo = Annotated[int, Field(ge=2), "a whole number, 2 or more"]
-_Power = Annotated[float, Field(ge=-4, le=4)]
+_AtLeastTwo = Annotated[int, Within(ge=2), "a whole number, 2 or more"]
+_Power = Annotated[float, Within(ge=-4, le=4)]
 
 
 @settings
@@ -50,7 +49,7 @@ class FitSettings(MomentSettings):
 
     renamed = {"averaging": "ema_decay", "apart": "independent_halves"}  # noqa: RUF012
 
-    check_batches: Annotated[int, Field(ge=3), "a whole number, 3 or more"] = 32
+    check_batches: Annotated[int, Within(ge=3), "a whole number, 3 or more"] = 32
     total_variation: Unit = 0.0
     """Of images: weight of the mean difference of neighbouring pixels beside the loss, whose largest value is about 1,
     as a multiple of the root of the loss that noise alone adds: what a release says is not smoothed away."""

@@ -20,8 +20,6 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
-
 from noisegate.features.binning import NumericBins, equal_bins
 from noisegate.features.contingency import Tables, check_groups, tables_up_to
 from noisegate.methods.method import Method
@@ -31,7 +29,7 @@ from noisegate.privacy.marginal_plan import MarginalPlan
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan
 from noisegate.privacy.release import Release
 from noisegate.schema import Layout, Schema
-from noisegate.settings import Count, NoBool, Positive, Relative, Seed, TwoOrMore, settings
+from noisegate.settings import Count, Positive, Relative, Seed, TwoOrMore, Within, settings
 from noisegate.tables import design as rounds
 from noisegate.tables.released import COARSE, HISTOGRAMS, Table
 from noisegate_papers.training.graphical import FAMILIES, Answers, NetworkDesign
@@ -43,8 +41,8 @@ if TYPE_CHECKING:
 
 MOST_ROUNDS = 4000
 # The upper ends are those of the proof in docs/guarantees.md.
-Megabytes = Annotated[float, Field(gt=0, le=250), "a number above 0, at most 250"]
-Rounds = Annotated[int, Field(ge=1, le=MOST_ROUNDS), f"a whole number from 1 to {MOST_ROUNDS}"]
+Megabytes = Annotated[float, Within(gt=0, le=250), "a number above 0, at most 250"]
+Rounds = Annotated[int, Within(ge=1, le=MOST_ROUNDS), f"a whole number from 1 to {MOST_ROUNDS}"]
 
 
 @settings
@@ -156,7 +154,7 @@ class AIM(Marginals):
 
     audit_settings: ClassVar[Mapping[str, Any]] = {"bins": 16, "iterations": 20, "degree": 2, "rounds": 6}
 
-    degree: Annotated[Literal[2, 3, 4], NoBool] = 3
+    degree: Annotated[Literal[2, 3, 4], "2 or 3 or 4"] = 3
     """Most columns of a table."""
     max_model_mb: Megabytes = 80.0
     """Largest model, MB; the fit's time grows with it. OpenDP's default."""
@@ -193,7 +191,7 @@ class PrivBayes(Method):
 
     cells: TwoOrMore | None = None
     """Cells of a numeric column, about; None for a number that follows from ε and the number of columns."""
-    degree: Annotated[Literal[1, 2], NoBool] = 2
+    degree: Annotated[Literal[1, 2], "1 or 2"] = 2
     """Most parents of a column, beside the label where its classes are told apart."""
     usefulness: Positive = 1.0
     """θ of the paper: how many times the noise the mean count in a table of two parents must be; the paper has 4."""

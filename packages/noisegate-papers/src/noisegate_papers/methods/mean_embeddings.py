@@ -12,8 +12,6 @@ from dataclasses import field, fields, replace
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field
-
 from noisegate.errors import OptionError
 from noisegate.features.contingency import check_groups
 from noisegate.features.feature_map import Counts, FeatureMap, Levels
@@ -23,7 +21,7 @@ from noisegate.models.checkpoint import Fit
 from noisegate.privacy.plan import Budget
 from noisegate.schema import Layout, Schema
 from noisegate.schema.pixels import ImageShape
-from noisegate.settings import Count, Names, Number, Positive, Relative, Share, TwoOrMore, Widths, settings
+from noisegate.settings import Count, Names, Number, Positive, Relative, Share, TwoOrMore, Widths, Within, settings
 from noisegate_images.features.fourier import Kernel, draw
 from noisegate_images.methods.matched import IMAGE_FIT, TABLES, Generator, MatchedMethod, by_generator
 from noisegate_images.models.image_network import check_image_schema
@@ -37,8 +35,7 @@ from noisegate_papers.features.tangent import draw_network, draw_pairs
 FOURIER, LEVELS = "fourier", "levels"
 Interval = Annotated[
     tuple[Number, Number],
-    BeforeValidator(lambda value: (value, value) if isinstance(value, int | float) else value),
-    Field(strict=False),
+    lambda value: (value, value) if isinstance(value, int | float) else value,
     "an interval, low first, as in (0.1, 0.5), or a number",
 ]
 # What the error bound chooses from: steps of two figures, and no embedding longer than the gate can sum at ease.
@@ -185,18 +182,18 @@ class DPNTK(EmbeddedMethod):
 
 SUM, PRODUCT = "sum", "product"
 LengthScale = Annotated[
-    float, Field(ge=1e-4, le=1e3), "a number from 0.0001 to 1000, in units of a column's range; for instance 0.1"
+    float, Within(ge=1e-4, le=1e3), "a number from 0.0001 to 1000, in units of a column's range; for instance 0.1"
 ]
 Order = Annotated[
     int,
-    Field(ge=0, le=MOST_ORDER),
+    Within(ge=0, le=MOST_ORDER),
     f"a whole number from 0 to {MOST_ORDER}: beyond it the recursion is not checked, and noise would drown what the "
     "series still gains; use a larger length scale instead",
 ]
-Bound = Annotated[float, Field(ge=0.001, le=1), "between 0.001 and 1, a share of the largest norm there can be"]
-Position = Annotated[float, Field(ge=0, le=1), "between 0 and 1, in units of a column's range"]
-Mass = Annotated[float, Field(gt=0, lt=1), "between 0 and 1, for instance 0.9"]
-Subsets = Annotated[tuple[Names, ...], Field(strict=False), "lists of names of columns"]
+Bound = Annotated[float, Within(ge=0.001, le=1), "between 0.001 and 1, a share of the largest norm there can be"]
+Position = Annotated[float, Within(ge=0, le=1), "between 0 and 1, in units of a column's range"]
+Mass = Annotated[float, Within(gt=0, lt=1), "between 0 and 1, for instance 0.9"]
+Subsets = Annotated[tuple[Names, ...], "lists of names of columns"]
 
 
 @register("dp-hp")

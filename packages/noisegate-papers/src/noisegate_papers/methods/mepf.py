@@ -28,7 +28,7 @@ from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
-from noisegate.settings import Count, Fraction, NoBool, Share, Widths, by_preset, settings
+from noisegate.settings import Count, Fraction, Share, Widths, by_preset, settings
 from noisegate_images.features.perceptual import chosen_activations
 from noisegate_images.methods.matched import MatchedMethod, NetworkMethod
 from noisegate_images.models.image_network import ImageKind, check_image_schema, residual_channels
@@ -108,7 +108,7 @@ class DPMEPF(NetworkMethod, MatchedMethod):
     "paper-grey", for MNIST: blocks of a ResNet18, both moments, a small generator, 100,000 steps."""
     network: str = by_preset("encoder", paper="torchvision:vgg19", paper_grey=RESNET18)
     """"encoder", the one of the package, "torchvision:NAME" or "timm:NAME"."""
-    moments: Annotated[Literal[1, 2], NoBool] = by_preset(1, paper=2, paper_grey=2)
+    moments: Annotated[Literal[1, 2], "1 or 2"] = by_preset(1, paper=2, paper_grey=2)
     """1, or 2 for the squares of activations too."""
     stopping: Stopping = by_preset("none", paper="private")
     """"private", "none", or "discrepancy": when the distance is what the noise alone would leave."""

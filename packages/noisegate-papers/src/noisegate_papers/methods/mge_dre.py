@@ -22,7 +22,6 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
-from pydantic import Field
 
 from noisegate.errors import OptionError, said
 from noisegate.features.feature_map import FeatureMap
@@ -34,7 +33,19 @@ from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan
 from noisegate.privacy.plan import Budget, Query
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
-from noisegate.settings import Count, Fraction, Positive, Seed, Share, Unit, Widths, by_preset, derived, settings
+from noisegate.settings import (
+    Count,
+    Fraction,
+    Positive,
+    Seed,
+    Share,
+    Unit,
+    Widths,
+    Within,
+    by_preset,
+    derived,
+    settings,
+)
 from noisegate_images.methods.matched import EncodedImages
 from noisegate_images.models.image_network import check_image_schema
 from noisegate_papers.features.transforms import whitened
@@ -82,7 +93,7 @@ class DPMGE(EncodedImages, MeanEmbeddingMethod):
     """How many public images are encoded at most."""
     per_class: bool = True
     """A Gaussian for each label; if not, labels are drawn without looking at the image."""
-    floor: Annotated[float, Field(gt=0, le=1), "a positive number, at most 1"] = 1e-6
+    floor: Annotated[float, Within(gt=0, le=1), "a positive number, at most 1"] = 1e-6
     """Least variance. A feature of d numbers has 1/d of its squared length in each on average: this is next to none."""
     mean_share: Share = 1.0
     """Budget share of the mean."""
@@ -220,7 +231,7 @@ class DPDRE(EncodedImages, GenerativeMethod):
     public: Source = field(default=None, compare=False)
     """Path of the public records, of the same schema and in any form that private ones may have, or a table in memory.
     They are handed out as they are, so they must hold no private record."""
-    references: Annotated[int, Field(ge=2), "a whole number, 2 or more"] = 10_000
+    references: Annotated[int, Within(ge=2), "a whole number, 2 or more"] = 10_000
     """How many of them are used at most, drawn at random; they travel with the model."""
     public_labels: bool = derived(lambda given: given["image"] is None)
     """Whether they have the label of the schema. By default true for tables and false for images."""

@@ -22,7 +22,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
 
 from noisegate.errors import ModelError, OptionError
 from noisegate.features.feature_map import Counts, FeatureMap
@@ -32,7 +31,7 @@ from noisegate.methods.registry import register
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
-from noisegate.settings import Count, Positive, Relative, Seed, TwoOrMore, Unit, derived, settings
+from noisegate.settings import Count, Positive, Relative, Seed, TwoOrMore, Unit, Within, derived, settings
 from noisegate.tables import design as one_way
 from noisegate.tables.released import COARSE, HISTOGRAMS, Answered
 from noisegate_images.methods.matched import EncodedImages
@@ -51,9 +50,9 @@ if TYPE_CHECKING:
 
 MOST_CANDIDATES = 20_000
 Candidates = Annotated[
-    int, Field(ge=2, le=MOST_CANDIDATES), f"a whole number from 2 to {MOST_CANDIDATES:,}; time grows with it"
+    int, Within(ge=2, le=MOST_CANDIDATES), f"a whole number from 2 to {MOST_CANDIDATES:,}; time grows with it"
 ]
-Rounds = Annotated[int, Field(ge=1, le=1000), "a whole number from 1 to 1000"]
+Rounds = Annotated[int, Within(ge=1, le=1000), "a whole number from 1 to 1000"]
 """Rounds of votes."""
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BeforeValidator
 
 from noisegate.errors import DataError, ModelError, OptionError, said
 from noisegate.features.feature_map import FeatureMap
@@ -100,7 +99,7 @@ class PublicFeatures:
 # Rows of a block that a map is called with on the public side; a network there may be run on more than at the gate.
 _ROWS = 256
 
-Source = Annotated[Any, BeforeValidator(lambda source: str(source) if isinstance(source, Path) else source)]
+Source = Annotated[Any, lambda source: str(source) if isinstance(source, Path) else source]
 """A setting that holds a path of public records, or a table in memory."""
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import Field
 
-from noisegate.settings import Count, Positive, Seed, Settings, Steps, TwoOrMore, Unit, Whole, settings
+from noisegate.settings import Count, Positive, Seed, Settings, Steps, TwoOrMore, Unit, Whole, Within, settings
 from noisegate_images.training.fit import MomentSettings
 
-_Small = Annotated[float, Field(gt=0, le=10), "a positive number, 10 or less"]
+_Small = Annotated[float, Within(gt=0, le=10), "a positive number, 10 or less"]
 
 
 @settings

@@ -17,8 +17,6 @@ from dataclasses import field, replace
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import Field
-
 from noisegate.devices import check_device
 from noisegate.errors import OptionError
 from noisegate.features.binning import equal_bins
@@ -50,10 +48,10 @@ WIDE = 40
 DESIGN = 4
 """Version of the rules by which cells and tables follow from settings and released histograms; 1 is not stated."""
 _CLEAR = 2.0
-Pair = Annotated[tuple[str, str], Field(strict=False)]
-Triple = Annotated[tuple[str, str, str], Field(strict=False)]
-Pairs = Annotated[tuple[Pair, ...], Field(strict=False), "a list of lists of 2 column names"]
-Triples = Annotated[tuple[Triple, ...], Field(strict=False), "a list of lists of 3 column names"]
+Pair = tuple[str, str]
+Triple = tuple[str, str, str]
+Pairs = Annotated[tuple[Pair, ...], "a list of lists of 2 column names"]
+Triples = Annotated[tuple[Triple, ...], "a list of lists of 3 column names"]
 
 
 @register("pairwise")

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
 
 from noisegate.errors import CalibrationError, OptionError
 from noisegate.privacy import accounting
@@ -24,14 +23,14 @@ from noisegate.privacy.events import (
 from noisegate.privacy.grid import FACTOR_UNITS, UNITS, Grid
 from noisegate.privacy.noise import CONVOLVED_UP_TO, NARROWEST, reached
 from noisegate.privacy.plan import Budget, Plan, PlannedRelease, PricedPlan, Query
-from noisegate.settings import Settings, settings
+from noisegate.settings import Settings, Within, settings
 
 RATES = 2**32
 """Rates are multiples of one over this, so that a 32-bit random word realises them exactly (G-19)."""
 
 # Part of ε that calibration may leave unused; the pessimistic estimate gives away as much.
 _GIVEN_AWAY = 5e-4
-_Shapes = Annotated[Mapping[str, Annotated[tuple[int, ...], Field(strict=False)]], "shapes by name"]
+_Shapes = Annotated[Mapping[str, tuple[int, ...]], "shapes by name"]
 
 
 @settings
@@ -42,11 +41,11 @@ class StepPlan(Settings):
 
     name: str = field()  # type: ignore[misc]
     """What the event and the final parameters are called."""
-    steps: Annotated[int, Field(ge=1, le=1_000_000), "a whole number from 1 to 1000000"]
+    steps: Annotated[int, Within(ge=1, le=1_000_000), "a whole number from 1 to 1000000"]
     """How many steps are paid for."""
-    sampling_probability: Annotated[float, Field(gt=0, le=1), "a number above 0 and at most 1"]
+    sampling_probability: Annotated[float, Within(gt=0, le=1), "a number above 0 and at most 1"]
     """Poisson sampling probability per step, rounded up to a multiple of 2⁻³²."""
-    clip_norm: Annotated[float, Field(gt=0, le=1e30), "a number above 0 and at most 1e+30"]
+    clip_norm: Annotated[float, Within(gt=0, le=1e30), "a number above 0 and at most 1e+30"]
     """L2 norm that is clipped to."""
     parameters: _Shapes
     """Shape of each array that a step returns."""
@@ -54,7 +53,7 @@ class StepPlan(Settings):
     """Shape of what is trained on them and released, in the order of packing; None where that is the parameters."""
     queries: tuple[Query, ...] = ()
     """Ordinary queries at the same gate; the budget covers both together."""
-    share: Annotated[float, Field(gt=0, le=1e30), "a number above 0 and at most 1e+30"] = 1.0
+    share: Annotated[float, Within(gt=0, le=1e30), "a number above 0 and at most 1e+30"] = 1.0
     """Part of the budget for the steps, beside the shares of the queries."""
 
     def __post_init__(self) -> None:

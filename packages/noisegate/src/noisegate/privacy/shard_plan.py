@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
-
 from noisegate.errors import OptionError
 from noisegate.privacy.events import Adjacency, BatchGaussianEvent, Sampler, ShardGaussianEvent
 from noisegate.privacy.gradient_plan import StepPlan
 from noisegate.privacy.grid import UNITS, Grid
-from noisegate.settings import settings
+from noisegate.settings import Within, settings
 
 
 @settings
@@ -32,7 +30,7 @@ class BatchPlan(StepPlan):
         (2, 2.0)
     """
 
-    shards: Annotated[int, Field(ge=1, le=1_000_000), "a whole number from 1 to 1000000"] = 1
+    shards: Annotated[int, Within(ge=1, le=1_000_000), "a whole number from 1 to 1000000"] = 1
     """Number of disjoint shards, used whole and in turn, with sampling probability 1; 1 for Poisson samples."""
 
     def __post_init__(self) -> None:
@@ -68,9 +66,9 @@ class ShardPlan(StepPlan):
         (1.0, 50, 2.0)
     """
 
-    shards: Annotated[int, Field(ge=1, le=1_000_000), "a whole number from 1 to 1000000"]
+    shards: Annotated[int, Within(ge=1, le=1_000_000), "a whole number from 1 to 1000000"]
     """Number of disjoint shards."""
-    sampling_probability: Annotated[float, Field(gt=0, le=1), "a number above 0 and at most 1"] = 1.0
+    sampling_probability: Annotated[float, Within(gt=0, le=1), "a number above 0 and at most 1"] = 1.0
     """Probability with which each shard, by itself, is asked in a step; rounded up to a multiple of 2⁻³²."""
     nonnegative: bool = False
     """Whether no coordinate is negative, which is enforced: two vectors are then at most √2 · clip_norm apart."""

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import numpy.typing as npt
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import spectral_norm
 
@@ -29,7 +28,7 @@ from noisegate.errors import OptionError
 from noisegate.features.feature_map import FeatureMap
 from noisegate.schema import EncodedTable
 from noisegate.schema.pixels import ImageShape
-from noisegate.settings import Settings, settings
+from noisegate.settings import Settings, Within, settings
 from noisegate_images.features.perceptual import Perceptual, chosen_activations
 from noisegate_images.networks.decoder import (
     DecoderDesign,
@@ -167,7 +166,8 @@ _WARM = 10  # steps that the average starts with
 _MEASURED = 500  # images that the size of activations is measured on
 
 
-_Weight = Annotated[float, Field(ge=0, le=100), "a number from 0 to 100"]
+_Weight = Annotated[float, Within(ge=0, le=100), "a number from 0 to 100"]
+_Even = Within(ge=2, lt=2**31, check=lambda number: number % 2 == 0)
 
 
 @settings
@@ -176,7 +176,7 @@ class DecoderTraining(Settings):
 
     steps: Steps = 3000
     "Of generator and discriminator."
-    batch: Annotated[int, Field(ge=2, lt=2**31, multiple_of=2), "even, 2 or more: each feature is drawn twice"] = 64
+    batch: Annotated[int, _Even, "even, 2 or more: each feature is drawn twice"] = 64
     "Images a step: two draws for each feature."
     learning_rate: Part = 4e-4
     "Of Adam, for both; it falls over the last four tenths of the steps."

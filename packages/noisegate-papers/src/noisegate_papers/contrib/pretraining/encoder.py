@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import safetensors.torch
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from noisegate.devices import seeded
 from noisegate.errors import OptionError, require
 from noisegate.models.checkpoint import under
-from noisegate.settings import Settings, settings
+from noisegate.settings import Settings, Within, settings
 from noisegate_images.networks.encoder import SIDE, WIDTH, build_encoder, classify, folded, save_encoder
 from noisegate_images.networks.named import IMAGENET
 from noisegate_papers.contrib.pretraining.training import LUMA, Batch, Part, Pretraining, PublicImages, Steps, Whole
@@ -100,7 +99,7 @@ class EncoderTraining(Settings):
     "Of the training, in place of that."
     batch: Batch = 128
     "Images a step."
-    learning_rate: Annotated[float, Field(ge=0, le=10), "a number from 0 to 10"] = 0.1
+    learning_rate: Annotated[float, Within(ge=0, le=10), "a number from 0 to 10"] = 0.1
     "Peak of the one-cycle schedule."
     decay: Part = 5e-4
     "Weight decay."

@@ -18,7 +18,6 @@ import pyarrow.types as pt
 import safetensors
 import safetensors.torch
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from noisegate.atomic import new_file
@@ -28,7 +27,7 @@ from noisegate.records import Images, Rows
 from noisegate.schema import ImageForm, ImageShape, pixel_schema
 from noisegate.schema.encode import is_text
 from noisegate.schema.values import TEXT_PADDING
-from noisegate.settings import Settings
+from noisegate.settings import Settings, Within
 from noisegate_images.data.decode import ImageOrigin, ImageReadOptions
 from noisegate_images.data.folders import ImageFolder, list_folder
 from noisegate_images.data.images import ImageSource, check_on_error, find_images
@@ -126,10 +125,10 @@ def grey(pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
 
 _S = TypeVar("_S", bound=Settings)
 _MOST = 2**31
-Whole = Annotated[int, Field(ge=0, lt=_MOST), "a whole number, 0 or more"]
-Steps = Annotated[int, Field(ge=1, lt=_MOST), "a whole number, 1 or more"]
-Batch = Annotated[int, Field(ge=2, lt=_MOST), "a whole number, 2 or more"]
-Part = Annotated[float, Field(ge=0, le=1), "a number from 0 to 1"]
+Whole = Annotated[int, Within(ge=0, lt=_MOST), "a whole number, 0 or more"]
+Steps = Annotated[int, Within(ge=1, lt=_MOST), "a whole number, 1 or more"]
+Batch = Annotated[int, Within(ge=2, lt=_MOST), "a whole number, 2 or more"]
+Part = Annotated[float, Within(ge=0, le=1), "a number from 0 to 1"]
 
 
 class Pretraining(ABC, Generic[_S]):
