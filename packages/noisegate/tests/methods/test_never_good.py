@@ -70,10 +70,8 @@ def test_pairs_that_drown_are_named_before_spending_and_after():
 @pytest.mark.parametrize("records", [1000, 4000])
 def test_the_part_of_associations_that_is_kept_is_estimated_without_bias(records):
     """By the release alone, as far as many releases tell: what is seen and what is kept share their noise."""
-    random, found = np.random.default_rng(0), []
-    names = "abcdef"
+    random, found, names, factor = np.random.default_rng(0), [], "abcdef", 0.6 + 0.8j
     schema = Schema([Continuous(name=name, lower=-3, upper=3) for name in names])
-    factor = 0.6 + 0.8j
     for seed in range(6):
         base = random.standard_normal((records, 2))
         numbers = np.stack(
@@ -81,9 +79,9 @@ def test_the_part_of_associations_that_is_kept_is_estimated_without_bias(records
         )
         numbers = np.clip((numbers + 0.7 * random.standard_normal(numbers.shape)) / np.hypot(1, 0.7), -3, 3)
         table = pa.table(dict(zip(names, numbers.T, strict=True)))
-        model = noisegate.synthesize(table, schema=schema, epsilon=0.7, method=Pairwise(seed=seed))
-        fitting = Pairwise(seed=seed).fitting(model.release)
-        fitting.run()
+        method = Pairwise(seed=seed)
+        model = noisegate.synthesize(table, schema=schema, epsilon=0.7, method=method)
+        (fitting := method.fitting(model.release)).run()
         seen = measured_associations(fitting.released, fitting)
         assert [one.columns for one in seen] == list(combinations(range(6), 2))
         ours, theirs = (
