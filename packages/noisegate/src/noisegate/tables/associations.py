@@ -134,8 +134,9 @@ def _of_associations(fitting: PairwiseFit, names: Sequence[str]) -> Verdict:
     reasons, word = [], None
     strong = [one for one in found if one.released > max(_STRONG**2, one.chance)]
     strong.sort(key=lambda one: -one.released)
-    if total > _CLEAR * noise or strong:
-        among = found if total > _CLEAR * noise else strong
+    everywhere = bool(found) and total > max(_CLEAR * noise, len(found) * _UNSEEN**2)
+    if everywhere or strong:
+        among = found if everywhere else strong
         kept = min(max(sum(one.shared for one in among) / sum(one.released for one in among), 0.0), 1.0)
         word, figures["associations_kept"] = word_of_kept(kept), kept
         reasons.append(f"{kept:.0%} of the associations that stand out of the noise are kept")
