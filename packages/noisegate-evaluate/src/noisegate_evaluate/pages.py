@@ -62,7 +62,7 @@ class LinkedFound:
         """Reads real tables, and returns what compares them with as many synthetic families, or 20,000."""
         from noisegate.data.frames import read_linked
         from noisegate_evaluate import evaluate_linked
-        from noisegate_evaluate.reporting.measuring import compared_linked
+        from noisegate_evaluate.reporting.private import compared_linked
 
         schema = self.model.schema
         held_out, used = read_linked(test, schema), None if train is None else read_linked(train, schema)
@@ -244,7 +244,7 @@ class _Found:
         """Reads real records, and returns what compares them with synthetic ones."""
         from noisegate.data.sources import open_source
         from noisegate.models.synthesizer import Synthesizer
-        from noisegate_evaluate.reporting.measuring import measure
+        from noisegate_evaluate.reporting.private import measure
 
         model = self.model
         if not isinstance(model, Synthesizer):

@@ -5,8 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from noisegate_evaluate.reporting.charts import Bar, bars, heat_map
-from noisegate_evaluate.reporting.marginals import card
+from noisegate_evaluate.reporting.page import Bar, bars, card, heat_map
 
 
 def numbers(name, drawing):

@@ -5,7 +5,7 @@ import pytest
 
 from noisegate_evaluate import evaluate_linked
 from noisegate_evaluate.reading import bring_together
-from noisegate_evaluate.reporting.relations import relations
+from noisegate_evaluate.reporting.private import relations
 
 from ..evaluation.metrics.test_links import SCHEMA, made
 

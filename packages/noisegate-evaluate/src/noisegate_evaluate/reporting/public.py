@@ -18,10 +18,18 @@ from noisegate.schema import EncodedTable, NumericColumn, Schema
 from noisegate.schema.columns import column_form
 from noisegate.tables.associations import WEAKENED
 from noisegate.verdict import Verdict
-from noisegate_evaluate.reporting.charts import Chart, heat_map
-from noisegate_evaluate.reporting.marginals import Card, card, ordered
-from noisegate_evaluate.reporting.page import number, percent, picture, render_page
-from noisegate_evaluate.reporting.promise import questions, right_of_hundred, tradeoff_chart
+from noisegate_evaluate.reporting.page import (
+    Card,
+    Chart,
+    card,
+    heat_map,
+    number,
+    ordered,
+    percent,
+    picture,
+    render_page,
+)
+from noisegate_evaluate.reporting.promise import questions, right_of_hundred, tradeoff, tradeoff_chart
 from noisegate_evaluate.reporting.released import (
     Marginal,
     PairError,
@@ -32,7 +40,6 @@ from noisegate_evaluate.reporting.released import (
     pair_errors,
     typical_error,
 )
-from noisegate_evaluate.reporting.tradeoff import tradeoff
 
 _MOST_NAMED = 300  # columns that a heat map has room for
 
