@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -153,11 +153,9 @@ def bars(key: str, title: str, told: str, rows: Sequence[Bar]) -> Markup:
     def at(share: float) -> float:
         return _BAR_NAMES + min(max(share, 0.0), most) * scale
 
-    inside = [
-        tag("line", x1=at(part), x2=at(part), y1=0, y2=height - _BAR_AXIS + 4, cls="grid") for part in (0.0, most)
-    ]
-    for place, row in enumerate(rows):
-        inside.append(_row(row, at, place * _BAR_ROW))
+    end = height - _BAR_AXIS + 4
+    inside = [tag("line", x1=at(part), x2=at(part), y1=0, y2=end, cls="grid") for part in (0.0, most)]
+    inside += [_row(row, at, place * _BAR_ROW) for place, row in enumerate(rows)]
     for part, anchor in ((0.0, "start"), (most, "end")):
         inside.append(tag("text", f"{100 * part:.3g} %", x=at(part), y=height - 4, text_anchor=anchor, cls="axis"))
     return drawing(key, title, told, (_BAR_WIDTH, height), *inside)
@@ -218,12 +216,9 @@ def heat_map(
         inside.append(tag("path", d="".join(lines), cls="hatched"))
     for place, name in enumerate(names):
         middle = margin + (place + 0.5) * side
-        inside += [
-            label(name, _LETTERS, x=margin - 6, y=middle + 4, text_anchor="end", cls="name"),
-            label(
-                name, _LETTERS, x=0, y=4, cls="name", transform=f"translate({middle:.1f} {margin - 6:.1f}) rotate(-90)"
-            ),
-        ]
+        upright = f"translate({middle:.1f} {margin - 6:.1f}) rotate(-90)"
+        inside.append(label(name, _LETTERS, x=margin - 6, y=middle + 4, text_anchor="end", cls="name"))
+        inside.append(label(name, _LETTERS, x=0, y=4, cls="name", transform=upright))
     return drawing(key, title, told, (end + 2, end + 2), *inside)
 
 
@@ -239,26 +234,20 @@ def two_maps(
 ) -> list[Chart]:
     """Returns a map of each of two squares, by what it is of; the last one has the table of both."""
     drawings = [heat_map(f"{key}-{what}", f"{title}: {what}", told, names, square) for what, square in values.items()]
-    return [
-        Chart(drawing=drawings[0], headings=(), rows=[], wide=True),
-        Chart(drawing=drawings[1], headings=headings, rows=rows, wide=True),
-    ]
+    first = Chart(drawing=drawings[0], headings=(), rows=[], wide=True)
+    return [first, Chart(drawing=drawings[1], headings=headings, rows=rows, wide=True)]
 
 
 _SIDE, _LEFT, _BOTTOM, _TOP, _RIGHT = 240.0, 52.0, 40.0, 8.0, 22.0
 _TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
+Points: TypeAlias = Sequence[tuple[float, float]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Curve:
-    """Points of one curve in order, in [0, 1], and the class of its style: "curve" or "guess"."""
+def lines(key: str, title: str, told: str, curves: Mapping[str, Points], axes: tuple[str, str]) -> Markup:
+    """Returns the drawing; `axes` names the one to the right and the one upwards.
 
-    points: Sequence[tuple[float, float]]
-    style: str
-
-
-def lines(key: str, title: str, told: str, curves: Sequence[Curve], axes: tuple[str, str]) -> Markup:
-    """Returns the drawing; `axes` names the one to the right and the one upwards."""
+    `curves` are points in order, in [0, 1], by the class of their style: "curve" or "guess".
+    """
     width, height = _LEFT + _SIDE + _RIGHT, _TOP + _SIDE + _BOTTOM
 
     def across(share: float) -> float:
@@ -269,29 +258,19 @@ def lines(key: str, title: str, told: str, curves: Sequence[Curve], axes: tuple[
 
     inside = []
     for tick in _TICKS:
+        share = f"{100 * tick:.0f} %"
         inside += [
             tag("line", x1=across(0), x2=across(1), y1=up(tick), y2=up(tick), cls="grid"),
-            tag("text", f"{100 * tick:.0f} %", x=_LEFT - 6, y=up(tick) + 4, text_anchor="end", cls="axis"),
+            tag("text", share, x=_LEFT - 6, y=up(tick) + 4, text_anchor="end", cls="axis"),
         ]
         if tick in (0.0, 0.5, 1.0):
-            inside.append(
-                tag("text", f"{100 * tick:.0f} %", x=across(tick), y=up(0) + 16, text_anchor="middle", cls="axis")
-            )
-    for curve in curves:
-        path = "L".join(f"{across(x):.1f} {up(y):.1f}" for x, y in curve.points)
-        inside.append(tag("path", d=f"M{path}", cls=curve.style))
-    inside += [
-        tag("text", axes[0], x=across(0.5), y=height - 6, text_anchor="middle", cls="name"),
-        tag(
-            "text",
-            axes[1],
-            x=0,
-            y=0,
-            text_anchor="middle",
-            cls="name",
-            transform=f"translate(11 {up(0.5)}) rotate(-90)",
-        ),
-    ]
+            inside.append(tag("text", share, x=across(tick), y=up(0) + 16, text_anchor="middle", cls="axis"))
+    for style, points in curves.items():
+        path = "L".join(f"{across(x):.1f} {up(y):.1f}" for x, y in points)
+        inside.append(tag("path", d=f"M{path}", cls=style))
+    named: Any = {"text_anchor": "middle", "cls": "name"}
+    inside.append(tag("text", axes[0], x=across(0.5), y=height - 6, **named))
+    inside.append(tag("text", axes[1], x=0, y=0, **named, transform=f"translate(11 {up(0.5)}) rotate(-90)"))
     return drawing(key, title, told, (width, height), *inside)
 
 
@@ -307,36 +286,29 @@ class Card:
     chart: Chart
 
 
-def ordered(column: Column) -> bool:
-    """Returns whether the cells of a column have an order that a reader expects."""
-    return isinstance(column, NumericColumn | Ordinal)
-
-
 def card(
     key: str,
-    column: str,
+    columns: Sequence[Column],
     cells: Sequence[str],
     shares: tuple[Floats, Floats],
     told: str,
     headings: tuple[str, str],
     *,
     error: float = 0.0,
-    ordered: bool = False,
 ) -> Card:
-    """Returns the card of a column: `shares` are what was measured, as bars, and what synthetic records say, as marks.
+    """Returns the card of columns: `shares` are what was measured, as bars, and what synthetic records say, as marks.
 
-    A chart of many cells shows the largest ones and the rest as one, unless they are ordered; the table has them all.
-    `error` is half of an error bar.
+    A chart of many cells shows the largest ones and the rest as one, unless a reader expects an order, as of numbers or
+    of several columns; the table has them all. `error` is half of an error bar.
     """
-    rows = [
-        Bar(name=name, value=float(bar), mark=float(mark), error=error)
-        for name, bar, mark in zip(cells, *shares, strict=True)
-    ]
+    column = " × ".join(one.name for one in columns)
+    ordered = len(columns) > 1 or isinstance(columns[0], NumericColumn | Ordinal)
+    shown = zip(cells, *shares, strict=True)
+    rows = [Bar(name=name, value=float(bar), mark=float(mark), error=error) for name, bar, mark in shown]
     between = f" ± {percent(error)}" if error else ""
     table = [(row.name, percent(row.value) + between, percent(row.mark or 0.0)) for row in rows]
-    drawn = bars(
-        key, column, f"{told} {headings[0]} as bars, {headings[1]} as dots.", rows if ordered else _fitting(rows, error)
-    )
+    whole = f"{told} {headings[0]} as bars, {headings[1]} as dots."
+    drawn = bars(key, column, whole, rows if ordered else _fitting(rows, error))
     return Card(name=column, told=told, chart=Chart(drawing=drawn, headings=("", *headings), rows=table))
 
 

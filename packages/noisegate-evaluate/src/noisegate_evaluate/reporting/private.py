@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,7 @@ from noisegate_evaluate.metrics.analyses import associations
 from noisegate_evaluate.metrics.copies import NearestRecords, nearest_images, nearest_records
 from noisegate_evaluate.metrics.marginals import ColumnShares, column_shares
 from noisegate_evaluate.reading import LinkedTables, Tables, beside, bring_together
-from noisegate_evaluate.reporting.page import Card, Chart, card, ordered, percent, render_page, two_maps
+from noisegate_evaluate.reporting.page import Card, Chart, card, percent, render_page, two_maps
 from noisegate_evaluate.reporting.released import MISSING, level_names, numbered, span_name
 from noisegate_evaluate.utility.runner import Progress
 
@@ -118,7 +119,7 @@ def _card(key: str, shown: ColumnShares, compared_with: str) -> Card:
     names = numbered([str(cells[cell]) for cell in kept])
     told = f"{percent(shown.distance)} of the records are in another cell."
     headings, shares = (f"real ({compared_with})", "synthetic"), (real[kept], synthetic[kept])
-    return card(key, column.name, names, shares, told, headings, ordered=ordered(column))
+    return card(key, [column], names, shares, told, headings)
 
 
 def _pairs(synthetic: pa.Table, real: pa.Table, schema: Schema) -> tuple[list[Chart], list[tuple[str, str, str, str]]]:
@@ -189,15 +190,13 @@ def measure(
     if model.schema.images is not None:
         return _measure_images(model, test, train, min(records, _MOST_IMAGES), classifiers or "cnn", progress)
     schema, drawn = model.schema, min(records, _MOST_ROWS)
-    made, held_out, used = (
-        None if one is None else decode(EncodedTable.concatenate(list(one)), schema)
-        for one in (model.records(drawn, seed=SEED), test, train)
-    )
-    assert made is not None
-    assert held_out is not None
-    report = evaluate_tables(
-        made, held_out, schema, used, seed=SEED, classifiers=classifiers or "three", progress=progress
-    )
+
+    def read(batches: Iterable[EncodedTable]) -> pa.Table:
+        return decode(EncodedTable.concatenate(list(batches)), schema)
+
+    made, held_out, used = read(model.records(drawn, seed=SEED)), read(test), None if train is None else read(train)
+    how: Any = {"classifiers": classifiers or "three", "progress": progress}
+    report = evaluate_tables(made, held_out, schema, used, seed=SEED, **how)
     return compared(replace(report, fitted=model.verdict), made, held_out, used, schema)
 
 
@@ -207,10 +206,8 @@ def _measure_images(
     schema = model.schema
     made, held_out = images_of(model.records(count, seed=SEED), schema), images_of(test, schema)
     used = None if train is None else images_of(train, schema)
-    suite = read_classifiers(classifiers)
-    report = evaluate_images(
-        made, held_out, schema, used, classifiers=suite, images=_IMAGES_COMPARED, seed=SEED, progress=progress
-    )
+    how: Any = {"classifiers": read_classifiers(classifiers), "images": _IMAGES_COMPARED, "progress": progress}
+    report = evaluate_images(made, held_out, schema, used, seed=SEED, **how)
     return Measured(
         schema=schema,
         report=replace(report, fitted=model.verdict),
@@ -248,17 +245,11 @@ def compared_linked(
     used = None if train is None else bring_together(train, schema, "given")
     (flat, described), (real, _) = beside(made, schema), beside(held_out, schema)
     measured = compared(report, flat, real, None if used is None else beside(used, schema)[0], described, seed=seed)
-    return replace(measured, relations=relations(made, used or held_out, schema, report))
+    return replace(measured, relations=[relation(made, used or held_out, link, report) for link in schema.links])
 
 
-def relations(
-    synthetic: LinkedTables, real: LinkedTables, schema: LinkedSchema, report: LinkedReport
-) -> list[Relation]:
-    """Returns what is shown of each link."""
-    return [_relation(synthetic, real, link, report) for link in schema.links]
-
-
-def _relation(synthetic: LinkedTables, real: LinkedTables, link: Link, report: LinkedReport) -> Relation:
+def relation(synthetic: LinkedTables, real: LinkedTables, link: Link, report: LinkedReport) -> Relation:
+    """Returns what is shown of a link."""
     floor = {} if report.links_floor is None else dict(report.links_floor[link.name].lines())
     figures = [
         (what, figure, floor[what][0] if what in floor else "–", largest)
@@ -266,13 +257,11 @@ def _relation(synthetic: LinkedTables, real: LinkedTables, link: Link, report: L
     ]
     names = [link.number, *([] if link.gap is None else [link.gap])]
     made, true = _numbers(synthetic, link), _numbers(real, link)
-    shares = [
-        column_shares(
-            pa.table({name: made[name]}), pa.table({name: true[name]}), column, link.schema, bins=_bins(column)
-        )
-        for name, column in ((name, link.schema.column(name)) for name in names)
-        if len(made[name]) and len(true[name])
-    ]
+    shares = []
+    for name, column in ((name, link.schema.column(name)) for name in names):
+        if len(made[name]) and len(true[name]):
+            both = pa.table({name: made[name]}), pa.table({name: true[name]})
+            shares.append(column_shares(*both, column, link.schema, bins=_bins(column)))
     title = f"{link.parent.name} and their {link.name}"
     return Relation(title=title, figures=figures, shares=shares, successions=_successions(synthetic, real, link))
 

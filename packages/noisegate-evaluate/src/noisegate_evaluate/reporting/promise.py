@@ -17,7 +17,7 @@ from noisegate.privacy.events import (
     ThresholdedGaussianEvent,
     ZeroConcentratedEvent,
 )
-from noisegate_evaluate.reporting.page import Chart, Curve, lines
+from noisegate_evaluate.reporting.page import Chart, lines
 
 _PARTS = tuple(10 ** (-exponent / 24) for exponent in range(8, 145))  # from a half down to 1e-6
 _DELTAS = (*(1 - part for part in _PARTS[:48]), *_PARTS)
@@ -81,15 +81,10 @@ def tradeoff_chart(curve: Tradeoff) -> Chart:
     points = [(alarm, curve.catches(alarm)) for alarm in alarms]
     title = "What an attacker can reach at most"
     told = f"At 5 % false alarms at most {100 * curve.catches(0.05):.3g} % of those who are there are caught."
-    drawn = lines(
-        "tradeoff",
-        title,
-        told,
-        [Curve(points=[(0.0, 0.0), (1.0, 1.0)], style="guess"), Curve(points=points, style="curve")],
-        ("false alarms", "caught, at most"),
-    )
+    headings = ("false alarms", "caught, at most")
+    drawn = lines("tradeoff", title, told, {"guess": [(0.0, 0.0), (1.0, 1.0)], "curve": points}, headings)
     rows = [(f"{100 * alarm:g} %", f"{_up(100 * curve.catches(alarm))} %") for alarm in _ALARMS]
-    return Chart(drawing=drawn, headings=("false alarms", "caught, at most"), rows=rows)
+    return Chart(drawing=drawn, headings=headings, rows=rows)
 
 
 def right_of_hundred(curve: Tradeoff) -> int:
@@ -105,12 +100,8 @@ def _question(certificate: Certificate, event: Event, std: float | None, share: 
     else:
         unit = 1.0 if std is None else std / event.noise_std  # of a grid step, in the units of a record's vector
         grid = " (grid)" * (std is None)
-        texts = (
-            _released(event),
-            f"{event.sensitivity * unit:.4g}{grid}",
-            f"{event.noise_std * unit:.4g}{grid}",
-            f"{event.noise_multiplier:.4g}",
-        )
+        moved, noise = (f"{size * unit:.4g}{grid}" for size in (event.sensitivity, event.noise_std))
+        texts = (_released(event), moved, noise, f"{event.noise_multiplier:.4g}")
     return AskedQuestion(**told, **dict(zip(("numbers", "moved", "noise", "ratio"), texts, strict=True)))  # type: ignore[arg-type]
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import pairwise, product
+from itertools import combinations, pairwise, product
 
 import numpy as np
 import numpy.typing as npt
@@ -52,12 +52,10 @@ class Released:
 
 @dataclass(frozen=True, kw_only=True)
 class Marginal:
-    """A table of some columns, cell by cell, in shares of the records.
+    """A table of some columns, cell by cell, in shares of the records: noisy ones, and those of `drawn` synthetic ones.
 
-    Attributes:
-        two_sigma: Twice the standard deviation of the noise on each cell.
-        synthetic: The shares among synthetic records, of which there are `drawn`.
-        error: How many records the noise alone puts into a wrong cell, in the mean, before anything is denoised.
+    `two_sigma` is that of the noise on a cell, `error` how many records it alone puts into a wrong one, in the
+    mean, before anything is denoised.
     """
 
     columns: tuple[Column, ...]
@@ -101,10 +99,8 @@ def noisy_marginals(released: Released, drawn: EncodedTable) -> list[Marginal]:
 
 def noisy_tables(released: Released, drawn: EncodedTable) -> list[Marginal]:
     """Returns every table as it was released."""
-    return [
-        _marginal(released, table.columns, table.counts, table.noise_std, drawn, apart=" · ")
-        for table in released.tables
-    ]
+    shown = ((table.columns, table.counts, table.noise_std) for table in released.tables)
+    return [_marginal(released, *table, drawn, apart=" · ") for table in shown]
 
 
 def typical_error(several: Sequence[Marginal]) -> float:
@@ -146,15 +142,12 @@ def _cells(released: Released, place: int, drawn: EncodedTable) -> tuple[list[st
 def pair_errors(released: Released) -> list[PairError]:
     """Returns every pair of columns that a table of the release holds, by the table that says it best."""
     columns, found = released.columns, []
-    pairs = {(a, b) for table in released.tables for a in table.columns for b in table.columns if a < b}
-    by_pair: dict[tuple[int, int], list[Table]] = {pair: [] for pair in sorted(pairs)}
+    by_pair: dict[tuple[int, int], list[Table]] = {}
     for table in released.tables:
-        for a in table.columns:
-            for b in table.columns:
-                if a < b:
-                    by_pair[a, b].append(table)
-    for pair, tables in by_pair.items():
-        best = _best(tables, pair)
+        for pair in combinations(sorted(table.columns), 2):
+            by_pair.setdefault(pair, []).append(table)
+    for pair in sorted(by_pair):
+        best = _best(by_pair[pair], pair)
         assert best is not None
         counts, std = best
         names = columns[pair[0]].name, columns[pair[1]].name
