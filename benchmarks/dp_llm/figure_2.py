@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from noisegate import UserError
-from noisegate_evaluate.reporting.filters import MapRow, maps_picture
+from noisegate_evaluate.reporting.pictures import MapRow, maps_picture
 
 MAPS = ((2.0, 300), (2.0, None), (5.2, None))
 NETWORKS = (2.0, 5.4)

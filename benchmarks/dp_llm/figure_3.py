@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from noisegate import UserError
-from noisegate_evaluate.reporting.filters import MapRow, maps_picture
+from noisegate_evaluate.reporting.pictures import MapRow, maps_picture
 
 # Coats and sandals in the paper's figure; in MNIST digits that are written in more than one way.
 SHOWN = {"fashion-mnist": (4, 5), "mnist": (4, 7)}

@@ -26,7 +26,7 @@ from rich.progress import Progress
 from torch import nn
 
 from noisegate import UserError
-from noisegate_evaluate.reporting.filters import MapRow, maps_picture
+from noisegate_evaluate.reporting.pictures import MapRow, maps_picture
 
 # What the paper trains both to.
 PUBLISHED = {"fashion-mnist": 0.87}

@@ -27,7 +27,7 @@ from rich.table import Table
 from noisegate import UserError
 from noisegate.schema import pixel_schema
 from noisegate.schema.pixels import ImageShape
-from noisegate_evaluate.reporting.filters import MapRow, maps_picture
+from noisegate_evaluate.reporting.pictures import MapRow, maps_picture
 from noisegate_papers.estimators.locally_linear_maps import LocallyLinearMaps
 
 HERE = Path(__file__).parent

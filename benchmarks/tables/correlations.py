@@ -18,7 +18,7 @@ import pyarrow.csv
 from matplotlib.figure import Figure
 from regression import SCHEMA, simulated
 
-from noisegate_evaluate.metrics.associations import associations
+from noisegate_evaluate.metrics.analyses import associations
 
 
 def draw(tables: dict[str, pa.Table], path: Path) -> None:

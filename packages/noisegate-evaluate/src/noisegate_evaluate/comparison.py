@@ -12,7 +12,7 @@ from noisegate_evaluate.images import ImageDistances
 from noisegate_evaluate.judging import lowered, of_analyses, of_distance, of_marginals, of_models, of_number
 from noisegate_evaluate.metrics.links import LinkDistances
 from noisegate_evaluate.metrics.marginals import MarginalReport
-from noisegate_evaluate.metrics.result import CAVEAT, MetricResult
+from noisegate_evaluate.metrics.result import CAVEAT, MetricResult, as_json
 from noisegate_evaluate.tables import RegressionReport
 from noisegate_evaluate.utility.runner import UtilityReport
 from noisegate_evaluate.utility.suites import TWELVE_VERSION
@@ -57,13 +57,8 @@ class EvaluationReport(Shown):
 
     def _json(self, **figures: Any) -> dict[str, object]:
         """The figures as JSON values, with the sentence that they are outside the guarantee."""
-        return {
-            "caveat": CAVEAT,
-            "compared_with": self.compared_with,
-            **figures,
-            "verdict": self.verdict.to_json() if self.verdict else None,
-            "notes": list(self.notes),
-        }
+        told = {"caveat": CAVEAT, "compared_with": self.compared_with, **figures, "verdict": self.verdict}
+        return {**as_json(told), "notes": list(self.notes)}
 
     @property
     def verdict(self) -> Verdict | None:
@@ -79,16 +74,13 @@ class EvaluationReport(Shown):
 
     def card(self) -> ResultCard:
         """The figures as a card for a terminal, which has the verdict, or a notebook, which has all."""
-        facts = {} if self.verdict is None else {"verdict": self.verdict.headline}
-        facts |= {} if self.verdict is None else dict(zip(("because", "and"), self.verdict.reasons, strict=False))
-        sheets = [
-            Sheet(
-                title=sheet.title,
-                headings=[heading.removeprefix(">") for heading in sheet.headings],
-                rows=[row for row in sheet.rows if row],
-            )
-            for sheet in self._sheets()
-        ]
+        facts = {}
+        if (verdict := self.verdict) is not None:
+            facts = {"verdict": verdict.headline} | dict(zip(("because", "and"), verdict.reasons, strict=False))
+        sheets = []
+        for sheet in self._sheets():
+            headings = [heading.removeprefix(">") for heading in sheet.headings]
+            sheets.append(replace(sheet, headings=headings, rows=[row for row in sheet.rows if row]))
         title = f"{type(self).__name__}: synthetic records against real {self.compared_with} records"
         return ResultCard(title=title, facts=facts, sheets=sheets, notes=[CAVEAT])
 
@@ -129,14 +121,14 @@ class Report(EvaluationReport):
     def to_json(self) -> dict[str, object]:
         """Returns the figures as JSON values, with the sentence that they are outside the guarantee."""
         told = self._json(
-            marginals=self.marginals.to_json(),
-            marginals_floor=_json(self.floor),
-            downstream=_json(self.downstream),
-            downstream_ceiling=_json(self.ceiling),
+            marginals=self.marginals,
+            marginals_floor=self.floor,
+            downstream=self.downstream,
+            downstream_ceiling=self.ceiling,
         )
-        told |= {"regression": _json(self.regression), "regression_ceiling": _json(self.regression_ceiling)}
+        more = {"regression": self.regression, "regression_ceiling": self.regression_ceiling}
         several = {"metrics": self.metrics, "metrics_floor": self.metrics_floor} if self.metrics else {}
-        return told | {key: {name: _json(one) for name, one in each.items()} for key, each in several.items()}
+        return {**told, **as_json(more | several)}
 
     def _judged(self) -> Iterator[Verdict | None]:
         yield of_marginals(self.marginals)
@@ -179,12 +171,9 @@ class Report(EvaluationReport):
         return _score_sheet(title, figures, self.downstream, self.ceiling, spread=True)
 
     def _more(self) -> Iterator[Sheet]:
+        both = {"synthetic": self.downstream, "real train (ceiling)": self.ceiling}
+        means = {what: scored.printed_mean for what, scored in both.items() if scored is not None}
         if self.downstream is not None and self.downstream.printed:
-            means = [
-                (what, scored.printed_mean)
-                for what, scored in (("synthetic", self.downstream), ("real train (ceiling)", self.ceiling))
-                if scored is not None
-            ]
             yield Sheet(
                 title="As DP-MERF and DP-HP print them: areas under curves of hard predictions, F1 weighted by class",
                 headings=("trained on", "model", ">ROC-AUC", ">avg. prec.", ">weighted F1"),
@@ -192,7 +181,7 @@ class Report(EvaluationReport):
                     [what, "mean of the models"]
                     + ["" if one is None else f"{one:.3f}" for one in (mean.roc_auc, mean.average_precision)]
                     + [f"{mean.weighted_f1:.3f}"]
-                    for what, mean in means
+                    for what, mean in means.items()
                     if mean is not None
                 ],
             )
@@ -219,10 +208,7 @@ class LinkedReport(Report):
     def to_json(self) -> dict[str, object]:
         """Returns the figures as JSON values, with the sentence that they are outside the guarantee."""
         several = {"tables": self.tables, "links": self.links, "links_floor": self.links_floor}
-        return super().to_json() | {
-            key: None if found is None else {name: one.to_json() for name, one in found.items()}
-            for key, found in several.items()
-        }
+        return {**super().to_json(), **as_json(several)}
 
     def _judged(self) -> Iterator[Verdict | None]:
         """Tables, links and what models learn; the sums over children are what these learn from."""
@@ -238,13 +224,9 @@ class LinkedReport(Report):
     def _more(self) -> Iterator[Sheet]:
         for name, link in self.links.items():
             floor = dict(self.links_floor[name].lines()) if self.links_floor else {}
-            sheet = _compared(
-                f"{name} and their parents (0 = the same)",
-                self.compared_with,
-                {what: figure for what, (figure, _) in link.lines()},
-                {what: figure for what, (figure, _) in floor.items()},
-                floored=bool(floor),
-            )
+            ours, least = ({what: figure for what, (figure, _) in one.items()} for one in (dict(link.lines()), floor))
+            title = f"{name} and their parents (0 = the same)"
+            sheet = _compared(title, self.compared_with, ours, least, floored=bool(floor))
             rows = [[*row, largest] for row, (_, (_, largest)) in zip(sheet.rows, link.lines(), strict=True)]
             yield replace(sheet, headings=[*sheet.headings, "largest"], rows=rows)
         yield from super()._more()
@@ -269,7 +251,7 @@ class ImageReport(EvaluationReport):
             name: None if one is None else one.to_image_json() | {"twelve_version": TWELVE_VERSION}
             for name, one in both.items()
         }
-        return self._json(distances=self.distances.to_json(), distances_floor=_json(self.floor), **scores)
+        return self._json(distances=self.distances, distances_floor=self.floor, **scores)
 
     def _judged(self) -> Iterator[Verdict | None]:
         yield of_models("accuracy", "accuracy", 0.0, self.downstream, self.ceiling)
@@ -291,10 +273,6 @@ class ImageReport(EvaluationReport):
 def printed(results: Mapping[str, MetricResult | None]) -> dict[str, str]:
     """Returns the figures of several metrics as they are printed, by what each is called."""
     return {what: told for name, one in results.items() if one for what, told in one.page(name).items()}
-
-
-def _json(value: Any) -> Any:
-    return None if value is None else value.to_json()
 
 
 def _compared(title: str, real: str, ours: Mapping[str, str], floor: Mapping[str, str], *, floored: bool) -> Sheet:

@@ -85,9 +85,9 @@ def evaluate(
         drawn = images_of(records, known) if known.images else decode(EncodedTable.concatenate(list(records)), known)
     else:
         drawn = read(synthetic)
-    measure: Any = evaluate_tables if schema.images is None else evaluate_images
+    measure: Any = evaluate_tables if known.images is None else evaluate_images
     with _told(progress) as told:
-        report = measure(drawn, real, schema, used, seed=seed, progress=told, **options)
+        report = measure(drawn, real, known, used, seed=seed, progress=told, **options)
     return cast("Report | ImageReport", replace(report, fitted=None if made is None else made.verdict))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from noisegate.verdict import RANKS, WORDS, Verdict, in_hundred, word_of_kept, word_of_misplaced
+from noisegate.verdict import RANKS, WORDS, Verdict, Word, in_hundred, word_of_kept, word_of_misplaced
 from noisegate_evaluate.metrics.analyses import STRONG, Associations, Quantiles
 from noisegate_evaluate.metrics.marginals import MarginalReport, OrderDistance
 from noisegate_evaluate.metrics.result import MetricResult
@@ -33,7 +33,7 @@ def of_number(marginals: MarginalReport) -> Iterator[Verdict]:
     if (word := word_of_misplaced(marginals.drawn_too_few)) != "good":
         reason = f"{drawn:,} synthetic records stand for {real:,} real ones: {in_hundred(marginals.drawn_too_few)} are "
         cure = f"{real:,} synthetic records, which cost no privacy"
-        yield Verdict(word=word, source="evaluate", reasons=(reason + "out of place by chance",), cures=(cure,))
+        yield _said(word, f"{reason}out of place by chance", cure)
 
 
 def of_distance(entry: OrderDistance, what: str) -> Verdict:
@@ -43,13 +43,8 @@ def of_distance(entry: OrderDistance, what: str) -> Verdict:
     reason = f"{in_hundred(share)} out of place in {what}, beyond what sampling alone does"
     if word != "good":
         reason += f"; most in {' × '.join(entry.largest_columns)}"
-    return Verdict(
-        word=word,
-        source="evaluate",
-        reasons=(reason,),
-        cures=() if word == "good" else (_MARGINAL_CURE,),
-        figures={f"out_of_place_in_{'pairs' if entry.order == 2 else 'singles'}": share},
-    )
+    figure = "out_of_place_in_pairs" if entry.order == 2 else "out_of_place_in_singles"
+    return _said(word, reason, _MARGINAL_CURE, **{figure: share})
 
 
 def of_analyses(metrics: Mapping[str, MetricResult | None]) -> Iterator[Verdict]:
@@ -61,22 +56,14 @@ def of_analyses(metrics: Mapping[str, MetricResult | None]) -> Iterator[Verdict]
         if found.lost:
             told = [f"{pair} {made:.2f} for {real:.2f}" for pair, real, made in found.lost]
             reason += f"; weakened or lost: {', '.join(told[:3])}{f' and {len(told) - 3} more' * (len(told) > 3)}"
-        yield Verdict(
-            word="rough" if word == "noise" else word,
-            source="evaluate",
-            reasons=(reason,),
-            cures=() if word == "good" else (_MARGINAL_CURE,),
-            figures={"associations_kept": found.kept},
-        )
+        yield _said("rough" if word == "noise" else word, reason, _MARGINAL_CURE, associations_kept=found.kept)
     if isinstance(quantiles, Quantiles):
         beyond = max(quantiles.largest - quantiles.chance, 0.0)
         if (word := next((word for word, most in RANKS.items() if beyond <= most), "rough")) != "good":
             reason = f"{quantiles.largest:.0%} of real records lie between the {quantiles.at:.0%} quantiles of "
             reason += f"{quantiles.column!r}, real and synthetic"
             cure = f"bounds of {quantiles.column!r} that are nearer to its values, or a larger epsilon"
-            yield Verdict(
-                word=word, source="evaluate", reasons=(reason,), cures=(cure,), figures={"rank_error": beyond}
-            )
+            yield _said(word, reason, cure, rank_error=beyond)
 
 
 def of_models(score: str, name: str, chance: float, made: Any, ceiling: Any) -> Verdict | None:
@@ -87,14 +74,18 @@ def of_models(score: str, name: str, chance: float, made: Any, ceiling: Any) -> 
     figures = {"score": score, "score_of_synthetic": synthetic, "score_of_real": real}
     compared = f"models reach {score} {synthetic:.3f} where those of real records reach {real:.3f}"
     if not math.isfinite(real) or real - chance < _LEAST_SKILL:
-        reason = f"{compared}, hardly better than guessing: nothing follows from it"
-        return Verdict(word=None, source="evaluate", reasons=(reason,), figures=figures)
+        return _said(None, f"{compared}, hardly better than guessing: nothing follows from it", "", **figures)
     # What is said is the part itself; the word forgives what may be chance.
     plain = max((synthetic - chance) / (real - chance), 0.0)
     kept = 1 - max(real - synthetic - _ALLOWANCE, 0.0) / (real - chance)
-    word, reason = word_of_kept(kept), f"{compared}: {plain:.0%} of what there is to learn"
-    cures = () if word == "good" else (_MODEL_CURE,)
-    return Verdict(word=word, source="evaluate", reasons=(reason,), cures=cures, figures=figures | {"kept": kept})
+    reason = f"{compared}: {plain:.0%} of what there is to learn"
+    return _said(word_of_kept(kept), reason, _MODEL_CURE, **figures, kept=kept)
+
+
+def _said(word: Word | None, reason: str, cure: str, **figures: Any) -> Verdict:
+    """Returns a verdict; what is good, or nothing, needs no cure."""
+    cures = () if word in ("good", None) else (cure,)
+    return Verdict(word=word, source="evaluate", reasons=(reason,), cures=cures, figures=figures)
 
 
 def lowered(found: Verdict | None, fitted: Verdict | None) -> Verdict | None:

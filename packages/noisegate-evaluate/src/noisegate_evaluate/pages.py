@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -20,23 +20,17 @@ from noisegate.privacy.release import Release
 from noisegate.schema import EncodedTable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import pyarrow as pa
 
-    from noisegate.features.binning import NumericBins
     from noisegate.linked.links import Link
     from noisegate.methods.method import Method
     from noisegate.models.record_model import FittedModel as Model
     from noisegate.models.synthesizer import Synthesizer
-    from noisegate.tables.released import Table
     from noisegate_evaluate.comparison import ImageReport, Report
     from noisegate_evaluate.reporting.private import Measured
-    from noisegate_evaluate.reporting.public import DrawnRecords, ReleasedLink
+    from noisegate_evaluate.reporting.public import ReleasedLink
     from noisegate_evaluate.reporting.released import Released
     from noisegate_evaluate.utility.runner import Progress
-
-    Tables: TypeAlias = tuple[Sequence[NumericBins], list[Table]]
 
 _FAMILIES, _MOST_FAMILIES = 5_000, 20_000
 _SEED = 0  # of what is drawn for a page, so that it is the same whenever it is made
@@ -50,11 +44,11 @@ class LinkedFound:
 
     def page(self) -> str:
         """Returns the public page, HTML."""
-        from noisegate_evaluate.reporting.public import LinkedSubject, linked_page
+        from noisegate_evaluate.reporting.public import linked_page
 
-        model, links = self.model, self._links()
-        told: Any = {"verdict": model.summary.verdict, "distance": model.summary.discrepancy, "links": links}
-        return linked_page(LinkedSubject(release=model.release, schema=model.schema, **told))
+        model, fitted = self.model, self.model.summary
+        links = self._links()
+        return linked_page(model.release, fitted.verdict, fitted.discrepancy, schema=model.schema, links=links)
 
     def measured(
         self, test: Any, train: Any, *, classifiers: str | None, progress: Progress | None, show_values: bool
@@ -62,7 +56,7 @@ class LinkedFound:
         """Reads real tables, and returns what compares them with as many synthetic families, or 20,000."""
         from noisegate.data.frames import read_linked
         from noisegate_evaluate import evaluate_linked
-        from noisegate_evaluate.reporting.measuring import compared_linked
+        from noisegate_evaluate.reporting.private import compared_linked
 
         schema = self.model.schema
         held_out, used = read_linked(test, schema), None if train is None else read_linked(train, schema)
@@ -89,7 +83,6 @@ class LinkedFound:
     def _transitions(self, drawn: dict[str, pa.Table], link: Link) -> Any:
         """Returns one transition of each synthetic family that has any, at random by its weight: as all count alike."""
         from noisegate.linked.source import LinkedSource
-        from noisegate.schema import EncodedTable
 
         with LinkedSource(drawn, self.model.schema, key=bytes(16)) as source:
             parts = list(source.transitions(link))
@@ -211,23 +204,22 @@ class _Found:
             method = method_of(certificate)
         except UserError:  # of a package that is not installed, or with settings of an earlier version
             method = None
-        none: Tables = (), []
-        bins, tables = none if method is None else method.released_tables(model.release)
+        bins, tables = ((), []) if method is None else method.released_tables(model.release)
         released = Released(layout=layout, bins=bins, tables=tables, known=known)
-        bins, tables = none if method is None else method.unfitted_tables(model.release)
+        bins, tables = ((), []) if method is None else method.unfitted_tables(model.release)
         unfitted = Released(layout=layout, bins=bins, tables=tables, known=released.records)
         return cls(model=model, method=method, released=released, unfitted=unfitted)
 
     def page(self) -> str:
         """Returns the public page, HTML."""
         from noisegate.models.synthesizer import Synthesizer
-        from noisegate_evaluate.reporting.public import RecordsSubject, public_page
+        from noisegate_evaluate.reporting.public import public_page
 
         model, summary = self.model, getattr(self.model, "summary", None)
-        told: Any = {"verdict": getattr(summary, "verdict", None), "distance": getattr(summary, "discrepancy", None)}
-        told |= {"released": self.released, "unfitted": self.unfitted, "bounds": self._bounds()}
-        drawn = _drawn(model) if isinstance(model, Synthesizer) else None
-        return public_page(RecordsSubject(release=model.release, drawn=drawn, **told))
+        fitted = getattr(summary, "verdict", None), getattr(summary, "discrepancy", None)
+        drawn, png = _drawn(model) if isinstance(model, Synthesizer) else (None, None)
+        told: Any = {"released": self.released, "unfitted": self.unfitted, "bounds": self._bounds()}
+        return public_page(model.release, *fitted, **told, drawn=drawn, png=png)
 
     def _bounds(self) -> list[str]:
         certificate = self.model.release.certificate
@@ -244,7 +236,7 @@ class _Found:
         """Reads real records, and returns what compares them with synthetic ones."""
         from noisegate.data.sources import open_source
         from noisegate.models.synthesizer import Synthesizer
-        from noisegate_evaluate.reporting.measuring import measure
+        from noisegate_evaluate.reporting.private import measure
 
         model = self.model
         if not isinstance(model, Synthesizer):
@@ -256,16 +248,14 @@ class _Found:
         return measure(model, held_out, used, records=records, classifiers=classifiers, progress=progress)
 
 
-def _drawn(model: Synthesizer) -> DrawnRecords:
+def _drawn(model: Synthesizer) -> tuple[EncodedTable, bytes | None]:
     """Returns synthetic records by a seed of their own; of images some of each class, and a picture of them."""
-    from noisegate_evaluate.reporting.public import DrawnRecords
-
     form = model.schema.images
     if form is None:
-        return DrawnRecords(records=EncodedTable.concatenate(list(model.records(_ROWS, seed=_SEED))))
+        return EncodedTable.concatenate(list(model.records(_ROWS, seed=_SEED))), None
     number = min(max(_IMAGES_A_CLASS * max(len(form.labels), 1), 100), _IMAGES)
     batches = list(model.records(number, seed=_SEED))
-    return DrawnRecords(records=EncodedTable.concatenate(batches), png=_grid(model, batches))
+    return EncodedTable.concatenate(batches), _grid(model, batches)
 
 
 def _grid(model: Synthesizer, batches: list[EncodedTable]) -> bytes | None:

@@ -150,14 +150,8 @@ def evaluate_images(
     reason = f"the test images have {found} class(es); scores need at least 2" if found < 2 else ""
     reason = "the images have no labels" if test.labels is None else reason
     made, real, notes = _scores((synthetic, train), "images", reason, suite.count, scores, progress)
-    return ImageReport(
-        compared_with="test" if train is None else "train",
-        downstream=made,
-        ceiling=real,
-        notes=notes,
-        distances=distances,
-        floor=floor,
-    )
+    told: Any = {"compared_with": "test" if train is None else "train", "notes": notes}
+    return ImageReport(downstream=made, ceiling=real, distances=distances, floor=floor, **told)
 
 
 def evaluate_linked(
@@ -210,15 +204,9 @@ def evaluate_linked(
     read = {what: bring_together(tables, schema, what) for what, tables in several.items()}
     flat = {what: beside(linked, schema) for what, linked in read.items()}
     real, held_out = read["test" if train is None else "training"], read["test"]
-    report = evaluate_tables(
-        flat["synthetic"][0],
-        *flat["test"],
-        None if train is None else flat["training"][0],
-        seed=seed,
-        classifiers=classifiers,
-        jobs=jobs,
-        progress=progress,
-    )
+    how: Any = {"seed": seed, "classifiers": classifiers, "jobs": jobs, "progress": progress}
+    used = None if train is None else flat["training"][0]
+    report = evaluate_tables(flat["synthetic"][0], *flat["test"], used, **how)
 
     def links(made: LinkedTables, other: LinkedTables) -> dict[str, LinkDistances]:
         return {link.name: link_distances(made, other, link, bins=bins) for link in schema.links}

@@ -1,8 +1,4 @@
-"""Train on one table, test on real records; everything is learnt from the training table only.
-
-A label with levels is told apart by a suite of classifiers; a numeric one is predicted by two regressors of
-scikit-learn, a ridge regression and histogram gradient boosting, on the same features.
-"""
+"""Train on one table, test on real records; everything is learnt from the training table only."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from noisegate_evaluate.reporting.charts import Bar, bars, heat_map
-from noisegate_evaluate.reporting.marginals import card
+from noisegate.schema import Boolean, Integer
+from noisegate_evaluate.reporting.page import Bar, bars, card, heat_map
 
 
 def numbers(name, drawing):
@@ -23,10 +23,11 @@ def test_noise_larger_than_the_records_can_be_drawn(value):
 def test_many_levels_become_the_largest_and_the_rest_and_the_table_has_all():
     names = [f"level {place}" for place in range(40)]
     shares = np.arange(40) / np.arange(40).sum()
-    made = card("k", "c", names, (shares, shares[::-1]), "told", ("real", "synthetic"))
+    made = card("k", [Boolean(name="c")], names, (shares, shares[::-1]), "told", ("real", "synthetic"))
     assert "26 others" in made.chart.drawing
     assert [row[0] for row in made.chart.rows] == names
-    assert "others" not in card("k", "c", names, (shares, shares), "", ("", ""), ordered=True).chart.drawing
+    number = Integer(name="c", lower=0, upper=39)
+    assert "others" not in card("k", [number], names, (shares, shares), "", ("", "")).chart.drawing
 
 
 def test_a_heat_map_shades_by_value_and_leaves_out_what_is_not_measured():

@@ -3,8 +3,9 @@ from datetime import date
 import pytest
 
 from noisegate.schema import Date, Integer
-from noisegate_evaluate.reporting.drawing import at, legible
 from noisegate_evaluate.reporting.page import coded
+from noisegate_evaluate.reporting.pictures import legible
+from noisegate_evaluate.reporting.released import at
 
 
 def test_long_and_broken_and_undrawable_text_becomes_one_short_line():

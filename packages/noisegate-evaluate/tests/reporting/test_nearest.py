@@ -7,8 +7,8 @@ from PIL import Image
 from noisegate.errors import OptionError
 from noisegate.records import Images
 from noisegate_evaluate import Pixels
-from noisegate_evaluate.reporting import nearest as module
-from noisegate_evaluate.reporting.nearest import WARNING, nearest, nearest_picture
+from noisegate_evaluate.reporting import pictures as module
+from noisegate_evaluate.reporting.pictures import WARNING, nearest, nearest_picture
 
 
 def images(seed, rows, channels=1):

@@ -5,7 +5,7 @@ import pytest
 
 from noisegate_evaluate import evaluate_linked
 from noisegate_evaluate.reading import bring_together
-from noisegate_evaluate.reporting.relations import relations
+from noisegate_evaluate.reporting.private import relation
 
 from ..evaluation.metrics.test_links import SCHEMA, made
 
@@ -13,7 +13,7 @@ from ..evaluation.metrics.test_links import SCHEMA, made
 def related(synthetic, real):
     report = evaluate_linked(synthetic, real, SCHEMA)
     sides = (bring_together(tables, SCHEMA, "given") for tables in (synthetic, real))
-    return relations(*sides, SCHEMA, report)
+    return [relation(*sides, link, report) for link in SCHEMA.links]
 
 
 def test_numbers_of_children_gaps_and_successions_are_shown():

@@ -6,8 +6,16 @@ import pytest
 from noisegate.features.binning import NumericBins
 from noisegate.schema import Boolean, Categorical, Continuous, Date, EncodedTable, Integer, Schema
 from noisegate.tables.released import Table
-from noisegate_evaluate.reporting.drawing import cell_names, level_names, numbered, span_name
-from noisegate_evaluate.reporting.released import Released, error_matrix, noisy_marginals, pair_errors
+from noisegate_evaluate.reporting.released import (
+    Released,
+    cell_names,
+    error_matrix,
+    level_names,
+    noisy_marginals,
+    numbered,
+    pair_errors,
+    span_name,
+)
 
 SCHEMA = Schema((Integer(name="n", lower=0, upper=9), Categorical(name="c", levels=("a", "b", "c")), Boolean(name="y")))
 BINS = (NumericBins((0.5,)),)

@@ -110,7 +110,7 @@ def test_maps_of_pixels_are_drawn_and_the_image_itself_only_when_asked_for(pixel
 
     assert cli("explain", model, "--image", "4,3", "--picture", "classes.png").code == 0
     assert (tmp_path / "classes.png").read_bytes().startswith(b"\x89PNG")
-    monkeypatch.setattr("noisegate_evaluate.reporting.filters.maps_picture", spy)
+    monkeypatch.setattr("noisegate_evaluate.reporting.pictures.maps_picture", spy)
     asked = ["explain", model, "--image", "4,3,1", "--record", folder / "two.parquet"]
     assert cli(*asked, "--picture", "hidden.png").code == 0
     assert cli(*asked, "--picture", "shown.png", "--show-values").code == 0

@@ -7,7 +7,7 @@ from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate, render
 from noisegate.privacy.events import Adjacency, GaussianEvent, Sampler
 from noisegate.privacy.silos import Silo, Silos
-from noisegate_evaluate.reporting.tradeoff import tradeoff
+from noisegate_evaluate.reporting.promise import tradeoff
 
 
 def silo(name, noise_std):

@@ -160,8 +160,7 @@ def _tables(options: EvaluateOptions, schema: Schema | LinkedSchema, suite: Suit
     from noisegate.linked.schema import LinkedSchema
     from noisegate_evaluate import evaluate_linked, evaluate_tables
     from noisegate_evaluate.images import find_pixels
-    from noisegate_evaluate.reporting.measuring import compared, compared_linked
-    from noisegate_evaluate.reporting.private import private_page
+    from noisegate_evaluate.reporting.private import compared, compared_linked, private_page
 
     read: Any
     measure, look = cast(Any, evaluate_linked), cast(Any, compared_linked)
@@ -214,7 +213,7 @@ def _images(options: EvaluateOptions, schema: Schema) -> Any:
     from noisegate_evaluate import SelectionRecipe, images_of, named_features, read_classifiers
     from noisegate_evaluate import evaluate_images as evaluate
     from noisegate_evaluate.images import IMAGES
-    from noisegate_evaluate.reporting.nearest import PREFIX, nearest_picture
+    from noisegate_evaluate.reporting.pictures import PREFIX, nearest_picture
 
     if schema.images is None:
         raise SchemaError("--images: the schema describes a table; describe images under [images]")

@@ -10,13 +10,12 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from noisegate.schema import Boolean, Column, NumericColumn, Schema
-from noisegate_evaluate.metrics.associations import associations
 from noisegate_evaluate.metrics.result import MetricResult, metric
 from noisegate_evaluate.reading import cells, read_levels, read_numbers
 
@@ -34,11 +33,9 @@ _CLEAR = 4.0  # standard errors
 class Associations(MetricResult):
     """How pairs of columns go together: rank correlations of numbers, Cramér's V of levels, the correlation ratio.
 
-    Attributes:
-        pairs: how many are compared.
-        error: mean absolute difference.
-        strong: those of real records from .3 on, each ("first × second", real, synthetic), the strongest first.
-        kept: the mean part of these that is kept: none with the wrong sign; None where there are none.
+    ``error`` is the mean absolute difference of ``pairs``. ``strong`` are those of real records from .3 on, the
+    strongest first, each ("first × second", real, synthetic), and ``kept`` the mean part of these that is kept: none
+    with the wrong sign; None where there are none.
     """
 
     pairs: int
@@ -86,12 +83,14 @@ class Associations(MetricResult):
 class Quantiles(MetricResult):
     """Which share of real records lies below synthetic quantiles: of 5, 50 and 95 %, of every number or date.
 
-    Attributes:
-        mean: mean absolute difference from what it should be.
-        largest: the largest one, of ``column`` at ``at``, and what chance alone explains of that.
-        values: of that column and quantile, in encoded units from 0 to 1, of real and of synthetic records.
+    Figures are absolute differences from what it should be: in the mean, and the ``largest``, of ``column`` at ``at``,
+    with what ``chance`` alone explains of that.
     """
 
+    PRINTED: ClassVar = {
+        "quantiles, error in rank, mean": "{it.mean:.3f}",
+        "quantiles, largest error in rank": "{it.largest:.3f} ({it.column}, {it.at:.0%})",
+    }
     mean: float
     largest: float
     chance: float
@@ -118,26 +117,15 @@ class Quantiles(MetricResult):
         largest, chance, name, at = max(found, key=lambda one: one[0] - one[1])
         return cls(mean=float(np.mean([one[0] for one in found])), largest=largest, chance=chance, column=name, at=at)
 
-    def page(self, name: str) -> dict[str, str]:
-        """Returns the mean, and the worst column."""
-        return {
-            "quantiles, error in rank, mean": f"{self.mean:.3f}",
-            "quantiles, largest error in rank": f"{self.largest:.3f} ({self.column}, {self.at:.0%})",
-        }
-
 
 @metric("regressions", "tables")
 @dataclass(frozen=True, kw_only=True)
 class Regressions(MetricResult):
     """Coefficients of a regression of every number (OLS) and every column of yes and no (logistic) on all others.
 
-    Numbers are in standard deviations of the real ones, levels against the most frequent one.
-
-    Attributes:
-        coefficients: how many are compared.
-        error: mean absolute difference.
-        clear: how many of OLS real records tell from 0 by four standard errors.
-        signs: the part of these that has the right sign; None without any.
+    Numbers are in standard deviations of the real ones, levels against the most frequent one. ``error`` is the mean
+    absolute difference. Real records tell ``clear`` ones of OLS from 0 by four standard errors; the part ``signs`` of
+    these has the right sign, None without any.
     """
 
     coefficients: int
@@ -185,6 +173,7 @@ class Regressions(MetricResult):
 class TwoSample(MetricResult):
     """How well boosted trees tell synthetic from real records, on folds that they have not seen: .5 is not at all."""
 
+    PRINTED: ClassVar = {"told from real records, ROC-AUC (.5 = not)": "{it.roc_auc:.3f}"}
     roc_auc: float
 
     @classmethod
@@ -209,10 +198,6 @@ class TwoSample(MetricResult):
         shuffled = np.random.default_rng(seed).permutation(2 * rows)
         told = cross_val_predict(trees, features[shuffled], truth[shuffled], cv=2, method="predict_proba")[:, 1]
         return cls(roc_auc=float(roc_auc_score(truth[shuffled], told)))
-
-    def page(self, name: str) -> dict[str, str]:
-        """Returns the area under the curve."""
-        return {"told from real records, ROC-AUC (.5 = not)": f"{self.roc_auc:.3f}"}
 
 
 def _columns(schema: Schema) -> list[Column]:
@@ -285,3 +270,65 @@ def _coefficients(
             model = LogisticRegression(C=100.0, max_iter=200).fit(terms[:, others], terms[:, own[0]])
             found[column.name] = model.coef_[0], np.full(len(others), np.inf)
     return found
+
+
+def associations(table: pa.Table, columns: Sequence[Column], schema: Schema, *, signed: bool = False) -> np.ndarray:
+    """Returns how strongly each pair of columns moves together, symmetric, from 0 to 1, (columns, columns).
+
+    Of numbers the absolute Pearson correlation, of levels Cramér's V, of one of each the correlation ratio; the last
+    two are corrected for the bias of many levels on few rows. NaN on the diagonal and for a constant column. Missing is
+    a level; a missing number leaves the row out. `signed` takes ranks for numbers, and their correlations from -1 to 1.
+    """
+    ready = [_values(table, column, schema) for column in columns]
+    numeric = [isinstance(column, NumericColumn) for column in columns]
+    if signed:
+        ready = [_ranks(each) if number else each for number, each in zip(numeric, ready, strict=True)]
+    matrix = np.full((len(ready), len(ready)), math.nan)
+    for i, j in itertools.combinations(range(len(ready)), 2):
+        first, second = (i, j) if numeric[i] else (j, i)
+        measure = _correlation if numeric[i] and numeric[j] else _correlation_ratio if numeric[first] else _cramers_v
+        matrix[i, j] = matrix[j, i] = measure(ready[first], ready[second])
+    return matrix if signed else np.abs(matrix)
+
+
+def _ranks(numbers: np.ndarray) -> np.ndarray:
+    from scipy.stats import rankdata
+
+    return np.asarray(rankdata(numbers, nan_policy="omit"))
+
+
+def _correlation(left: np.ndarray, right: np.ndarray) -> float:
+    both = ~(np.isnan(left) | np.isnan(right))
+    left, right = left[both], right[both]
+    if len(left) < 2 or np.ptp(left) == 0 or np.ptp(right) == 0:
+        return math.nan
+    left, right = left - left.mean(), right - right.mean()
+    return float(np.clip(left @ right / math.sqrt((left @ left) * (right @ right)), -1.0, 1.0))
+
+
+def _correlation_ratio(numbers: np.ndarray, codes: np.ndarray) -> float:
+    """The share of the spread of the numbers that the levels explain, as a root; epsilon-squared correction."""
+    known = ~np.isnan(numbers)
+    numbers = numbers[known]
+    groups, member = np.unique(codes[known], return_inverse=True)
+    if len(groups) < 2 or len(numbers) <= len(groups) or np.ptp(numbers) == 0:
+        return math.nan
+    centred = numbers - numbers.mean()
+    sums, counts = np.bincount(member, weights=centred), np.bincount(member)
+    explained = float((sums**2 / counts).sum() / (centred @ centred))
+    corrected = 1 - (1 - explained) * (len(numbers) - 1) / (len(numbers) - len(groups))
+    return math.sqrt(min(1.0, max(0.0, corrected)))
+
+
+def _cramers_v(left: np.ndarray, right: np.ndarray) -> float:
+    """Cramér's V with the correction of Bergsma (2013)."""
+    (rows, row), (columns, column) = (np.unique(codes, return_inverse=True) for codes in (left, right))
+    r, c, n = len(rows), len(columns), len(left)
+    if min(r, c) < 2:
+        return math.nan
+    counts = np.bincount(row * c + column, minlength=r * c).reshape(r, c)
+    expected = counts.sum(axis=1, keepdims=True) * (counts.sum(axis=0, keepdims=True) / n)
+    phi_squared = float(((counts - expected) ** 2 / expected).sum() / n)
+    corrected = max(0.0, phi_squared - (r - 1) * (c - 1) / (n - 1))
+    room = min(r - (r - 1) ** 2 / (n - 1), c - (c - 1) ** 2 / (n - 1)) - 1
+    return math.sqrt(min(1.0, corrected / room)) if room > 0 else math.nan

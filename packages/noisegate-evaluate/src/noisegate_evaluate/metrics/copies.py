@@ -8,12 +8,12 @@ https://doi.org/10.3389/fdata.2021.679939, section 3.2.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from noisegate.schema import NumericColumn, Schema
+from noisegate.schema import Schema
 from noisegate_evaluate.reading import read_levels, read_numbers
 
 MOST = 2000
@@ -23,15 +23,11 @@ _AT_ONCE = 250
 
 @dataclass(frozen=True, kw_only=True)
 class NearestRecords:
-    """How near synthetic records are to those that the fit used, and to equally many that it did not.
+    """How near so many synthetic records are to those that the fit used, and to equally many that it did not.
 
-    Attributes:
-        synthetic: How many synthetic records were looked at.
-        real: How many real ones of either set.
-        nearer: The share of them whose nearest record is one that the fit used; ties count half. One half is chance.
-        chance: Twice the standard deviation of that share where nothing was copied.
-        same: The share that equals a record that the fit used, in every column; held out: what coincidence does.
-        distance: Median distance to the nearest record that the fit used, and to the nearest held-out one.
+    Of the share ``nearer`` the nearest record is one that the fit used; ties count half, one half is chance, and
+    ``chance`` is twice the standard deviation where nothing was copied. The share ``same`` equals a record in every
+    column; held out: what coincidence does. ``distance`` is the median to the nearest record of either set.
     """
 
     synthetic: int
@@ -56,10 +52,6 @@ class NearestRecords:
             distance=float(np.median(used)),
             distance_held_out=float(np.median(held_out)),
         )
-
-    def to_json(self) -> dict[str, float]:
-        """Returns the figures as JSON values."""
-        return asdict(self)
 
 
 def nearest_records(
@@ -95,12 +87,8 @@ def _some(table: pa.Table, most: int, draw: np.random.Generator) -> pa.Table:
 
 def _coordinates(table: pa.Table, schema: Schema) -> tuple[np.ndarray, np.ndarray]:
     """The columns of numbers, in [0, 1] and NaN where missing, and those of codes: (numbers, rows), (codes, rows)."""
-    numbers = [
-        read_numbers(table, column, schema).unit for column in schema.columns if isinstance(column, NumericColumn)
-    ]
-    codes = [
-        read_levels(table, column, schema).codes for column in schema.columns if not isinstance(column, NumericColumn)
-    ]
+    numbers = [read_numbers(table, column, schema).unit for column in schema.layout.numeric]
+    codes = [read_levels(table, column, schema).codes for column in schema.layout.coded]
     rows = table.num_rows
     return np.array(numbers, np.float32).reshape(-1, rows), np.array(codes, np.int32).reshape(-1, rows)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from noisegate_evaluate.metrics.result import MetricResult, check_features, metr
 class FrechetDistance(MetricResult):
     """The distance; see `frechet_distance`."""
 
+    PRINTED: ClassVar = {"{name}": "{it.distance:.3f}"}
     distance: float
 
     @classmethod
@@ -25,10 +26,6 @@ class FrechetDistance(MetricResult):
     def to_json(self) -> float:
         """Returns the distance."""
         return self.distance
-
-    def page(self, name: str) -> dict[str, str]:
-        """Returns the distance."""
-        return {name: f"{self.distance:.3f}"}
 
 
 def frechet_distance(synthetic: np.ndarray, real: np.ndarray) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 from noisegate.linked.schema import Link
 from noisegate.records import Rows
 from noisegate_evaluate.metrics.marginals import Counts, OrderDistance, cell_counts, order_distance
+from noisegate_evaluate.metrics.result import as_json
 from noisegate_evaluate.reading import (
     ColumnLevels,
     LinkedPair,
@@ -67,11 +68,7 @@ class LinkDistances:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the figures as JSON values."""
-        told = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {
-            name: value.to_json() if isinstance(value, OrderDistance | GapDistance) else value
-            for name, value in told.items()
-        }
+        return {field.name: as_json(getattr(self, field.name)) for field in fields(self)}
 
     def lines(self) -> Iterator[tuple[str, tuple[str, str]]]:
         """Yields what each figure is of, the figure, and where it is largest, as they are printed."""

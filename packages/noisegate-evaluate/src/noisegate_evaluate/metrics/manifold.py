@@ -10,7 +10,7 @@ divided by k, on average; coverage the share of real images whose ball has a syn
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,6 +29,7 @@ _ROUNDING = 1e-12
 class Manifold(MetricResult):
     """The four figures: precision, recall and coverage in [0, 1], density 0 or more; and the number k of neighbours."""
 
+    PRINTED: ClassVar = {name: f"{{it.{name}:.3f}}" for name in ("precision", "recall", "density", "coverage")}
     precision: float
     recall: float
     density: float
@@ -44,10 +45,6 @@ class Manifold(MetricResult):
     def named(cls, features: str) -> str:
         """Returns "manifold": it has its own figures' names, and the report those of the features."""
         return cls.METRIC
-
-    def page(self, name: str) -> dict[str, str]:
-        """Returns the four figures under their own names."""
-        return {name: f"{getattr(self, name):.3f}" for name in ("precision", "recall", "density", "coverage")}
 
 
 def manifold_figures(synthetic: np.ndarray, real: np.ndarray, *, neighbours: int = NEIGHBOURS) -> Manifold:

@@ -53,15 +53,10 @@ class OrderDistance:
 
     def to_json(self) -> dict[str, object]:
         """Returns the figures as JSON values."""
-        return {
-            "order": self.order,
-            "mean_total_variation": self.mean,
-            "sampling_total_variation": self.sampling,
-            "largest_total_variation": self.largest,
-            "largest_columns": list(self.largest_columns),
-            "marginals_used": self.used,
-            "marginals_total": self.total,
-        }
+        told = {"mean": self.mean, "sampling": self.sampling, "largest": self.largest}
+        figures = {f"{name}_total_variation": figure for name, figure in told.items()}
+        many = {"marginals_used": self.used, "marginals_total": self.total}
+        return {"order": self.order, **figures, "largest_columns": list(self.largest_columns), **many}
 
 
 @dataclass(frozen=True, kw_only=True)

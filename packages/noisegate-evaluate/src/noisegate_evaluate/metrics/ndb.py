@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from statistics import NormalDist
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -40,6 +40,7 @@ class DifferentBins(MetricResult):
         divergence: Jensen-Shannon divergence of the two histograms in nats, in [0, log 2].
     """
 
+    PRINTED: ClassVar = {"{name} / K": "{it.share:.3f} ({it.different} of {it.bins})"}
     different: int
     bins: int
     divergence: float
@@ -57,10 +58,6 @@ class DifferentBins(MetricResult):
     def to_json(self) -> dict[str, object]:
         """Returns the figures as JSON values."""
         return {**asdict(self), "share": self.share}
-
-    def page(self, name: str) -> dict[str, str]:
-        """Returns NDB/K, and both numbers."""
-        return {f"{name} / K": f"{self.share:.3f} ({self.different} of {self.bins})"}
 
 
 def different_bins(

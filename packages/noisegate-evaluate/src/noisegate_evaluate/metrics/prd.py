@@ -9,7 +9,7 @@ Sajjadi and others (NeurIPS 2018), https://arxiv.org/abs/1806.00035.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -37,6 +37,7 @@ class DistributionScores(MetricResult):
         size: images of either set.
     """
 
+    PRINTED: ClassVar = {"{name} precision": "{it.precision:.3f}", "{name} recall": "{it.recall:.3f}"}
     precision: float
     recall: float
     clusters: int
@@ -53,10 +54,6 @@ class DistributionScores(MetricResult):
         """Returns the figures as JSON values; each score under the name that says what it is."""
         figures = asdict(self)
         return {"precision_f_1/8": figures.pop("precision"), "recall_f_8": figures.pop("recall"), **figures}
-
-    def page(self, name: str) -> dict[str, str]:
-        """Returns both scores."""
-        return {f"{name} precision": f"{self.precision:.3f}", f"{name} recall": f"{self.recall:.3f}"}
 
 
 def distribution_scores(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from typing import Any, ClassVar, Literal, Self, TypeVar
@@ -37,6 +37,8 @@ class MetricResult(ABC):
     """How it is called; reports put the features behind it, as in ``kid(inception-v3)``."""
     KIND: ClassVar[Kind]
     """What it is measured on: features of images, which the caller chooses; their pixels; or tables."""
+    PRINTED: ClassVar[Mapping[str, str]]
+    """What is printed by what it is called: formats, of the ``name`` of the metric, and of the result as ``it``."""
 
     @classmethod
     @abstractmethod
@@ -59,9 +61,16 @@ class MetricResult(ABC):
         """Returns the figures as JSON values."""
         return asdict(self)
 
-    @abstractmethod
     def page(self, name: str) -> dict[str, str]:
         """Returns the figures as they are printed, by what each is called; ``name`` is that of the metric."""
+        return {what.format(name=name): told.format(it=self) for what, told in self.PRINTED.items()}
+
+
+def as_json(value: Any) -> Any:
+    """Returns a result, or several by name, as JSON values; what has no such form, None among it, as it is."""
+    if isinstance(value, Mapping):
+        return {name: as_json(one) for name, one in value.items()}
+    return value.to_json() if hasattr(value, "to_json") else value
 
 
 _METRICS: dict[str, type[MetricResult]] = {}

@@ -1,18 +1,28 @@
-"""Templates to one self-contained HTML file: every value escaped, no script, nothing that is fetched."""
+"""What pages are made of: templates, charts as inline SVG with tables of their numbers, and cards of columns.
+
+Each page is one self-contained HTML file: every value escaped, no script, nothing that is fetched.
+"""
 
 from __future__ import annotations
 
 import base64
 import math
 import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 from markupsafe import Markup, escape
+
+from noisegate.schema import Column, NumericColumn, Ordinal
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+    from noisegate_evaluate.reporting.released import Floats
 
 _CODE = re.compile("`([^`]+)`")
 
@@ -62,3 +72,255 @@ def _environment() -> Environment:
     )
     made.filters |= {"percent": percent, "number": number, "coded": coded}
     return made
+
+
+LETTER = 7.2
+"""About the width of a letter of 12 pixels in a wide font, in pixels."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chart:
+    """A drawing, and the table of what it shows; a wide one keeps its size and scrolls in a box of its own."""
+
+    drawing: Markup
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    wide: bool = False
+
+
+def tag(name: str, *inside: object, **attributes: object) -> Markup:
+    """Returns an element; `cls` stands for class, and an underscore for a hyphen."""
+    named = (("class" if key == "cls" else key.replace("_", "-"), value) for key, value in attributes.items())
+    told = Markup("").join(Markup(' {}="{}"').format(key, _text(value)) for key, value in named)
+    return Markup("<{0}{1}>{2}</{0}>").format(name, told, Markup("").join(map(_text, inside)))
+
+
+def drawing(key: str, title: str, told: str, size: tuple[float, float], *inside: Markup) -> Markup:
+    """Returns the SVG element of a chart: its title, what it says in words, and what is in it; `key` is its own."""
+    width, height = size
+    return tag(
+        "svg",
+        tag("title", title, id=f"{key}-title"),
+        tag("desc", told, id=f"{key}-told"),
+        *inside,
+        viewBox=f"0 0 {_text(width)} {_text(height)}",
+        width=width,
+        height=height,
+        role="img",
+        aria_labelledby=f"{key}-title {key}-told",
+    )
+
+
+def cut(text: str, most: int) -> str:
+    """Returns a text on one line, of at most so many characters."""
+    line = " ".join(text.split()) or "(empty)"
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def label(text: str, most: int, **attributes: object) -> Markup:
+    """Returns a text of at most so many characters; the whole of a longer one shows under the pointer."""
+    short = cut(text, most)
+    return tag("text", short, *([tag("title", text)] if short != text else []), **attributes)
+
+
+def _text(value: object) -> Markup:
+    if isinstance(value, float):
+        return Markup(f"{value:.2f}".rstrip("0").rstrip("."))
+    return escape(value)
+
+
+_BAR_WIDTH, _BAR_ROW, _BAR_NAMES, _BAR_RIGHT, _BAR_AXIS = 350.0, 20.0, 170.0, 12.0, 22.0
+_BAR_LETTERS = 23  # of a name, such as a span of days
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """One row, in shares: its bar, where a mark stands, and half the length of an error bar (0 for none)."""
+
+    name: str
+    value: float
+    mark: float | None = None
+    error: float = 0.0
+
+
+def bars(key: str, title: str, told: str, rows: Sequence[Bar]) -> Markup:
+    """Returns the drawing of rows, from top to bottom, on one scale from 0."""
+    ends = [max(row.value + row.error, row.mark or 0.0) for row in rows]
+    most = _round_up(min(max([*ends, 1e-6]), 1.0))  # where the noise is larger than the records, bars are cut
+    height = _BAR_ROW * len(rows) + _BAR_AXIS
+    scale = (_BAR_WIDTH - _BAR_NAMES - _BAR_RIGHT) / most
+
+    def at(share: float) -> float:
+        return _BAR_NAMES + min(max(share, 0.0), most) * scale
+
+    end = height - _BAR_AXIS + 4
+    inside = [tag("line", x1=at(part), x2=at(part), y1=0, y2=end, cls="grid") for part in (0.0, most)]
+    inside += [_row(row, at, place * _BAR_ROW) for place, row in enumerate(rows)]
+    for part, anchor in ((0.0, "start"), (most, "end")):
+        inside.append(tag("text", f"{100 * part:.3g} %", x=at(part), y=height - 4, text_anchor=anchor, cls="axis"))
+    return drawing(key, title, told, (_BAR_WIDTH, height), *inside)
+
+
+def _row(row: Bar, at: Callable[[float], float], top: float) -> Markup:
+    middle = top + _BAR_ROW / 2
+    parts = [
+        label(row.name, _BAR_LETTERS, x=_BAR_NAMES - 8, y=middle + 4, text_anchor="end", cls="name"),
+        tag("rect", x=at(0.0), y=top + 4, width=at(row.value) - at(0.0), height=_BAR_ROW - 8, cls="bar"),
+    ]
+    if row.error:
+        low, high = at(row.value - row.error), at(row.value + row.error)
+        parts.append(tag("path", d=f"M{low:.1f} {middle:.1f}H{high:.1f}", cls="error"))
+        parts += [tag("path", d=f"M{end:.1f} {middle - 3:.1f}v6", cls="error") for end in (low, high)]
+    if row.mark is not None:
+        parts.append(tag("circle", cx=at(row.mark), cy=middle, r=4, cls="mark"))
+    return tag("g", *parts)
+
+
+def _round_up(share: float) -> float:
+    """Returns the end of an axis for a share above 0: 1, 1.5, 2, 3, 4, 5, 6 or 8 times a power of ten, at most 1."""
+    power = 10.0 ** math.floor(math.log10(share))
+    steps = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
+    return min(next(step for step in steps if share <= step * power * (1 + 1e-9)) * power, 1.0)
+
+
+SHADES = 9
+_LETTERS = 18
+
+
+def heat_map(
+    key: str, title: str, told: str, names: Sequence[str], values: npt.NDArray[np.float64], *, most: float = 1.0
+) -> Markup:
+    """Returns a square of values, (names, names), from no shade at 0 to the darkest at `most`.
+
+    Where nothing was measured, which is NaN, it is hatched, but on the diagonal.
+    """
+    side = 22.0 if len(names) <= 24 else 16.0
+    margin = LETTER * min(max(map(len, names), default=0), _LETTERS) + 12
+    end = margin + side * len(names)
+    inside = [tag("rect", x=margin, y=margin, width=end - margin, height=end - margin, cls="nothing")]
+    shades = np.where(np.isnan(values), -1, np.ceil(np.clip(values / most, 0, 1) * SHADES - 1e-9))
+    for shade in range(SHADES + 1):
+        # One path for all squares of a shade: a page of 200 columns stays small.
+        squares = [
+            f"M{margin + column * side:.0f} {margin + row * side:.0f}h{side:.0f}v{side:.0f}h-{side:.0f}z"
+            for row, column in zip(*np.nonzero(shades == shade), strict=True)
+        ]
+        if squares:
+            inside.append(tag("path", d="".join(squares), cls=f"shade-{shade}"))
+    hatched = np.isnan(values) & ~np.eye(len(names), dtype=bool)
+    if hatched.any():
+        lines = [
+            f"M{margin + column * side:.0f} {margin + (row + 1) * side:.0f}l{side:.0f} -{side:.0f}"
+            for row, column in zip(*np.nonzero(hatched), strict=True)
+        ]
+        inside.append(tag("path", d="".join(lines), cls="hatched"))
+    for place, name in enumerate(names):
+        middle = margin + (place + 0.5) * side
+        upright = f"translate({middle:.1f} {margin - 6:.1f}) rotate(-90)"
+        inside.append(label(name, _LETTERS, x=margin - 6, y=middle + 4, text_anchor="end", cls="name"))
+        inside.append(label(name, _LETTERS, x=0, y=4, cls="name", transform=upright))
+    return drawing(key, title, told, (end + 2, end + 2), *inside)
+
+
+def two_maps(
+    key: str,
+    title: str,
+    told: str,
+    names: Sequence[str],
+    values: Mapping[str, npt.NDArray[np.float64]],
+    *,
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+) -> list[Chart]:
+    """Returns a map of each of two squares, by what it is of; the last one has the table of both."""
+    drawings = [heat_map(f"{key}-{what}", f"{title}: {what}", told, names, square) for what, square in values.items()]
+    first = Chart(drawing=drawings[0], headings=(), rows=[], wide=True)
+    return [first, Chart(drawing=drawings[1], headings=headings, rows=rows, wide=True)]
+
+
+_SIDE, _LEFT, _BOTTOM, _TOP, _RIGHT = 240.0, 52.0, 40.0, 8.0, 22.0
+_TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
+Points: TypeAlias = Sequence[tuple[float, float]]
+
+
+def lines(key: str, title: str, told: str, curves: Mapping[str, Points], axes: tuple[str, str]) -> Markup:
+    """Returns the drawing; `axes` names the one to the right and the one upwards.
+
+    `curves` are points in order, in [0, 1], by the class of their style: "curve" or "guess".
+    """
+    width, height = _LEFT + _SIDE + _RIGHT, _TOP + _SIDE + _BOTTOM
+
+    def across(share: float) -> float:
+        return _LEFT + share * _SIDE
+
+    def up(share: float) -> float:
+        return _TOP + (1 - share) * _SIDE
+
+    inside = []
+    for tick in _TICKS:
+        share = f"{100 * tick:.0f} %"
+        inside += [
+            tag("line", x1=across(0), x2=across(1), y1=up(tick), y2=up(tick), cls="grid"),
+            tag("text", share, x=_LEFT - 6, y=up(tick) + 4, text_anchor="end", cls="axis"),
+        ]
+        if tick in (0.0, 0.5, 1.0):
+            inside.append(tag("text", share, x=across(tick), y=up(0) + 16, text_anchor="middle", cls="axis"))
+    for style, points in curves.items():
+        path = "L".join(f"{across(x):.1f} {up(y):.1f}" for x, y in points)
+        inside.append(tag("path", d=f"M{path}", cls=style))
+    named: Any = {"text_anchor": "middle", "cls": "name"}
+    inside.append(tag("text", axes[0], x=across(0.5), y=height - 6, **named))
+    inside.append(tag("text", axes[1], x=0, y=0, **named, transform=f"translate(11 {up(0.5)}) rotate(-90)"))
+    return drawing(key, title, told, (width, height), *inside)
+
+
+_MOST_ROWS = 14
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    """One column on a page: its name, a line about it, and its chart."""
+
+    name: str
+    told: str
+    chart: Chart
+
+
+def card(
+    key: str,
+    columns: Sequence[Column],
+    cells: Sequence[str],
+    shares: tuple[Floats, Floats],
+    told: str,
+    headings: tuple[str, str],
+    *,
+    error: float = 0.0,
+) -> Card:
+    """Returns the card of columns: `shares` are what was measured, as bars, and what synthetic records say, as marks.
+
+    A chart of many cells shows the largest ones and the rest as one, unless a reader expects an order, as of numbers or
+    of several columns; the table has them all. `error` is half of an error bar.
+    """
+    column = " × ".join(one.name for one in columns)
+    ordered = len(columns) > 1 or isinstance(columns[0], NumericColumn | Ordinal)
+    shown = zip(cells, *shares, strict=True)
+    rows = [Bar(name=name, value=float(bar), mark=float(mark), error=error) for name, bar, mark in shown]
+    between = f" ± {percent(error)}" if error else ""
+    table = [(row.name, percent(row.value) + between, percent(row.mark or 0.0)) for row in rows]
+    whole = f"{told} {headings[0]} as bars, {headings[1]} as dots."
+    drawn = bars(key, column, whole, rows if ordered else _fitting(rows, error))
+    return Card(name=column, told=told, chart=Chart(drawing=drawn, headings=("", *headings), rows=table))
+
+
+def _fitting(rows: list[Bar], error: float) -> list[Bar]:
+    if len(rows) <= _MOST_ROWS + 1:
+        return rows
+    ranked = np.argsort([-max(row.value, row.mark or 0.0) for row in rows], kind="stable")
+    kept, rest = sorted(ranked[:_MOST_ROWS]), [rows[place] for place in ranked[_MOST_ROWS:]]
+    together = Bar(
+        name=f"{len(rest)} others",
+        value=sum(row.value for row in rest),
+        mark=sum(row.mark or 0.0 for row in rest),
+        error=error * len(rest) ** 0.5,
+    )
+    return [*(rows[place] for place in kept), together]

@@ -3,27 +3,54 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from noisegate.schema import NumericColumn, Schema
-from noisegate_evaluate import CAVEAT
-from noisegate_evaluate.comparison import EvaluationReport, ImageReport, Report, printed
-from noisegate_evaluate.metrics.associations import associations
-from noisegate_evaluate.metrics.copies import NearestRecords
+from noisegate.linked.schema import Link, LinkedSchema
+from noisegate.linked.table_schema import ticks_at
+from noisegate.models.synthesizer import Synthesizer
+from noisegate.schema import Column, EncodedTable, NumericColumn, Schema, decode
+from noisegate.schema.numeric import SteppedColumn
+from noisegate_evaluate import CAVEAT, Report, evaluate_images, evaluate_tables, images_of, read_classifiers
+from noisegate_evaluate.comparison import EvaluationReport, ImageReport, LinkedReport, printed
+from noisegate_evaluate.metrics.analyses import associations
+from noisegate_evaluate.metrics.copies import NearestRecords, nearest_images, nearest_records
 from noisegate_evaluate.metrics.marginals import ColumnShares, column_shares
-from noisegate_evaluate.reporting.charts import Chart, two_maps
-from noisegate_evaluate.reporting.drawing import MISSING, level_names, numbered, span_name
-from noisegate_evaluate.reporting.marginals import Card, card, ordered
-from noisegate_evaluate.reporting.page import percent, render_page
-from noisegate_evaluate.reporting.relations import Relation
+from noisegate_evaluate.reading import LinkedTables, Tables, beside, bring_together
+from noisegate_evaluate.reporting.page import Card, Chart, card, percent, render_page, two_maps
+from noisegate_evaluate.reporting.released import MISSING, level_names, numbered, span_name
+from noisegate_evaluate.utility.runner import Progress
 
 _BINS = 20
 _MOST_PAIRED, _MOST_PAIRS = 100, 1000
 _LARGEST = 10
+_MOST_COLUMNS = 40
+SEED = 0
+"""Of what is drawn and trained for a page, so that it is the same whenever it is made."""
+
+_MOST_ROWS, _MOST_IMAGES = 50_000, 5_000
+_IMAGES_COMPARED = 2_000
+
+Batches = Sequence[EncodedTable]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Relation:
+    """One link on a page.
+
+    `figures` are what each is of, of the synthetic tables, what sampling alone does, and where it is largest;
+    `successions` how a column of a child goes with one of the next, real and synthetic.
+    """
+
+    title: str
+    figures: Sequence[tuple[str, ...]]
+    shares: Sequence[ColumnShares]
+    successions: Sequence[Chart]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +119,7 @@ def _card(key: str, shown: ColumnShares, compared_with: str) -> Card:
     names = numbered([str(cells[cell]) for cell in kept])
     told = f"{percent(shown.distance)} of the records are in another cell."
     headings, shares = (f"real ({compared_with})", "synthetic"), (real[kept], synthetic[kept])
-    return card(key, column.name, names, shares, told, headings, ordered=ordered(column))
+    return card(key, [column], names, shares, told, headings)
 
 
 def _pairs(synthetic: pa.Table, real: pa.Table, schema: Schema) -> tuple[list[Chart], list[tuple[str, str, str, str]]]:
@@ -148,3 +175,146 @@ def _distances(report: Report | ImageReport) -> Iterator[tuple[str, ...]]:
         yield f"{entry.order} column{'s' * (entry.order > 1)} at a time", percent(entry.mean), least, largest
     floor = printed(report.metrics_floor)
     yield from ((name, told, floor.get(name, "–"), "") for name, told in printed(report.metrics).items())
+
+
+def measure(
+    model: Synthesizer,
+    test: Batches,
+    train: Batches | None,
+    *,
+    records: int,
+    classifiers: str | None = None,
+    progress: Progress | None = None,
+) -> Measured:
+    """Returns what as many synthetic records as there are real ones are worth, at most 50,000 rows or 5,000 images."""
+    if model.schema.images is not None:
+        return _measure_images(model, test, train, min(records, _MOST_IMAGES), classifiers or "cnn", progress)
+    schema, drawn = model.schema, min(records, _MOST_ROWS)
+
+    def read(batches: Iterable[EncodedTable]) -> pa.Table:
+        return decode(EncodedTable.concatenate(list(batches)), schema)
+
+    made, held_out, used = read(model.records(drawn, seed=SEED)), read(test), None if train is None else read(train)
+    how: Any = {"classifiers": classifiers or "three", "progress": progress}
+    report = evaluate_tables(made, held_out, schema, used, seed=SEED, **how)
+    return compared(replace(report, fitted=model.verdict), made, held_out, used, schema)
+
+
+def _measure_images(
+    model: Synthesizer, test: Batches, train: Batches | None, count: int, classifiers: str, progress: Progress | None
+) -> Measured:
+    schema = model.schema
+    made, held_out = images_of(model.records(count, seed=SEED), schema), images_of(test, schema)
+    used = None if train is None else images_of(train, schema)
+    how: Any = {"classifiers": read_classifiers(classifiers), "images": _IMAGES_COMPARED, "progress": progress}
+    report = evaluate_images(made, held_out, schema, used, seed=SEED, **how)
+    return Measured(
+        schema=schema,
+        report=replace(report, fitted=model.verdict),
+        copies=None if used is None else nearest_images(made.pixels, used.pixels, held_out.pixels, seed=SEED),
+        counted=(len(made), len(held_out if used is None else used)),
+    )
+
+
+def compared(
+    report: Report, synthetic: pa.Table, test: pa.Table, train: pa.Table | None, schema: Schema, *, seed: int = SEED
+) -> Measured:
+    """Returns an evaluation of tables with what the page shows beside it."""
+    real = test if train is None else train
+    return Measured(
+        schema=schema,
+        report=report,
+        copies=None if train is None else nearest_records(synthetic, train, test, schema, seed=seed),
+        counted=(synthetic.num_rows, real.num_rows),
+        synthetic=synthetic,
+        real=real,
+    )
+
+
+def compared_linked(
+    report: LinkedReport,
+    synthetic: Tables,
+    test: Tables,
+    train: Tables | None,
+    schema: LinkedSchema,
+    *,
+    seed: int = SEED,
+) -> Measured:
+    """Returns an evaluation of linked tables with what the page shows: parents beside their children, and each link."""
+    made, held_out = (bring_together(tables, schema, "given") for tables in (synthetic, test))
+    used = None if train is None else bring_together(train, schema, "given")
+    (flat, described), (real, _) = beside(made, schema), beside(held_out, schema)
+    measured = compared(report, flat, real, None if used is None else beside(used, schema)[0], described, seed=seed)
+    return replace(measured, relations=[relation(made, used or held_out, link, report) for link in schema.links])
+
+
+def relation(synthetic: LinkedTables, real: LinkedTables, link: Link, report: LinkedReport) -> Relation:
+    """Returns what is shown of a link."""
+    floor = {} if report.links_floor is None else dict(report.links_floor[link.name].lines())
+    figures = [
+        (what, figure, floor[what][0] if what in floor else "–", largest)
+        for what, (figure, largest) in report.links[link.name].lines()
+    ]
+    names = [link.number, *([] if link.gap is None else [link.gap])]
+    made, true = _numbers(synthetic, link), _numbers(real, link)
+    shares = []
+    for name, column in ((name, link.schema.column(name)) for name in names):
+        if len(made[name]) and len(true[name]):
+            both = pa.table({name: made[name]}), pa.table({name: true[name]})
+            shares.append(column_shares(*both, column, link.schema, bins=_bins(column)))
+    title = f"{link.parent.name} and their {link.name}"
+    return Relation(title=title, figures=figures, shares=shares, successions=_successions(synthetic, real, link))
+
+
+def _bins(column: Column) -> int:
+    """Returns how many spans of a column a chart shows: each number for itself where these are few."""
+    return column.last + 1 if isinstance(column, SteppedColumn) and column.last < _MOST_COLUMNS else _BINS
+
+
+def _numbers(linked: LinkedTables, link: Link) -> dict[str, np.ndarray]:
+    """Returns the number of children of each parent and the gap before each child but the first, by column."""
+    families = linked.families[link.name]
+    found = {link.number: families.counts}
+    if link.gap is not None and link.order is not None and families.position is not None:
+        before, after = families.consecutive
+        known = ~np.isnan(families.position)
+        ticks = np.zeros(len(known))
+        ticks[known] = ticks_at(link.order, families.position[known])
+        steps = known[before] & known[after]
+        found[link.gap] = (ticks[after] - ticks[before])[steps]
+    return found
+
+
+def _successions(synthetic: LinkedTables, real: LinkedTables, link: Link) -> list[Chart]:
+    columns = [column for column in link.child.schema.columns if column.name != link.child.order][:_MOST_COLUMNS]
+    maps = [_succession(linked, link, columns) for linked in (real, synthetic)]
+    if not columns or any(len(linked.families[link.name].consecutive[0]) < 2 for linked in (synthetic, real)):
+        return []
+    names = [column.name for column in columns]
+    order = np.argsort(-np.abs(np.nan_to_num(maps[0] - maps[1])), axis=None)
+    rows = [
+        (f"{names[i]} → {names[j]}", *(f"{one[i, j]:.2f}" for one in maps))
+        for i, j in zip(*np.unravel_index(order, maps[0].shape), strict=True)
+        if np.isfinite(maps[0][i, j]) and np.isfinite(maps[1][i, j])
+    ]
+    return two_maps(
+        f"successions-{link.name}",
+        f"How a record of {link.name} goes with the next one",
+        "Rows are the columns of a record, columns those of the next one of the same parent.",
+        names,
+        dict(zip(("real", "synthetic"), maps, strict=True)),
+        headings=("a column → one of the next record", "real", "synthetic"),
+        rows=rows,
+    )
+
+
+def _succession(linked: LinkedTables, link: Link, columns: Sequence[Column]) -> np.ndarray:
+    """Returns how strongly each column goes with each of the next child, (columns, columns)."""
+    table, families = linked.tables[link.name], linked.families[link.name]
+    before, after = (table.take(pa.array(families.rows[place])) for place in families.consecutive)
+    following: list[Column] = [replace(column, name=f"next {column.name}") for column in columns]
+    both = {column.name: before[column.name] for column in columns}
+    both |= {f"next {column.name}": after[column.name] for column in columns}
+    every = [*columns, *following]
+    schema = Schema(every, missing_values=link.child.schema.missing_values)
+    return associations(pa.table(both), every, schema)[: len(columns), len(columns) :]

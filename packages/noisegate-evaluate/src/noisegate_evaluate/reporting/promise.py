@@ -1,4 +1,4 @@
-"""What a certificate promises, for somebody who has to decide: what an attacker can reach, what each question cost."""
+"""What a certificate promises somebody who decides: what an attacker can reach (G-28), what each question cost."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from noisegate.privacy.events import (
     ThresholdedGaussianEvent,
     ZeroConcentratedEvent,
 )
-from noisegate_evaluate.reporting.charts import Chart, Curve, lines
-from noisegate_evaluate.reporting.tradeoff import Tradeoff
+from noisegate_evaluate.reporting.page import Chart, lines
 
+_PARTS = tuple(10 ** (-exponent / 24) for exponent in range(8, 145))  # from a half down to 1e-6
+_DELTAS = (*(1 - part for part in _PARTS[:48]), *_PARTS)
+_FEW = (0.5, 0.2, 0.05, 0.01, 1e-3, 1e-4)  # where each takes up to a second
 _ALARMS = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5)
 _POINTS = 80
 _MEANINGS = {
@@ -79,15 +81,10 @@ def tradeoff_chart(curve: Tradeoff) -> Chart:
     points = [(alarm, curve.catches(alarm)) for alarm in alarms]
     title = "What an attacker can reach at most"
     told = f"At 5 % false alarms at most {100 * curve.catches(0.05):.3g} % of those who are there are caught."
-    drawn = lines(
-        "tradeoff",
-        title,
-        told,
-        [Curve(points=[(0.0, 0.0), (1.0, 1.0)], style="guess"), Curve(points=points, style="curve")],
-        ("false alarms", "caught, at most"),
-    )
+    headings = ("false alarms", "caught, at most")
+    drawn = lines("tradeoff", title, told, {"guess": [(0.0, 0.0), (1.0, 1.0)], "curve": points}, headings)
     rows = [(f"{100 * alarm:g} %", f"{_up(100 * curve.catches(alarm))} %") for alarm in _ALARMS]
-    return Chart(drawing=drawn, headings=("false alarms", "caught, at most"), rows=rows)
+    return Chart(drawing=drawn, headings=headings, rows=rows)
 
 
 def right_of_hundred(curve: Tradeoff) -> int:
@@ -103,12 +100,8 @@ def _question(certificate: Certificate, event: Event, std: float | None, share: 
     else:
         unit = 1.0 if std is None else std / event.noise_std  # of a grid step, in the units of a record's vector
         grid = " (grid)" * (std is None)
-        texts = (
-            _released(event),
-            f"{event.sensitivity * unit:.4g}{grid}",
-            f"{event.noise_std * unit:.4g}{grid}",
-            f"{event.noise_multiplier:.4g}",
-        )
+        moved, noise = (f"{size * unit:.4g}{grid}" for size in (event.sensitivity, event.noise_std))
+        texts = (_released(event), moved, noise, f"{event.noise_multiplier:.4g}")
     return AskedQuestion(**told, **dict(zip(("numbers", "moved", "noise", "ratio"), texts, strict=True)))  # type: ignore[arg-type]
 
 
@@ -131,3 +124,48 @@ def _squared(event: Event) -> float:
 def _up(share: float) -> str:
     """Returns a percentage with two digits behind the point at most, no smaller."""
     return f"{math.ceil(share * 100 - 1e-9) / 100:g}"
+
+
+@dataclass(frozen=True)
+class Tradeoff:
+    """Pairs (ε, δ) for each of which what was run is differentially private.
+
+    Examples:
+        >>> from noisegate_evaluate.reporting.promise import Tradeoff
+        >>> pure = Tradeoff(((1.0, 0.0),))
+        >>> round(pure.catches(0.05), 3), round(pure.right, 3)
+        (0.136, 0.731)
+    """
+
+    pairs: tuple[tuple[float, float], ...]
+
+    def catches(self, false_alarms: float) -> float:
+        """Returns the largest share of cases that a test catches which raises at most this share of false alarms."""
+        return min(min(_forward(*pair, false_alarms), _backward(*pair, false_alarms)) for pair in self.pairs)
+
+    @property
+    def right(self) -> float:
+        """The largest share of guesses that are right where both cases are equally likely; of coins it is one half."""
+        return min(_right(*pair) for pair in self.pairs)
+
+
+def tradeoff(certificate: Certificate) -> Tradeoff:
+    """Returns what follows from all that a certificate states; its own pair is among these."""
+    events, adjacency = certificate.composed, certificate.adjacency
+    slow = any(isinstance(event, SampledGaussianEvent) and event.rate < 1 for event in events)
+    found = [(accounting.epsilon(events, delta, adjacency), delta) for delta in (_FEW if slow else _DELTAS)]
+    pairs = [(epsilon, delta) for epsilon, delta in found if math.isfinite(epsilon)]
+    return Tradeoff(((certificate.epsilon, certificate.delta), *pairs))
+
+
+def _forward(epsilon: float, delta: float, alarms: float) -> float:
+    return min(math.exp(min(epsilon, 700)) * alarms + delta, 1.0) if alarms else delta
+
+
+def _backward(epsilon: float, delta: float, alarms: float) -> float:
+    return 1 - math.exp(-epsilon) * max(1 - delta - alarms, 0.0)
+
+
+def _right(epsilon: float, delta: float) -> float:
+    # (e^ε + δ)/(e^ε + 1), by what cannot overflow.
+    return (1 + delta * math.exp(-epsilon)) / (1 + math.exp(-epsilon))

@@ -18,10 +18,8 @@ from noisegate.schema import EncodedTable, NumericColumn, Schema
 from noisegate.schema.columns import column_form
 from noisegate.tables.associations import WEAKENED
 from noisegate.verdict import Verdict
-from noisegate_evaluate.reporting.charts import Chart, heat_map
-from noisegate_evaluate.reporting.marginals import Card, card, ordered
-from noisegate_evaluate.reporting.page import number, percent, picture, render_page
-from noisegate_evaluate.reporting.promise import questions, right_of_hundred, tradeoff_chart
+from noisegate_evaluate.reporting.page import Card, Chart, card, heat_map, number, percent, picture, render_page
+from noisegate_evaluate.reporting.promise import questions, right_of_hundred, tradeoff, tradeoff_chart
 from noisegate_evaluate.reporting.released import (
     Marginal,
     PairError,
@@ -32,50 +30,15 @@ from noisegate_evaluate.reporting.released import (
     pair_errors,
     typical_error,
 )
-from noisegate_evaluate.reporting.tradeoff import tradeoff
 
 _MOST_NAMED = 300  # columns that a heat map has room for
 
 
-@dataclass(frozen=True, kw_only=True)
-class DrawnRecords:
-    """Synthetic records for the page: encoded, and where they are images a picture of some."""
-
-    records: EncodedTable
-    png: bytes | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Subject:
-    """What any public page is made of.
-
-    Attributes:
-        release: What has left the gate.
-        verdict: What the fit came to; None where nobody knows.
-        distance: From the model to the release, over what the noise explains; None where none was measured.
-    """
-
-    release: Release
-    verdict: Verdict | None
-    distance: float | None
-
-    @property
-    def recomputed(self) -> float:
-        """ε of what has left."""
-        return self.release.certificate.check()
-
-
-@dataclass(frozen=True, kw_only=True)
-class RecordsSubject(Subject):
-    """The same of one table or of images: its tables of columns, and those that the fit never saw.
-
-    `bounds` is what the method says of the error of its questions, in words; none is `drawn` of a classifier.
-    """
-
-    released: Released
-    unfitted: Released
-    bounds: Sequence[str]
-    drawn: DrawnRecords | None
+_NOTHING: dict[str, Any] = {
+    **dict.fromkeys(("cards_", "marginals", "unfitted", "worst", "associations", "bounds", "relations"), ()),
+    **{"errors": None, "picture": None, "unmeasured": 0, "unfitted_cells": (0, 0), "unfitted_error": 0.0},
+}
+"""What the template shows of a release that has none of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,48 +50,54 @@ class ReleasedLink:
     drawn: EncodedTable
 
 
-@dataclass(frozen=True, kw_only=True)
-class LinkedSubject(Subject):
-    """The same of linked tables, parents first."""
+def public_page(
+    release: Release,
+    verdict: Verdict | None,
+    distance: float | None,
+    *,
+    released: Released,
+    unfitted: Released,
+    bounds: Sequence[str],
+    drawn: EncodedTable | None,
+    png: bytes | None,
+) -> str:
+    """Returns the page of a model of one table or of images, HTML.
 
-    schema: LinkedSchema
-    links: Sequence[ReleasedLink]
-    bounds: Sequence[str] = ()
-
-    @property
-    def drawn(self) -> Sequence[ReleasedLink]:
-        """What synthetic records there are."""
-        return self.links
-
-
-def public_page(subject: RecordsSubject) -> str:
-    """Returns the page, HTML."""
-    release = subject.release
+    `verdict` is what the fit came to, `distance` from the model to the release, over what the noise explains; None
+    where nobody knows. `unfitted` are tables that the fit never saw, `bounds` what the method says of the error of its
+    questions, in words. Of a classifier nothing is `drawn`; of images `png` is a picture of some.
+    """
     schema = release.schema
-    found = [] if subject.drawn is None else noisy_marginals(subject.released, subject.drawn.records)
+    found = [] if drawn is None else noisy_marginals(released, drawn)
     places = {name: place for place, name in enumerate(schema.names)} if schema.images is None else {}
     found.sort(key=lambda one: places.get(one.name, 0))
-    unfitted = [] if subject.drawn is None else noisy_tables(subject.unfitted, subject.drawn.records)
-    errors = pair_errors(subject.released)
-    return render_page(
-        "public.html",
-        subject=subject,
-        **promised(release),
+    apart = [] if drawn is None else noisy_tables(unfitted, drawn)
+    errors = pair_errors(released)
+    return _rendered(
+        release,
+        verdict,
+        distance,
         schema=schema,
-        what=_what(schema, subject),
-        records=told_records(subject.released),
-        relations=[],
+        drawn=None if drawn is None else len(drawn),
+        what=_what(schema, classifier=drawn is None),
+        records=told_records(released),
+        bounds=bounds,
         cards_=[measured_card(place, one) for place, one in enumerate(found)],
         marginals=[(one.name, f"{len(one.cells):,}", percent(one.error)) for one in found],
-        unfitted=[measured_card(place, one, "unfitted") for place, one in enumerate(unfitted)],
-        unfitted_cells=(sum(one.explained for one in unfitted), sum(len(one.cells) for one in unfitted)),
-        unfitted_error=typical_error(unfitted) if unfitted else 0.0,
+        unfitted=[measured_card(place, one, "unfitted") for place, one in enumerate(apart)],
+        unfitted_cells=(sum(one.explained for one in apart), sum(len(one.cells) for one in apart)),
+        unfitted_error=typical_error(apart) if apart else 0.0,
         columns=None if schema.images is not None else [described(column) for column in schema.columns],
         errors=errors_chart(found, errors),
         worst=sorted(errors, key=lambda error: -error.error)[:10],
-        **_associations(subject.verdict),
-        picture=None if subject.drawn is None or subject.drawn.png is None else picture(subject.drawn.png),
+        **_associations(verdict),
+        picture=None if png is None else picture(png),
     )
+
+
+def _rendered(release: Release, verdict: Verdict | None, distance: float | None, **shown: Any) -> str:
+    told = {"verdict_": verdict, "distance": distance, **promised(release)}
+    return render_page("public.html", **_NOTHING | told | shown)
 
 
 def _associations(verdict: Verdict | None) -> dict[str, Any]:
@@ -147,6 +116,7 @@ def promised(release: Release) -> dict[str, Any]:
     whole = bool(certificate.contributions) or isinstance(release.stated_schema, LinkedSchema)
     return {
         "certificate": certificate,
+        "recomputed": certificate.check(),
         "digest": certificate.digest(),
         "somebody": certificate.unit if whole else f"one {certificate.unit}",
         "neighbours": certificate.adjacency.sentence(certificate.unit) if whole else certificate.adjacency.sentence(),
@@ -161,8 +131,8 @@ def promised(release: Release) -> dict[str, Any]:
     }
 
 
-def _what(schema: Schema, subject: RecordsSubject) -> str:
-    if subject.drawn is None:
+def _what(schema: Schema, *, classifier: bool) -> str:
+    if classifier:
         return "A classifier that was trained under differential privacy"
     if schema.images is not None:
         return f"Synthetic images of {schema.images.shape.height} × {schema.images.shape.width} pixels"
@@ -185,13 +155,12 @@ def measured_card(place: int, shown: Marginal, key: str = "column") -> Card:
     told = f"{shown.explained} of {len(shown.cells)} cells agree within noise and draw."
     return card(
         f"{key}-{place}",
-        shown.name,
+        shown.columns,
         shown.cells,
         (shown.noisy, shown.synthetic),
         told,
         ("measured, with noise", "synthetic"),
         error=shown.two_sigma,
-        ordered=len(shown.columns) > 1 or ordered(shown.columns[0]),
     )
 
 
@@ -226,26 +195,26 @@ def _settings(certificate: Certificate) -> list[tuple[str, str]]:
     return [(str(name), str(value)) for name, value in settings.items()] if isinstance(settings, dict) else []
 
 
-def linked_page(subject: LinkedSubject) -> str:
-    """Returns the page of a model of linked tables, HTML."""
-    schema = subject.schema
-    records, unit = told_records(subject.links[0].released)
-    none: dict[str, Any] = dict.fromkeys(("cards_", "marginals", "unfitted", "worst", "associations"), ())
-    return render_page(
-        "public.html",
-        subject=subject,
-        **promised(subject.release),
+def linked_page(
+    release: Release,
+    verdict: Verdict | None,
+    distance: float | None,
+    *,
+    schema: LinkedSchema,
+    links: Sequence[ReleasedLink],
+) -> str:
+    """Returns the page of a model of linked tables, HTML; `links` are those of the schema, parents first."""
+    records, unit = told_records(links[0].released)
+    return _rendered(
+        release,
+        verdict,
+        distance,
         schema={"images": None, "constraints": _rules(schema)},
+        drawn=0,
         what=f"A synthetic copy of {len(schema.tables)} linked tables: {', '.join(schema.names)}",
         records=(records, unit.replace("records", f"records of {schema.root.name}")),
         columns=[described(column) for table in schema.tables for column in qualified(table)],
-        relations=[_shown(one, founding=not place) for place, one in enumerate(subject.links)],
-        unfitted_cells=(0, 0),
-        unfitted_error=0.0,
-        errors=None,
-        picture=None,
-        unmeasured=0,
-        **none,
+        relations=[_shown(one, founding=not place) for place, one in enumerate(links)],
     )
 
 

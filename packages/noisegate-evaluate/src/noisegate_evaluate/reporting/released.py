@@ -5,17 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
+from datetime import datetime, timedelta
+from itertools import combinations, pairwise, product
 
 import numpy as np
 import numpy.typing as npt
 
 from noisegate.features.binning import NumericBins
-from noisegate.schema import Column, EncodedTable, Layout
+from noisegate.schema import CodedColumn, Column, Continuous, Date, Datetime, EncodedTable, Layout, NumericColumn
+from noisegate.schema.layout import body
 from noisegate.tables.released import Table
-from noisegate_evaluate.reporting.drawing import cell_names, level_names, numbered
 
 Floats = npt.NDArray[np.float64]
+MISSING = "(missing)"
+_CLOSE = 1e-9  # the width of a cell that holds a single real number
 _ABSOLUTE = math.sqrt(2 / math.pi)  # the mean of |z| in standard deviations
 
 
@@ -49,12 +52,10 @@ class Released:
 
 @dataclass(frozen=True, kw_only=True)
 class Marginal:
-    """A table of some columns, cell by cell, in shares of the records.
+    """A table of some columns, cell by cell, in shares of the records: noisy ones, and those of `drawn` synthetic ones.
 
-    Attributes:
-        two_sigma: Twice the standard deviation of the noise on each cell.
-        synthetic: The shares among synthetic records, of which there are `drawn`.
-        error: How many records the noise alone puts into a wrong cell, in the mean, before anything is denoised.
+    `two_sigma` is that of the noise on a cell, `error` how many records it alone puts into a wrong one, in the
+    mean, before anything is denoised.
     """
 
     columns: tuple[Column, ...]
@@ -98,10 +99,8 @@ def noisy_marginals(released: Released, drawn: EncodedTable) -> list[Marginal]:
 
 def noisy_tables(released: Released, drawn: EncodedTable) -> list[Marginal]:
     """Returns every table as it was released."""
-    return [
-        _marginal(released, table.columns, table.counts, table.noise_std, drawn, apart=" · ")
-        for table in released.tables
-    ]
+    shown = ((table.columns, table.counts, table.noise_std) for table in released.tables)
+    return [_marginal(released, *table, drawn, apart=" · ") for table in shown]
 
 
 def typical_error(several: Sequence[Marginal]) -> float:
@@ -143,15 +142,12 @@ def _cells(released: Released, place: int, drawn: EncodedTable) -> tuple[list[st
 def pair_errors(released: Released) -> list[PairError]:
     """Returns every pair of columns that a table of the release holds, by the table that says it best."""
     columns, found = released.columns, []
-    pairs = {(a, b) for table in released.tables for a in table.columns for b in table.columns if a < b}
-    by_pair: dict[tuple[int, int], list[Table]] = {pair: [] for pair in sorted(pairs)}
+    by_pair: dict[tuple[int, int], list[Table]] = {}
     for table in released.tables:
-        for a in table.columns:
-            for b in table.columns:
-                if a < b:
-                    by_pair[a, b].append(table)
-    for pair, tables in by_pair.items():
-        best = _best(tables, pair)
+        for pair in combinations(sorted(table.columns), 2):
+            by_pair.setdefault(pair, []).append(table)
+    for pair in sorted(by_pair):
+        best = _best(by_pair[pair], pair)
         assert best is not None
         counts, std = best
         names = columns[pair[0]].name, columns[pair[1]].name
@@ -184,3 +180,58 @@ def _best(tables: Sequence[Table], columns: tuple[int, ...]) -> tuple[Floats, fl
 
 def _misplaced(cells: int, noise_std: float, records: float) -> float:
     return min(noise_std * cells * _ABSOLUTE / 2 / records, 1.0)
+
+
+def at(column: NumericColumn, unit: float) -> str:
+    """Returns the value at a position of a column, as the scale between its bounds says it: 4.2M, 0.35, 2024-05-01."""
+    lower, upper = body(column)
+    unit = (unit - lower) / (upper - lower)
+    if isinstance(column, Date | Datetime):
+        start, end = column.steps
+        day = timedelta(days=1) if isinstance(column, Date) else timedelta(microseconds=1)
+        moment = datetime(1970, 1, 1) + day * round(start + unit * (end - start))
+        return f"{moment:%Y-%m-%d}"
+    return _short(float(column.lower) + unit * (float(column.upper) - float(column.lower)))
+
+
+def _short(number: float) -> str:
+    for size, letter in ((1e9, "G"), (1e6, "M")):
+        if size <= abs(number) < 1e13:
+            return f"{number / size:.3g}{letter}"
+    return f"{number:,.0f}" if 1e4 <= abs(number) < 1e6 else f"{number:.4g}"
+
+
+def level_names(column: CodedColumn) -> list[str]:
+    """Returns the name of each code of a column."""
+    names = [str(level) for level in column.levels]
+    return [*names, MISSING][: column.size]
+
+
+def cell_names(column: NumericColumn, bins: NumericBins) -> list[str]:
+    """Returns the name of each cell: the values between two cuts, or the one value that is there."""
+    names = [span_name(column, low, high) or "" for low, high in pairwise((0.0, *bins.cuts, 1.0))]
+    return [*names, MISSING] if bins.nullable else names
+
+
+def numbered(names: Sequence[str]) -> list[str]:
+    """Returns names that differ: those that read alike get a number behind them."""
+    seen: dict[str, int] = {}
+    told = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        told.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return told
+
+
+def span_name(column: NumericColumn, low: float, high: float) -> str | None:
+    """Returns the values from one position up to another, the last bound with it; None where there are none."""
+    if isinstance(column, Continuous):
+        # A bound is a cell of its own, and the next one begins at the float64 above it.
+        ends = [round(low, 12)] if high - low < _CLOSE else [round(low, 12), round(high, 12)]
+    else:
+        first = math.ceil(low * column.last - _CLOSE)
+        last = column.last if high == 1.0 else math.ceil(high * column.last - _CLOSE) - 1
+        if last < first:
+            return None
+        ends = [first / column.last, last / column.last]
+    return " – ".join(dict.fromkeys(at(column, end) for end in ends))

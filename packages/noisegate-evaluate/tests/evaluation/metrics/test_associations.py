@@ -3,7 +3,7 @@ import pyarrow as pa
 import pytest
 
 from noisegate.schema import Categorical, Continuous, Schema
-from noisegate_evaluate.metrics.associations import associations
+from noisegate_evaluate.metrics.analyses import associations
 
 X = Continuous(name="x", lower=-10.0, upper=10.0, missing=True)
 Z = Continuous(name="z", lower=-10.0, upper=10.0, missing=True)

@@ -244,7 +244,7 @@ def _draw(
     """Draws the maps of classes, or at each record the maps of its likeliest classes, or of one."""
     import numpy as np
 
-    from noisegate_evaluate.reporting.filters import MapRow, maps_picture
+    from noisegate_evaluate.reporting.pictures import MapRow, maps_picture
 
     if records is None:
         labels = classifier.classes if label is None else [label]
