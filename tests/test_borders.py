@@ -29,14 +29,13 @@ MODULES = {
     "noisegate_papers": "methods.mean_embeddings",
 }
 CORE = {
-    "privacy.noise": "import opendp.mod\nimport randomgen\n",
+    "privacy.noise": "import opendp.mod\n",
     "gate.queries.marginals": "import opendp.extras.mbi\n",
     "gate.session": "from noisegate.privacy import noise\n",
     "privacy.accounting": "from noisegate.privacy import composition\n",
     "privacy.composition": "",
     "ledger.tables": "import psycopg\nimport sqlite3\n",
     "silos.keys": "import cryptography\n",
-    "gate.samples": "import randomgen\n",
     "privacy.plan": "from noisegate.privacy import noise\n",
     "privacy.gradient_plan": "from noisegate.privacy import noise\n",
 }
@@ -109,7 +108,6 @@ def test_the_house_as_designed_keeps_every_contract(house):
         ("noisegate_evaluate.reporting.__init__", "from noisegate.cli import x", "Nothing imports the command line"),
         ("noisegate.privacy.grid", "import torch.func", "The integer half of gradients"),
         ("noisegate.privacy.plan", "import opendp.measurements", "One file draws private noise"),
-        ("noisegate.gate.gate", "from randomgen import ChaCha", "Streams of a secret key are of noise"),
         ("noisegate_papers.methods.mean_embeddings", "import opendp.extras.mbi", "One file draws private noise"),
         (
             "noisegate.methods.__init__",

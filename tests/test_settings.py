@@ -128,8 +128,6 @@ def test_a_type_with_a_bound_that_nothing_reads_is_refused_at_once():
 
     with pytest.raises(AttributeError, match="holds"):
         Foreign(cells=3)
-    with pytest.raises(AttributeError, match="least"):
-        Within(least=2).holds(3)
 
 
 def test_a_default_may_follow_from_another_setting():

@@ -74,6 +74,9 @@ one-sample-for-all-parts: The key of a sample follows from the step alone: recor
         in it together.
     by test_records_and_samples_are_independent
     rewrite samples.PoissonSamples._stream: any_step + part.to_bytes(8, 'little') => any_step
+same-words-in-every-block: The words of a sample follow from step and part alone: all blocks of a part have the same.
+    by test_words_are_those_of_shake256_of_key_and_step_and_part_and_block
+    rewrite samples.PoissonSamples._stream: any_first + block.to_bytes(8, 'little') => any_first
 one-key-for-all-sessions: The key of samples is no secret of one session.
     by test_every_session_has_a_key_of_its_own_which_nobody_is_told
     wrap samples.PoissonSamples._stream: lambda stream, drawn, step, part: stream(dataclasses.replace(drawn,

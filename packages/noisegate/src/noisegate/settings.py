@@ -29,7 +29,6 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict
 from functools import wraps
 from inspect import signature
 from pathlib import Path
@@ -97,7 +96,7 @@ _PLAIN: dict[Any, str] = {int: "a whole number", float: "a number", str: "text",
 _PLAIN |= {NoneType: "None", Any: "a value"}
 _GIVEN: dict[Any, Any] = {int: (int, int), float: (SupportsFloat, float), bool: (bool, bool)}
 _GIVEN |= {str: (str, str.__str__), Any: (object, lambda same: same)}
-_UNUSABLE = (TypeError, ValueError, LookupError, ArithmeticError)
+_UNUSABLE = (TypeError, ValueError, LookupError, ArithmeticError, StopIteration)
 _C = TypeVar("_C", bound=type)
 
 
@@ -214,9 +213,8 @@ class Settings:
     def to_json(self) -> dict[str, Any]:
         """Returns the settings as a JSON object, each under its `stored_name`."""
         told = {self.stored_name(name): getattr(self, name) for name in self.setting_names()}
-        return dict(
-            json.loads(json.dumps(told, default=lambda one: str(one) if isinstance(one, Path) else asdict(one)))
-        )
+        text = json.dumps(told, default=lambda one: str(one) if isinstance(one, Path) else dataclasses.asdict(one))
+        return dict(json.loads(text))
 
     @classmethod
     def stored_name(cls, name: str) -> str:
@@ -242,9 +240,7 @@ def _read(hint: Any, value: Any) -> Any:
             return value
     if kind is Literal:
         hash(value)  # an array is equal to a choice in its own way
-        for one in parts:
-            if one == value and isinstance(one, bool) is isinstance(value, bool):
-                return one
+        return next(one for one in parts if one == value and isinstance(one, bool) is isinstance(value, bool))
     if kind in (Union, UnionType):
         for part in parts:
             with suppress(*_UNUSABLE):

@@ -3,7 +3,6 @@
 The sample has no seed; each acceptance fails by chance with probability at most 1e-9.
 """
 
-import hashlib
 import pickle
 
 import numpy as np
@@ -65,16 +64,18 @@ def test_words_are_compared_exactly():
         assert poisson_sample(5, rate / RATES, lambda count: words[:count]).tolist() == list(range(expected))
 
 
-def test_words_are_those_of_chacha20_under_a_key_of_step_and_part():
-    """By another implementation: RFC 8439, and RFC 7693 for the key."""
-    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+def test_words_are_those_of_shake256_of_key_and_step_and_part_and_block(monkeypatch):
+    """By another implementation: FIPS 202."""
+    from cryptography.hazmat.primitives.hashes import SHAKE256, Hash
 
-    which = (3).to_bytes(8, "little") + (5).to_bytes(8, "little")
-    key = hashlib.blake2b(which, key=bytes(range(32)), digest_size=32).digest()
-    stream = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor().update(bytes(4 * 1000))
+    monkeypatch.setattr(samples, "_AT_ONCE", 700)
+    stream = b""
+    for block, records in enumerate((700, 300)):
+        drawn = Hash(SHAKE256(4 * records))
+        drawn.update(bytes(range(32)) + b"".join(number.to_bytes(8, "little") for number in (3, 5, block)))
+        stream += drawn.finalize()
     expected = np.flatnonzero(np.frombuffer(stream, "<u4") < RATES // 8)
-    drawn = PoissonSamples(rate=0.125, key=bytes(range(32)))
-    assert drawn.places(1000, 3, 5).tolist() == expected.tolist()
+    assert PoissonSamples(rate=0.125, key=bytes(range(32))).places(1000, 3, 5).tolist() == expected.tolist()
 
 
 def test_a_step_that_is_redone_has_the_same_sample_and_no_other_has_it():

@@ -57,13 +57,10 @@ class PoissonSamples:
         return poisson_sample(records, self.rate, self._stream(step, part))
 
     def _stream(self, step: int, part: int) -> Callable[[int], npt.NDArray[np.uint32]]:
-        """Returns what draws so many words: ChaCha20 under a key that BLAKE2b makes of the step and the part."""
-        from randomgen import ChaCha
-
+        """Returns what draws so many words: SHAKE256 of the key, the step, the part, and how often it was called."""
         which = step.to_bytes(8, "little") + part.to_bytes(8, "little")
-        key = hashlib.blake2b(which, key=self.key, digest_size=32).digest()
-        stream = ChaCha(key=int.from_bytes(key, "little"), rounds=20)
-        return lambda count: stream.random_raw((count + 1) // 2).view(np.uint32)[:count]
+        seeds = (self.key + which + block.to_bytes(8, "little") for block in range(2**64))
+        return lambda count: np.frombuffer(hashlib.shake_256(next(seeds)).digest(4 * count), dtype="<u4")
 
 
 def poisson_sample(records: int, rate: float, words: Callable[[int], npt.NDArray[np.uint32]]) -> npt.NDArray[np.intp]:

@@ -48,10 +48,8 @@ WIDE = 40
 DESIGN = 4
 """Version of the rules by which cells and tables follow from settings and released histograms; 1 is not stated."""
 _CLEAR = 2.0
-Pair = tuple[str, str]
-Triple = tuple[str, str, str]
-Pairs = Annotated[tuple[Pair, ...], "a list of lists of 2 column names"]
-Triples = Annotated[tuple[Triple, ...], "a list of lists of 3 column names"]
+Pairs = Annotated[tuple[tuple[str, str], ...], "a list of lists of 2 column names"]
+Triples = Annotated[tuple[tuple[str, str, str], ...], "a list of lists of 3 column names"]
 
 
 @register("pairwise")

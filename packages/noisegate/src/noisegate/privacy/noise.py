@@ -1,12 +1,11 @@
 """The only file that draws private noise. Randomness comes from the operating system and takes no seed.
 
-Three samplers, each with its proof in docs/guarantees.md (G-04, G-05, G-18):
+Two samplers, each with its proof in docs/guarantees.md (G-04, G-18). Neither is of float64, whose low bits tell of the
+sum: Mironov (CCS 2012), https://doi.org/10.1145/2382196.2382264.
 
 * the discrete Gaussian of Canonne, Kamath and Steinke (NeurIPS 2020), https://arxiv.org/abs/2004.00010, drawn exactly
   by OpenDP, about 10⁵ coordinates a second;
-* a float64 Gaussian from a ChaCha20 generator keyed by the operating system, added to the integer sum and rounded to a
-  grid, as low bits of float64 noise tell of the sum: Mironov (CCS 2012), https://doi.org/10.1145/2382196.2382264;
-* the discrete Gaussian convolved from a table, about 5·10⁶ coordinates a second: x₀ + c₁x₁ + c₂x₂ + … with public
+* the discrete Gaussian convolved from a table, millions of coordinates a second: x₀ + c₁x₁ + c₂x₂ + … with public
   multipliers c, each x from the discrete Gaussian of parameter t = 4096 (Micciancio and Walter, CRYPTO 2017,
   https://eprint.iacr.org/2017/259). A random word decides by its 64 bits, but once in 10¹⁴ draws.
 """
@@ -28,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import CalibrationError
-from noisegate.privacy.accounting import MAXIMUM_STD, MINIMUM_STD, ROUNDED_DISTANCE
+from noisegate.privacy.accounting import MAXIMUM_STD, MINIMUM_STD
 from noisegate.privacy.events import Sampler
 
 if TYPE_CHECKING:
@@ -135,21 +134,16 @@ def _exp_of_minus(numerator: int, denominator: int) -> int:
     return total >> guard
 
 
-def choose_samplers(coordinates: Sequence[int], *, epsilon: float, delta: float) -> tuple[Sampler, ...]:
+def choose_samplers(coordinates: Sequence[int], *, epsilon: float) -> tuple[Sampler, ...]:
     """Returns the sampler of each question of a plan: a public rule, recorded in the certificate.
 
-    Exact for the smallest questions, up to a million coordinates of the plan together. For the others, the rounded
-    Gaussian if its distance from the ideal costs at most a tenth of δ in all, else the convolved one, up to ε = 100.
+    Exact for the smallest questions, up to a million coordinates of the plan together; the others are convolved, up to
+    ε = 100.
     """
     order = sorted(range(len(coordinates)), key=coordinates.__getitem__)
     together = accumulate(coordinates[place] for place in order)
     exact = {place for place, total in zip(order, together, strict=True) if total <= EXACT_COORDINATES}
-    large = sum(count for place, count in enumerate(coordinates) if place not in exact)
-    if epsilon > CONVOLVED_UP_TO:
-        fast = Sampler.DISCRETE_GAUSSIAN
-    else:
-        cheap = large * ROUNDED_DISTANCE * (1 + math.exp(epsilon)) <= delta / 10
-        fast = Sampler.ROUNDED_GAUSSIAN if cheap else Sampler.CONVOLVED_GAUSSIAN
+    fast = Sampler.DISCRETE_GAUSSIAN if epsilon > CONVOLVED_UP_TO else Sampler.CONVOLVED_GAUSSIAN
     return tuple(Sampler.DISCRETE_GAUSSIAN if place in exact else fast for place in range(len(coordinates)))
 
 
@@ -160,9 +154,8 @@ def add_noise(sums: Int64[Integers, "*shape"], *, noise_std: float, sampler: Sam
         return sums + _discrete_gaussian(sums.size, noise_std).reshape(sums.shape)
     if sampler is Sampler.CONVOLVED_GAUSSIAN:
         return sums + _convolved_gaussian(sums.size, noise_std).reshape(sums.shape)
-    if sampler is not Sampler.ROUNDED_GAUSSIAN:
-        raise CalibrationError(f"noise of sampler {sampler.value!r} is drawn in shares, each by itself (G-32).")
-    return _rounded_gaussian(sums, noise_std)
+    how = "in shares, each by itself (G-32)" if sampler is Sampler.SUMMED_GAUSSIAN else "no more: calibrate a new plan"
+    raise CalibrationError(f"noise of sampler {sampler.value!r} is drawn {how}.")
 
 
 def noisy_counts_above(
@@ -217,31 +210,11 @@ def _discrete_gaussian(size: int, noise_std: float) -> npt.NDArray[np.int64]:
     return noise
 
 
-def _chacha() -> np.random.Generator:
-    from randomgen import ChaCha
-
-    return np.random.Generator(ChaCha(key=secrets.randbits(256), rounds=20))
-
-
-def _rounded_gaussian(sums: npt.NDArray[np.int64], noise_std: float) -> npt.NDArray[np.int64]:
-    generator = _chacha()
-    step = max(1, 2 ** math.floor(math.log2(noise_std / 16)))
-    result = np.empty(sums.shape, dtype=np.int64)
-    values, results = sums.reshape(-1), result.reshape(-1)
-    # Some at a time, so that work arrays stay small beside millions of sums.
-    for start in range(0, sums.size, _CHUNK):
-        whole, rest = np.divmod(values[start : start + _CHUNK], step)
-        # rest + noise is at most about 200 steps, so float64 places it within 2⁻⁴⁵ of a step.
-        noisy = rest.astype(np.float64) + noise_std * generator.standard_normal(rest.shape)
-        results[start : start + _CHUNK] = (whole + np.rint(noisy / step).astype(np.int64)) * step
-    return result
-
-
 def _convolved_gaussian(size: int, noise_std: float) -> npt.NDArray[np.int64]:
-    generator, table, noise = _chacha(), gaussian_table(), np.zeros(size, dtype=np.int64)
+    table, noise = gaussian_table(), np.zeros(size, dtype=np.int64)
     for start in range(0, size, _CHUNK):
         part = noise[start : start + _CHUNK]
         for multiplier in multipliers(noise_std):
-            words = generator.integers(0, 2**64, part.size, dtype=np.uint64)
+            words = np.frombuffer(secrets.token_bytes(8 * part.size), dtype=np.uint64)
             part += multiplier * table.numbers(words, lambda: secrets.randbits(320))
     return noise

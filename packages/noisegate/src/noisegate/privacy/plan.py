@@ -264,13 +264,7 @@ class CalibratedPlan(PricedPlan):
 
     def summed(self) -> CalibratedPlan:
         """Returns the plan with noise that several silos draw in shares (G-32), of the same price."""
-        shared = []
-        for one in self.releases:
-            noise_std = one.noise_std
-            if one.sampler is Sampler.ROUNDED_GAUSSIAN:  # the noise of whole numbers is smoothed already
-                noise_std = math.sqrt(noise_std**2 + accounting.SMOOTHING_VARIANCE) * (1 + 1e-12)
-            shared.append(replace(one, sampler=Sampler.SUMMED_GAUSSIAN, noise_std=noise_std))
-        return replace(self, releases=tuple(shared))
+        return replace(self, releases=tuple(replace(one, sampler=Sampler.SUMMED_GAUSSIAN) for one in self.releases))
 
     def describe(self, records: int | None) -> dict[str, Any]:
         """Returns the plan as a JSON object; `records` is a public guess of their number."""
@@ -319,12 +313,8 @@ class Plan:
         several queries), and each query's noise follows from its own sensitivity.
         """
         sizes = [query.coordinates for query in self.queries]
-        samplers = choose_samplers(sizes, epsilon=budget.epsilon, delta=budget.delta)
-        rounded = (size for size, one in zip(sizes, samplers, strict=True) if one is Sampler.ROUNDED_GAUSSIAN)
-        slack = sum(size * accounting.ROUNDED_DISTANCE for size in rounded)
-        # At most a tenth of δ, or another sampler would have been chosen.
-        delta = budget.delta - slack * (1 + math.exp(budget.epsilon)) * (1 + 1e-9) if slack else budget.delta
-        mu = accounting.mu_for(budget.epsilon, delta) * (1 - 1e-9 if slack else 1)
+        samplers = choose_samplers(sizes, epsilon=budget.epsilon)
+        mu = accounting.mu_for(budget.epsilon, budget.delta)
         total = math.fsum(query.share for query in self.queries)
         releases = tuple(
             _calibrated(query, sampler, mu * math.sqrt(query.share / total), budget)
@@ -335,9 +325,7 @@ class Plan:
 
 def _calibrated(query: Query, sampler: Sampler, mu: float, budget: Budget) -> PlannedRelease:
     sensitivity = query.sensitivity(budget)
-    ideal = sensitivity / mu
-    if sampler in (Sampler.DISCRETE_GAUSSIAN, Sampler.CONVOLVED_GAUSSIAN):
-        ideal = math.sqrt(ideal**2 + accounting.SMOOTHING_VARIANCE)
+    ideal = math.sqrt((sensitivity / mu) ** 2 + accounting.SMOOTHING_VARIANCE)
     if not accounting.MINIMUM_STD <= ideal < accounting.MAXIMUM_STD:
         raise CalibrationError(
             f"query {query.name!r} would need noise of {ideal:g} grid units, outside [16, 2^50]; "
