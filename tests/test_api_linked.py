@@ -45,6 +45,7 @@ def test_frames_of_the_kinds_that_were_given_come_out():
     assert (list(people), visits.column_names) == (["id", "ill", "sex"], ["id", "day", "pain"])
     assert isinstance(people["sex"].dtype, pd.CategoricalDtype) and people["id"].tolist() == list(range(1, 41))
     assert set(visits["id"].to_pylist()) <= set(range(1, 41))
+    assert noisegate.evaluate(model, tables(50)).links["visits"].parent_child is not None
 
 
 def test_a_schema_file_and_files_in_a_folder_do_too(tmp_path):

@@ -60,13 +60,14 @@ def evaluate(
     """
     from noisegate.data.frames import read_table
     from noisegate.data.sources import open_source
+    from noisegate.linked.model import LinkedModel
     from noisegate.models.synthesizer import Synthesizer
     from noisegate_evaluate import evaluate_images, evaluate_tables, images_of
 
     made = synthetic if isinstance(synthetic, Synthesizer) else None
     if isinstance(schema, str | Path):
         schema = read_schema(schema)
-    schema = schema or (None if made is None else made.schema)
+    schema = schema or (synthetic.schema if isinstance(synthetic, Synthesizer | LinkedModel) else None)
     if isinstance(schema, LinkedSchema):
         with _told(progress) as progressing:
             return _evaluate_linked(synthetic, test, schema, train, seed=seed, progress=progressing, **options)
