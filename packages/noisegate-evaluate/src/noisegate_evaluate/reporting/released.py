@@ -14,7 +14,7 @@ import numpy.typing as npt
 from noisegate.features.binning import NumericBins
 from noisegate.schema import CodedColumn, Column, Continuous, Date, Datetime, EncodedTable, Layout, NumericColumn
 from noisegate.schema.layout import body
-from noisegate.tables.released import Table
+from noisegate.tables.released import Table, best_table
 
 Floats = npt.NDArray[np.float64]
 MISSING = "(missing)"
@@ -36,7 +36,7 @@ class Released:
         """How many records there are, and twice the standard deviation of the noise on that; None if nothing says."""
         if self.known is not None:
             return self.known, 0.0
-        best = _best(self.tables, ())
+        best = best_table(self.tables, ())
         return None if best is None else (float(best[0]), 2 * best[1])
 
     @property
@@ -93,7 +93,7 @@ class PairError:
 
 def noisy_marginals(released: Released, drawn: EncodedTable) -> list[Marginal]:
     """Returns every column of which the release has a table, in the order of the tables' numbers."""
-    found = ((place, _best(released.tables, (place,))) for place in range(len(released.columns)))
+    found = ((place, best_table(released.tables, (place,))) for place in range(len(released.columns)))
     return [_marginal(released, (place,), *best, drawn) for place, best in found if best is not None]
 
 
@@ -147,7 +147,7 @@ def pair_errors(released: Released) -> list[PairError]:
         for pair in combinations(sorted(table.columns), 2):
             by_pair.setdefault(pair, []).append(table)
     for pair in sorted(by_pair):
-        best = _best(by_pair[pair], pair)
+        best = best_table(by_pair[pair], pair)
         assert best is not None
         counts, std = best
         names = columns[pair[0]].name, columns[pair[1]].name
@@ -163,19 +163,6 @@ def error_matrix(names: Sequence[str], errors: Sequence[PairError]) -> Floats:
         first, second = (place[name] for name in error.columns)
         matrix[first, second] = matrix[second, first] = error.error
     return matrix
-
-
-def _best(tables: Sequence[Table], columns: tuple[int, ...]) -> tuple[Floats, float] | None:
-    """Returns the counts of some columns with the least noise that a table gives, and that noise; None of no table."""
-    best: tuple[Floats, float] | None = None
-    for table in tables:
-        if not set(columns) <= set(table.columns):
-            continue
-        others = tuple(axis for axis, column in enumerate(table.columns) if column not in columns)
-        std = table.noise_std * math.sqrt(math.prod(table.counts.shape[axis] for axis in others))
-        if best is None or std < best[1]:
-            best = table.counts.sum(axis=others), std
-    return best
 
 
 def _misplaced(cells: int, noise_std: float, records: float) -> float:
