@@ -160,5 +160,5 @@ private-records-as-public-ones: Whether public data holds private records is not
     wrap gate.Gate.check_apart: lambda *_: None
 an-image-listed-twice: One image may be two records.
     by test_a_wrong_set_of_images_is_refused_and_nothing_is_spent
-    rewrite image_folder: any_file in seen => False
+    rewrite image_folder.ImageList._problem: any_file in seen => False
 """)

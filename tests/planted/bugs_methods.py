@@ -174,7 +174,7 @@ def bound_of_the_error_forgets_the_classes(error_bound: Any, release: Any, **opt
     return error_bound(dataclasses.replace(release, query=question), **options)
 
 
-@wrong("layers.ChosenLayers.__init__", "test_a_network_in_training_mode_is_put_into_evaluation_mode")
+@wrong("named.ChosenLayers.__init__", "test_a_network_in_training_mode_is_put_into_evaluation_mode")
 def network_left_in_training_mode(init: Any, layers: Any, network: Any, *arguments: Any, **options: Any) -> None:
     """A network that was handed over in training mode stays in it."""
     init(layers, network, *arguments, **options)
@@ -260,7 +260,7 @@ histograms-at-full-weight: A record counts in each histogram as if it were the o
         test_a_record_moves_one_cell_of_each_table_and_the_sum_by_the_bound_and_no_more
     full: 'design.Design.histograms'
 more-cells-than-planned: The plan is made for fewer cells a column than it may come to have.
-    by test_every_map_is_a_planned_question_and_fits_it
+    by test_round_numbers_make_more_cells_than_were_aimed_at_and_no_more_than_were_planned
     rewrite design.Design.most_sizes: most_cells(any_cells) => any_cells
 more-pairs-than-planned: Twice as many pairs are chosen as were planned.
     by test_every_map_is_a_planned_question_and_fits_it

@@ -109,6 +109,17 @@ def test_every_map_is_a_planned_question_and_fits_it(method, schema, kind):
             assert len(wide) <= question.tables
 
 
+def test_round_numbers_make_more_cells_than_were_aimed_at_and_no_more_than_were_planned():
+    random, rows = np.random.default_rng(0), 60_000
+    comb = np.where(random.random(rows) < 0.5, random.integers(1, 13, rows) / 13, random.random(rows))
+    schema, method = Schema([Continuous(name=name, lower=0.0, upper=1.0) for name in "ab"]), Pairwise(cells=24)
+    plan = method.plan(schema, Budget(epsilon=10.0))
+    release = method.query(Gate(pd.DataFrame({"a": comb, "b": comb[::-1]}), schema=schema, epsilon=10.0), plan)
+    maps = plan.design.final(release.values, release.noise_std)
+    assert max(bins.size for bins in maps[PAIRS].bins) > 24
+    assert all(one.dim <= plan.release(name).query.dim for name, one in maps.items())
+
+
 @pytest.mark.parametrize("kind", ["noise", "steep", "spikes"])
 @pytest.mark.parametrize(("method", "schema"), CASES)
 def test_a_record_moves_one_cell_of_each_table_and_the_sum_by_the_bound_and_no_more(method, schema, kind):

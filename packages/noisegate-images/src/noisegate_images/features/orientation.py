@@ -59,6 +59,10 @@ class Orientations:
             raise OptionError(f"cell={self.cell!r} must be a number of pixels, 1 or more.")
         if self.directions < 4 or self.directions % 2:
             raise OptionError(f"directions={self.directions!r} must be an even number, 4 or more.")
+        self._check_exact()
+
+    def _check_exact(self) -> None:
+        """Refuses images and cells whose sums of whole numbers could reach 2⁵³, beyond which float64 rounds."""
         shape, cell = self.image, self.cell
         # What a direction of length 64, rounded, takes of a gradient of at most √2·255 a channel is below 3/2·255·64.
         # The weights of a cell along an axis add up to 2 · cell², those inside the image to less.
