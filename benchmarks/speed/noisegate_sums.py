@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -32,13 +32,24 @@ def features() -> RandomFourier:
     )
 
 
+class _Encoded:
+    """Batches of encoded records, as the engine takes them from a source."""
+
+    def __init__(self, batches: list[EncodedTable]) -> None:
+        self.batches = batches
+
+    def unread(self) -> Iterator[Callable[[], EncodedTable]]:
+        for batch in self.batches:
+            yield lambda batch=batch: batch
+
+
 def exact_sum(table: EncodedTable, threads: int) -> Callable[[], Sums]:
     """Returns the exact sum by the engine of the gate, (labels, 1000), over batches in memory."""
     task = SumTask(feature_map=features(), grid=Grid(norm=1.0), columns=LABELS, label=0)
     batches = [table.rows(slice(start, start + 8192)) for start in range(0, len(table), 8192)]
 
     def run() -> Sums:
-        totals = LocalEngine(threads=threads).sum(batches, {"fourier": task}, None)
+        totals = LocalEngine(threads=threads).sum(_Encoded(batches), {"fourier": task}, None)
         return task.grid.restore(totals.sums["fourier"])
 
     return run

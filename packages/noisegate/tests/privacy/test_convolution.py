@@ -42,10 +42,10 @@ def test_the_table_holds_the_probabilities_of_the_discrete_gaussian():
 
 def test_boundaries_below_a_word_are_counted_as_by_a_binary_search():
     table = gaussian_table()
-    edges = np.arange(2**18, dtype=np.uint64) << np.uint64(46)
-    near = [array + np.uint64(step) for array in (table.words, edges) for step in (0, 1, 2**64 - 1)]
-    random = np.frombuffer(np.random.default_rng(0).bytes(8 * 500_000), dtype=np.uint64)
-    words = np.concatenate([*near, random, np.array([0, 2**64 - 1], dtype=np.uint64)])
+    edges = np.arange(2**18, dtype=np.uint32) << np.uint32(14)
+    near = [array + np.uint32(step) for array in (table.words, edges) for step in (0, 1, 2**32 - 1)]
+    random = np.frombuffer(np.random.default_rng(0).bytes(4 * 500_000), dtype=np.uint32)
+    words = np.concatenate([*near, random, np.array([0, 2**32 - 1], dtype=np.uint32)])
     assert np.array_equal(table._places(words), np.searchsorted(table.words, words, side="left"))
     # The tails are crowded, the middle is not: both ways are taken.
     assert 0 < table._guide[1].sum() < 2**17
@@ -56,11 +56,11 @@ def test_a_word_that_equals_a_boundary_is_continued():
     place = REACH + 5  # the boundary between 5 and 6
     word = table.words[place : place + 1]
     assert (table.words == word).sum() == 1
-    rest = table.boundaries[place] & ((1 << 320) - 1)
+    rest = table.boundaries[place] & ((1 << 352) - 1)
     assert table.numbers(word, lambda: rest - 1).tolist() == [5] and table.numbers(word, lambda: rest).tolist() == [6]
-    assert table.numbers(word, lambda: (1 << 320) - 1).tolist() == [6]
+    assert table.numbers(word, lambda: (1 << 352) - 1).tolist() == [6]
     # Far out, many boundaries share a word; more bits tell them apart.
-    far = table.numbers(np.zeros(1, dtype=np.uint64), lambda: 0).tolist()
+    far = table.numbers(np.zeros(1, dtype=np.uint32), lambda: 0).tolist()
     assert far == [-REACH]
 
 
