@@ -47,7 +47,7 @@ _COARSE = 3
 # Pairs are not measured where the noise on half of a table is more than this part of the records.
 _DROWNED = 0.65
 # The same of as many cells as there are to be for so few records; and where designs are patient.
-_DROWNED_AIMED, _DROWNED_PATIENT = 0.3, 0.6
+_DROWNED_AIMED, _DROWNED_PATIENT = 0.3, 0.35
 # A smaller part of the budget is not worth a table.
 _LEAST_YIELDED = 0.02
 
@@ -279,7 +279,7 @@ class Design:
             # What a question of yes or no about a pair is off by, in the mean.
             noise = noise_std * sum(halves) / math.sqrt(max(len(some), 1))
             if some and noise < most * records:
-                return some, 0.0 if label else noise / (most * records)
+                return some, 0.0 if label else (noise / (most * records)) ** (2 if self.patient else 1)
         return (), 1.0
 
     def _shared(self, maps: dict[str, Contingency], yielded: float) -> dict[str, Contingency]:
