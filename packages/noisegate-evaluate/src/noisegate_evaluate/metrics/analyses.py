@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from noisegate.schema import Boolean, Column, NumericColumn, Schema
+from noisegate_evaluate.metrics.marginals import cell_counts, order_distance
 from noisegate_evaluate.metrics.result import MetricResult, metric
 from noisegate_evaluate.reading import cells, read_levels, read_numbers
 
@@ -116,6 +117,43 @@ class Quantiles(MetricResult):
             return None
         largest, chance, name, at = max(found, key=lambda one: one[0] - one[1])
         return cls(mean=float(np.mean([one[0] for one in found])), largest=largest, chance=chance, column=name, at=at)
+
+
+@metric("equal-mass", "tables")
+@dataclass(frozen=True, kw_only=True)
+class EqualMass(MetricResult):
+    """Mean total variation of columns and of their pairs, numbers in 20 cells that hold as many real records each.
+
+    Cells of equal width hardly see a column whose values crowd near one end; ``sampling`` is what chance alone does.
+    """
+
+    PRINTED: ClassVar = {
+        "total variation in cells of equal mass, columns": "{it.singles:.3f} (chance {it.sampling[0]:.3f})",
+        "total variation in cells of equal mass, pairs": "{it.pairs:.3f} (chance {it.sampling[1]:.3f})",
+    }
+    singles: float
+    pairs: float
+    sampling: tuple[float, float]
+
+    @classmethod
+    def measured(cls, synthetic: pa.Table, real: pa.Table, *, seed: int, **more: Any) -> EqualMass | None:
+        """Returns the figures; None of tables without numbers, or of a single column."""
+        schema: Schema = more["schema"]
+        both = [_some(one, seed) for one in (synthetic, real)]
+        columns = {column.name: _in_equal_masses(both, column, schema) for column in _columns(schema)}
+        if len(columns) < 2 or not schema.layout.numeric or not all(one.num_rows for one in both):
+            return None
+        by_order = [
+            order_distance(
+                {
+                    names: cell_counts([columns[name] for name in names], both[0].num_rows)
+                    for names in itertools.combinations(columns, order)
+                }
+            )
+            for order in (1, 2)
+        ]
+        singles, pairs = by_order
+        return cls(singles=singles.mean, pairs=pairs.mean, sampling=(singles.sampling, pairs.sampling))
 
 
 @metric("regressions", "tables")
@@ -332,3 +370,16 @@ def _cramers_v(left: np.ndarray, right: np.ndarray) -> float:
     corrected = max(0.0, phi_squared - (r - 1) * (c - 1) / (n - 1))
     room = min(r - (r - 1) ** 2 / (n - 1), c - (c - 1) ** 2 / (n - 1)) - 1
     return math.sqrt(min(1.0, corrected / room)) if room > 0 else math.nan
+
+
+def _in_equal_masses(both: Sequence[pa.Table], column: Column, schema: Schema) -> tuple[np.ndarray, int]:
+    """Returns the cells of all rows, synthetic ones first, and how many cells there are."""
+    if not isinstance(column, NumericColumn):
+        found = [cells(table, column, schema) for table in both]
+        return np.concatenate([one.codes for one in found]), found[0].size
+    numbers = [read_numbers(table, column, schema).unit for table in both]
+    present = numbers[1][~np.isnan(numbers[1])]
+    # A value that many records share is the end of a cell: what lies above it does not join it.
+    cuts = np.unique(np.quantile(present, np.arange(1, 20) / 20, method="inverted_cdf") if len(present) else present)
+    unit = np.concatenate(numbers)
+    return np.where(np.isnan(unit), len(cuts) + 1, np.searchsorted(cuts, unit)), len(cuts) + 2

@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 from noisegate.schema import Boolean, Categorical, Continuous, Schema
 from noisegate.verdict import Verdict
 from noisegate_evaluate import evaluate_tables
-from noisegate_evaluate.metrics.analyses import Associations, Quantiles, Regressions, TwoSample
+from noisegate_evaluate.metrics.analyses import Associations, EqualMass, Quantiles, Regressions, TwoSample
 
 SCHEMA = Schema(
     (
@@ -69,6 +69,15 @@ def test_quantiles_count_by_rank_and_ties_are_right():
     assert found.column == "x" and found.at == 0.05 and found.largest > 0.9
     atom = real.set_column(0, "x", pa.array(np.where(np.arange(6000) < 4000, 0.0, 2.0)))
     assert measured(Quantiles, atom, atom).largest == 0.0
+
+
+def test_cells_of_equal_mass_see_what_crowds_and_what_is_shuffled():
+    same, apart = measured(EqualMass, records(6000, 2)), measured(EqualMass, shuffled(records(6000, 2)))
+    assert same.singles < 1.3 * same.sampling[0] and same.pairs < 1.1 * same.sampling[1] < apart.pairs
+    real = records(6000, 1)
+    narrow = [table.set_column(0, "x", pa.array(np.asarray(table["x"]) * 0.01 * factor)) for table, factor in
+              ((real, 1), (real, 3))]  # fmt: skip
+    assert measured(EqualMass, narrow[1], narrow[0]).singles > 0.05
 
 
 def test_trees_tell_shuffled_columns_from_real_records_and_not_others():

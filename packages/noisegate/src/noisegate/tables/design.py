@@ -38,16 +38,16 @@ Columns = tuple[int, ...]
 
 # A label with more values than this is one more column: each class's share of the signal would drown.
 MOST_CLASSES = 6
-# A numeric column is cut into so many cells at least, however large the noise is.
-_FEWEST = 4
+# A numeric column is cut into so many cells at least, however large the noise is; and where designs are patient.
+_FEWEST, _FEWEST_PATIENT = 4, 3
 # The weight of a stressed pair.
 STRESS = 2.0
 # Cells of a numeric column when pairs are screened.
 _COARSE = 3
 # Pairs are not measured where the noise on half of a table is more than this part of the records.
 _DROWNED = 0.65
-# The same of as many cells as there are to be for so few records.
-_DROWNED_AIMED = 0.3
+# The same of as many cells as there are to be for so few records; and where designs are patient.
+_DROWNED_AIMED, _DROWNED_PATIENT = 0.3, 0.35
 # A smaller part of the budget is not worth a table.
 _LEAST_YIELDED = 0.02
 
@@ -72,6 +72,7 @@ class Design:
         clear: How many standard deviations of its noise a cell of a pair holds in the mean, where fewer cells than
             `cells` are cut for it; None to cut so many whatever the noise is.
         graded: Whether fine cells are finer near zero; see `fine_bins`.
+        patient: Whether pairs are measured in fewer cells, under more noise, before they are given up.
     """
 
     layout: Layout
@@ -87,6 +88,7 @@ class Design:
     stressed: frozenset[Columns] = frozenset()
     clear: float | None = None
     graded: bool = False
+    patient: bool = False
     _denoised: tuple[Any, dict[int, Histogram]] = field(default=(None, {}), init=False, compare=False, repr=False)
     _picked: tuple[Any, tuple[Columns, ...]] = field(default=(None, ()), init=False, compare=False, repr=False)
 
@@ -206,7 +208,8 @@ class Design:
             return self.cells
         classes = 1 if self.label is None else self.coded[self.label - len(self.fine)]
         noise = self.clear * noise_std * math.sqrt(pairs) * classes
-        return min(max(round(math.sqrt(records / noise)), _FEWEST), self.cells)
+        fewest = _FEWEST_PATIENT if self.patient else _FEWEST
+        return min(max(round(math.sqrt(records / noise)), fewest), self.cells)
 
     def first_histograms(self, values: Values, stds: Mapping[str, float]) -> dict[int, Histogram]:
         """Returns the denoised histogram of each bought column by the first round; of one release computed once."""
@@ -268,14 +271,15 @@ class Design:
         few = {place: aimed + self.fine[place].nullable for place in self.bought}
         sizes = [min(size, few.get(column, size)) for column, size in enumerate(self.about_sizes)]
         label = self._with_a_large_label
-        drowned = _DROWNED if self.clear is None else _DROWNED_AIMED
+        aiming = _DROWNED_PATIENT if self.patient else _DROWNED_AIMED
+        drowned = _DROWNED if self.clear is None else aiming
         # Pairs with such a label are worth more than others, which have to be twice as clear, and than single columns.
         for some, most in ((pairs, drowned / 2 if label else drowned), (label, drowned)):
             halves = [math.sqrt(math.prod(sizes[column] for column in self._with_label(pair)) / 2) for pair in some]
             # What a question of yes or no about a pair is off by, in the mean.
             noise = noise_std * sum(halves) / math.sqrt(max(len(some), 1))
             if some and noise < most * records:
-                return some, 0.0 if label else noise / (most * records)
+                return some, 0.0 if label else (noise / (most * records)) ** (2 if self.patient else 1)
         return (), 1.0
 
     def _shared(self, maps: dict[str, Contingency], yielded: float) -> dict[str, Contingency]:
