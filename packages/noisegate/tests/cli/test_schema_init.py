@@ -75,7 +75,7 @@ def test_odd_names_are_listed_as_they_are(desk, cli):
         (["--table", "x", "data.csv"], "--table 'x' chooses a part of a --dictionary"),
         (["--dictionary", "nowhere.csv"], "nowhere.csv cannot be read"),
         (["--dictionary", "data.csv"], "of no kind that is understood"),
-        (["--names-of", "bare.csv"], "a field of the first line is a number, as in a record"),
+        (["--names-of", "bare.csv"], "the first line looks like a record"),
         (["--names-of", "data.csv", "--label", "x"], "label 'x' is not a column of data.csv"),
     ],
 )

@@ -121,10 +121,17 @@ def test_numbers_beyond_64_bits_stop_the_run_since_readers_clamp_them():
     assert used(pa.table({"who": pa.array([2**64 - 1, 2**64 - 2], pa.uint64()), "n": [1, 2]}), 1) == [1, 2]
 
 
+@pytest.mark.parametrize("who", [["1", "1.0", " 1.00"], [1, 1, 1], [1.0, 1.0, 1.0]])
+def test_a_whole_number_is_one_unit_however_it_is_written(who, tmp_path):
+    assert used(pd.DataFrame({"who": [*who, who[0]], "n": [1, 2, 3, 4]}), 2) == [1, 2]
+    pd.DataFrame({"who": [*who, "01"], "n": [1, 2, 3, 4]}).to_csv(tmp_path / "t.csv", index=False)
+    assert used(tmp_path / "t.csv", 2) == [1, 2, 4]
+
+
 @pytest.mark.parametrize("dtype", [None, object])
-@pytest.mark.parametrize("cells", [[1.0, 2.0], [True, False], [datetime(2020, 1, 1)] * 2])
+@pytest.mark.parametrize("cells", [[1.0, 2.5], [True, False], [datetime(2020, 1, 1)] * 2])
 def test_what_names_no_unit_or_in_several_ways_is_refused(cells, dtype):
-    with pytest.raises(DataError, match="column 'who': expected text or whole numbers that name the units"):
+    with pytest.raises(DataError, match="column 'who': expected text or whole numbers"):
         used(pd.DataFrame({"who": pd.Series(cells, dtype=dtype), "n": [1, 2]}))
 
 

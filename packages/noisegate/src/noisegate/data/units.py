@@ -56,7 +56,7 @@ def check_unit_column(
         wrong = "is not in the data" if not kinds else "is in the data more than once"
         raise DataError(f"{name}: {what} {column!r} {wrong}; name the column that says whose record each one is")
     try:
-        _names(pa.array([], kinds[0]), column)
+        names_of(pa.array([], kinds[0]), column)
     except UnitProblem as problem:
         raise DataError(f"{name}, {problem.says}") from None
 
@@ -92,7 +92,7 @@ def named(
     Places are meaningless where a name is missing. A UnitProblem is raised for the first number beyond 64 bits; or for
     all, if they are neither text, bytes nor whole numbers.
     """
-    names = _names(units, column)
+    names = names_of(units, column)
     absent = names.is_null()
     if pt.is_string(names.type):
         absent = pc.or_(absent, pc.is_in(names, value_set=missing_values))
@@ -110,15 +110,25 @@ def named(
     )
 
 
-def _names(units: pa.Array, column: str) -> pa.Array:
-    """Returns units as text (whole numbers in decimal, without surrounding blanks) or as bytes."""
+def names_of(units: pa.Array, column: str) -> pa.Array:
+    """Returns units as text (whole numbers in decimal, 1.0 as 1, no surrounding blanks) or bytes, each by itself."""
     if pt.is_dictionary(units.type):
         units = units.dictionary_decode()
     kind = units.type
     if pt.is_integer(kind) or pt.is_null(kind):
         return units.cast(pa.string())
+    if pt.is_floating(kind):
+        units = pc.if_else(pc.is_nan(units), None, units.cast(pa.float64()))
+        bad = pc.or_(pc.not_equal(pc.round(units), units), pc.greater(pc.abs(units), 2.0**53)).fill_null(False)
+        if pc.any(bad).as_py():
+            row = bad.index(True).as_py()
+            raise UnitProblem(
+                row, f"column {column!r}: expected text or whole numbers up to 2**53; write units as text"
+            )
+        return units.cast(pa.int64()).cast(pa.string())
     if is_text(kind):
-        return pc.utf8_trim(units.cast(pa.string()), characters=TEXT_PADDING)
+        trimmed = pc.utf8_trim(units.cast(pa.string()), characters=TEXT_PADDING)
+        return pc.replace_substring_regex(trimmed, r"^(-?[0-9]+)\.0+$", r"\1")  # as pandas writes where one is missing
     if pt.is_binary(kind) or pt.is_large_binary(kind) or pt.is_fixed_size_binary(kind):
         return units.cast(pa.binary())
     raise UnitProblem(

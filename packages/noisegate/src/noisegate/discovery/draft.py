@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisegate.data.frames import read_table
-from noisegate.data.headers import check_titles
+from noisegate.data.headers import check_once, check_titles
 from noisegate.data.tables.tables import open_origins
 from noisegate.discovery.draft_numbers import draft_number, draft_time
 from noisegate.discovery.drafted import DraftedColumn, draft_identifier, draft_text, drafted_text, schema_of
@@ -104,7 +104,9 @@ def draft(path: Any, label: str | None = None) -> Draft:
     Raises as `draft_schema` does.
     """
     for origin in open_origins(path)[1]:
-        check_titles([name for name, _ in origin.columns()], origin.name)
+        names = [name for name, _ in origin.columns()]
+        check_titles(names, origin.name)
+        check_once(names, origin.name)
     table = read_table(path)
     where = Path(path).name if isinstance(path, str | Path) else "the table"
     if not table.num_rows:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 import textwrap
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from noisegate.data.frames import read_table
+from noisegate.data.units import UnitProblem, names_of
 from noisegate.discovery.draft import Draft, draft
 from noisegate.discovery.drafted import called_id
 from noisegate.errors import DataError, OptionError, SchemaError
@@ -24,7 +27,7 @@ from noisegate.linked.schema import LinkedSchema, LinkedTable
 from noisegate.linked.source import LinkedSource
 from noisegate.linked.table_schema import can_be_origin, origin_ticks, ticks_at, ticks_per_unit
 from noisegate.schema import DEFAULT_MISSING_VALUES, Comparison, Date, Datetime
-from noisegate.schema.encode import encode, is_text, plain_cells
+from noisegate.schema.encode import encode, plain_cells
 from noisegate.schema.files import write_toml
 from noisegate.schema.numeric import outwards
 
@@ -163,9 +166,9 @@ def _text_columns(table: pa.Table) -> dict[str, pa.Array]:
     found = {}
     for name in table.column_names:
         cells, present = plain_cells(table[name].combine_chunks(), pa.array(DEFAULT_MISSING_VALUES))
-        if is_text(cells.type) or pt.is_integer(cells.type):
-            text = cells.cast(pa.string())
-            found[name] = pc.if_else(pa.array(present), text, pa.scalar(None, pa.string()))
+        with suppress(UnitProblem):  # of a type that names nothing
+            if pt.is_string((names := names_of(cells, name)).type):
+                found[name] = pc.if_else(pa.array(present), names, pa.scalar(None, pa.string()))
     return found
 
 
@@ -176,19 +179,29 @@ def _is_key(cells: pa.Array) -> bool:
 def _link(child: str, column: str, cells: pa.Array, parent: str, key: str, values: pa.Array) -> DraftedLink | None:
     if not (column == key or (called_id(column) and called_id(key)) or parent.rstrip("s") in column):
         return None
-    found = float(pc.mean(pc.is_in(cells.drop_null(), value_set=values).cast(pa.float64())).as_py() or 0.0)
+    named, empty = cells.drop_null(), cells.null_count
+    found = _share_in(named, values)
     if found < _LEAST_FOUND:
+        bare, others = (pc.utf8_ltrim(texts, characters="0") for texts in (named, values))
+        if _share_in(bare, others) >= _LEAST_FOUND:
+            raise SchemaError(
+                f"{child}.{column} and {parent}.{key}: the keys are the same but for leading zeros, and 000001 is "
+                "another one than 1; write them alike in both files"
+            )
         return None
-    sure = "sure" if column == key and found == 1 else "a guess: look at it"
+    sure = "sure" if column == key and found == 1 and not empty else "a guess: look at it"
     if column != key:
         sure += ", the two columns have different names"
-    if found < 1:
+    if found < 1 or empty:
         sure += ', and set orphans = "drop" if the others may be left out'
-    why = (
-        f"each of the {len(values):,} values of {parent}.{key} is there once, and {found:.1%} of the {len(cells):,} of "
-        f"{child}.{column} are among them ({sure})"
-    )
+    among = f"{math.floor(1000 * found) / 1000:.1%} of the {len(named):,} of {child}.{column} are among them"
+    among += f"; {empty:,} of the records name none" if empty else ""
+    why = f"each of the {len(values):,} values of {parent}.{key} is there once, and {among} ({sure})"
     return DraftedLink(parent=parent, key=key, parent_key=column, found=found, why=why)
+
+
+def _share_in(cells: pa.Array, values: pa.Array) -> float:
+    return float(pc.mean(pc.is_in(cells, value_set=values).cast(pa.float64())).as_py() or 0.0)
 
 
 def table_names(paths: list[Path]) -> dict[str, Path]:

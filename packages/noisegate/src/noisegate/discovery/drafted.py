@@ -104,7 +104,7 @@ _FREQUENT, _MOST_FREQUENT = 10, 50
 _WORDS = 3
 _OTHER = "other"
 _NAMED_ID = re.compile(
-    r"(?:^|[^a-z])(?:id|ids|uuid|guid|key|mrn|ssn|nhs|pid|rownames?|index|"
+    r"^unnamed: 0$|^__index_level_\d+__$|(?:^|[^a-z])(?:id|ids|uuid|guid|key|mrn|ssn|nhs|pid|rownames?|index|"
     r"(?:row|record|patient|case|sample|subject|study|person|account|customer)[ _.-]?(?:no|nr|num|number))$"
 )
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")

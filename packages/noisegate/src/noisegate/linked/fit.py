@@ -38,6 +38,8 @@ from noisegate.tables.mixture_fit import MixtureFit, mixture_of, within_cells
 from noisegate.tables.released import COARSE, HISTOGRAMS, Answered
 from noisegate.tables.tables import ClassTables, Start, likely_shares
 
+_FEW = 0.1
+"""Of fewer children of a parent in the mean it is asked whether their keys were found."""
 _PARENTS = 20_000
 """Parents that are drawn for the fit of a chain."""
 
@@ -63,6 +65,18 @@ class LinkFit(MixtureFit):
         place = self.design.columns.number
         cuts = np.searchsorted(self.design.tables.fine[place].cuts, self._bins[place].cuts)
         return np.asarray([0, *(cuts + 1)])
+
+    @property
+    def warning(self) -> str | None:
+        """What is wrong with the fit once it has run, or with what was released, in words; None where nothing is."""
+        masses, child = self._numbers.masses, self.design.link.child
+        children, parents = float(np.arange(len(masses)) @ masses), float(masses.sum())
+        if child.orphans == "drop" and children < _FEW * parents:
+            return (
+                f"about {children:,.0f} of its records hang on about {parents:,.0f} of {child.parent}, by the release; "
+                'are keys written alike in both tables? 000001 is another one than 1, and orphans = "drop" drops it.'
+            )
+        return super().warning
 
     def mixture(self) -> Mixture:
         """Returns the mixture that the fit has reached; of the number of children it says what was released of it."""

@@ -195,7 +195,8 @@ class LinkedSource:
             return DataError(f"{name}, column {parent.key!r}: two records have the same key; expected each one once")
         return DataError(
             f"{self._origins[child.name][0].name}, column {child.parent_key!r}: a record names none of the table "
-            f'{parent.name!r}; add its parent there, or set orphans = "drop" for {child.name!r} to leave such out'
+            f"{parent.name!r}; add its parent there, write keys alike, zeros before them too, or set "
+            f'orphans = "drop" for {child.name!r} to leave such out'
         )
 
     def _spill(self, table: LinkedTable, by: str) -> Spill:
@@ -243,7 +244,7 @@ class LinkedSource:
 
 
 def _origins(source: Any, table: LinkedTable) -> list[Origin]:
-    name, origins = open_origins(source, table.schema.names)
+    name, origins = open_origins(source, (*table.keys, *table.schema.names))
     for origin in origins:
         if origin.name == name and not hasattr(origin, "path"):
             origin.name = f"{name} of {table.name!r}"  # type: ignore[misc]  # in memory, where files have none
