@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from noisegate.errors import DataError, OptionError
 from noisegate.linked.schema import Link, LinkedSchema
+from noisegate.records import Rows
 from noisegate.schema import CodedColumn, Column, Continuous, Integer, NumericColumn, Schema
 from noisegate.schema.encode import encode_tolerantly
 
@@ -74,6 +75,20 @@ def cells(table: pa.Table, column: Column, schema: Schema, *, bins: int = 20) ->
 def columns_in_cells(table: pa.Table, schema: Schema, *, bins: int) -> dict[str, ColumnLevels]:
     """Returns the cell of each row of every column of the schema; see `cells`."""
     return {column.name: cells(table, column, schema, bins=bins) for column in schema.columns}
+
+
+def read_rows(table: pa.Table, schema: Schema, most: int) -> Rows:
+    """Returns at most so many records, evenly taken, as the schema encodes them; those that do not fit are left out."""
+    table = table.take(pa.array(range(0, table.num_rows, -(-table.num_rows // most) or 1)))
+    layout = schema.layout
+    numbers = [read_numbers(table, column, schema) for column in layout.numeric]
+    codes = [_encoded(table, column, schema) for column in layout.coded]
+    fits = np.ones(table.num_rows, dtype=np.bool_)
+    for column, (values, outside) in zip((*layout.numeric, *layout.coded), (*numbers, *codes), strict=True):
+        fits &= ~outside & (np.ones_like(fits) if column.numeric else values < column.size)
+    numeric = np.stack([one.unit for one in numbers], axis=1) if numbers else np.empty((len(fits), 0))
+    coded = np.stack([one for one, _ in codes], axis=1) if codes else np.empty((len(fits), 0))
+    return Rows(numeric[fits], coded[fits].astype(np.int32))
 
 
 def _encoded(table: pa.Table, column: Column, schema: Schema) -> tuple[np.ndarray, np.ndarray]:

@@ -139,7 +139,9 @@ def _counts_on(cells: pa.Array) -> bool:
         numbers = np.sort(cells.cast(pa.int64()).to_numpy(zero_copy_only=False))
     except pa.ArrowInvalid:
         return False
-    return bool(numbers[0] in (0, 1) and numbers[-1] - numbers[0] == len(numbers) - 1)
+    # Drawn from so narrow a range, so many numbers that measure something would not all differ (a chance below 10⁻⁶).
+    wide = float(numbers[-1]) - float(numbers[0])
+    return bool((numbers[0] in (0, 1) and wide == len(numbers) - 1) or len(numbers) ** 2 > 30 * (wide + 1))
 
 
 def draft_text(name: str, cells: pa.Array, *, missing: bool) -> DraftedColumn:
