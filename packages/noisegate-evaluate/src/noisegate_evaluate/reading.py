@@ -13,9 +13,12 @@ import pyarrow.compute as pc
 
 from noisegate.errors import DataError, OptionError
 from noisegate.linked.schema import Link, LinkedSchema
+from noisegate.linked.table_schema import Key, parts_of
 from noisegate.records import Rows
 from noisegate.schema import CodedColumn, Column, Continuous, Integer, NumericColumn, Schema
+from noisegate.schema.columns import Problem
 from noisegate.schema.encode import encode_tolerantly
+from noisegate.schema.names import joined, names_of
 
 
 class Numbers(NamedTuple):
@@ -165,7 +168,7 @@ def bring_together(tables: Tables, schema: LinkedSchema, what: str) -> LinkedTab
 
 def _families(tables: Tables, link: Link) -> LinkedPair:
     parents, children = tables[link.parent.name], tables[link.name]
-    known, asked = _keys(parents, str(link.parent.key)), _keys(children, str(link.child.parent_key))
+    known, asked = _keys(parents, link.parent.key), _keys(children, link.child.parent_key)
     found = pc.index_in(asked, value_set=known, skip_nulls=True)
     parent = pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     rows = np.flatnonzero(parent >= 0)
@@ -181,9 +184,13 @@ def _families(tables: Tables, link: Link) -> LinkedPair:
     return LinkedPair(parent=parent[rows], rows=rows, counts=counts, position=position, backwards=backwards, **wrong)
 
 
-def _keys(table: pa.Table, name: str) -> pa.Array:
-    """A column of keys as text, so that 1 in one table is "1" in another."""
-    return _column(table, name, " of the schema, a key,").cast(pa.string())
+def _keys(table: pa.Table, key: Key) -> pa.Array:
+    """Keys as text, so that 1 in one table is "1" in another."""
+    try:
+        return joined([names_of(_column(table, name, " of the schema, a key,"), name) for name in parts_of(key)])
+    except Problem as problem:
+        says = problem.says
+    raise DataError(says)
 
 
 def beside(linked: LinkedTables, schema: LinkedSchema) -> tuple[pa.Table, Schema]:

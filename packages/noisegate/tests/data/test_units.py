@@ -173,7 +173,7 @@ def test_the_table_counts_like_a_dictionary_while_it_grows():
 def test_hashes_depend_on_a_key_that_is_secret_and_new_for_every_run():
     names = pa.array(["a", "b"])
     limits = [limit(), limit()]
-    first_run, second_run = (rooms.named(names, "who", pa.array([], pa.string()), each.key)[0] for each in limits)
+    first_run, second_run = (rooms.named({"who": names}, pa.array([], pa.string()), each.key)[0] for each in limits)
     assert not (first_run == second_run).any() and len({bytes(row) for row in np.vstack([first_run, second_run])}) == 4
     assert limits[0].key.hex() not in repr(limits[0]) and str(limits[0].key) not in repr(limits[0])
     assert rooms.hashlib.blake2b(b"a", digest_size=16, key=limits[0].key).digest() == first_run[0].tobytes()

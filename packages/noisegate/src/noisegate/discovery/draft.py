@@ -15,7 +15,14 @@ from noisegate.data.frames import read_table
 from noisegate.data.headers import check_once, check_titles
 from noisegate.data.tables.tables import open_origins
 from noisegate.discovery.draft_numbers import draft_number, draft_time
-from noisegate.discovery.drafted import DraftedColumn, draft_identifier, draft_text, drafted_text, schema_of
+from noisegate.discovery.drafted import (
+    DraftedColumn,
+    draft_identifier,
+    draft_reference,
+    draft_text,
+    drafted_text,
+    schema_of,
+)
 from noisegate.discovery.rules import MOST_COLUMNS, Rules, find_rules
 from noisegate.errors import DataError, SchemaError
 from noisegate.schema import (
@@ -75,13 +82,13 @@ def draft_schema(public: Any, label: str | None = None) -> Schema:
     return draft(public, label=label).schema
 
 
-def draft(path: Any, label: str | None = None) -> Draft:
+def draft(path: Any, label: str | None = None, *, beside: pa.Table | None = None) -> Draft:
     """Returns a draft of a schema from a *public* file: its bounds and levels come straight from the records.
 
     Numbers that are only 0 and 1, and a label of few distinct whole numbers, become categorical; numbers with leading
     zeros (codes) are text. Identifiers, free text and whatever else cannot be used as it is are put under ``ignore``,
     with the reason and what to do about it. A sample that is large enough also shows steps, atoms and constraints.
-    Raises as `draft_schema` does.
+    Raises as `draft_schema` does. The table ``beside`` has the same records with their keys, where these are left out.
     """
     for origin in open_origins(path)[1]:
         names = [name for name, _ in origin.columns()]
@@ -93,7 +100,11 @@ def draft(path: Any, label: str | None = None) -> Draft:
         raise DataError(f"{where}: there are no records to draft a schema from")
     if label is not None and label not in table.column_names:
         raise SchemaError(f"label {label!r} is not a column of {where}: {', '.join(table.column_names)}")
-    entries = tuple(_draft(name, table[name].combine_chunks(), is_label=name == label) for name in table.column_names)
+    entries = tuple(
+        draft_reference(name, table if beside is None else beside)
+        or _draft(name, table[name].combine_chunks(), is_label=name == label)
+        for name in table.column_names
+    )
     why = next((" ".join(entry.why) for entry in entries if entry.ignored and entry.name == label), None)
     if why is not None:
         raise SchemaError(f"label {label!r} cannot be predicted as it is: {why}")
