@@ -146,8 +146,9 @@ def _links(tables: Mapping[str, pa.Table]) -> dict[str, DraftedLink]:
         for child, found in possible.items()
         if found and not all(any(parent in possible[other] for other in found) for parent in found)
     }
+    for child, above in possible.items():
+        _check_one_parent(child, [above[one] for one in above if not any(one in possible[upper] for upper in above)])
     roots = [name for name in tables if name not in links]
-    _check_one_parent(roots, links, possible)
     if len(roots) != 1:
         raise SchemaError(
             f"{' and '.join(roots) or 'no table'}: expected one table that the others hang on, and each other with a "
@@ -165,27 +166,15 @@ def _links(tables: Mapping[str, pa.Table]) -> dict[str, DraftedLink]:
     return ordered
 
 
-def _check_one_parent(
-    roots: list[str], links: Mapping[str, DraftedLink], possible: Mapping[str, Mapping[str, DraftedLink]]
-) -> None:
-    """Refuses a table whose records name those of two others of which none hangs on the other."""
-    for child, found in possible.items():
-        other = next(
-            (one for parent, one in found.items() if parent in roots and parent != _root_of(child, links)), None
+def _check_one_parent(child: str, parents: list[DraftedLink]) -> None:
+    """Refuses a table whose records name those of two others, of which none hangs on the other."""
+    meant = [link for link in parents if link.parent_key == link.key or link.parent.rstrip("s") in str(link.parent_key)]
+    if len(meant) > 1:
+        told = ", and of ".join(f"{link.parent}, by {_written(link.parent_key)}" for link in meant[:2])
+        raise SchemaError(
+            f"{child}: its records name those of {told}; a table hangs on one other: join the columns of "
+            f"{meant[1].parent} to {child} in the data, and leave out the file of {meant[1].parent}"
         )
-        if child in links and other is not None:
-            first = links[child]
-            raise SchemaError(
-                f"{child}: its records name those of {first.parent}, by {_written(first.parent_key)}, and of "
-                f"{other.parent}, by {_written(other.parent_key)}; a table hangs on one other: join the columns of "
-                f"{other.parent} to {child} in the data, and leave out the file of {other.parent}"
-            )
-
-
-def _root_of(table: str, links: Mapping[str, DraftedLink]) -> str:
-    for _ in links:
-        table = links[table].parent if table in links else table
-    return table
 
 
 def _ancestors_keys(table: pa.Table, links: Mapping[str, DraftedLink], name: str) -> tuple[str, ...]:

@@ -162,11 +162,12 @@ class LinkedFit:
                 link, mixture = fit.design.link, fit.mixture()
                 above = made.get(link.parent.name)
                 random = public_random(self._seed)
-                if above is None:
-                    parents = mixture.cells(mixture.draw(_PARENTS, random))
+                parents = None if above is None else above.one_each(_PARENTS, random)
+                if parents is None or not len(parents):  # the first link, or one below a link without children
+                    cells = mixture.cells(mixture.draw(_PARENTS, random))
                 else:
-                    parents = LinkModel.parent_cells(link, mixture, above.one_each(_PARENTS, random))
-                chain: Chain = fit_chain(fit.design.columns, mixture, parents, self._seed)
+                    cells = LinkModel.parent_cells(link, mixture, parents)
+                chain: Chain = fit_chain(fit.design.columns, mixture, cells, self._seed)
                 made[link.name] = LinkModel(link=link, chain=chain, above=above)
         return tuple(made.values())
 
