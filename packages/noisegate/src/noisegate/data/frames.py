@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from noisegate.data.headers import check_alike
+from noisegate.data.headers import check_alike, check_once
 from noisegate.data.sources import open_source
 from noisegate.data.tables.memory import (
     TABLES,
@@ -36,14 +36,15 @@ def read_table(path: Any, schema: Schema | None = None, *, show_values: bool = F
     if schema is not None:
         source = open_source(path, schema, show_values=show_values)
         return decode(EncodedTable.concatenate(list(source.batches())), schema)
-    tables, (where, origins) = [], open_origins(path)
+    tables: list[pa.Table] = []
+    where, origins = open_origins(path)
     check_alike([(origin.name, [name for name, _ in origin.columns()]) for origin in origins], show_names=True)
     for origin in origins:
-        columns = dict(origin.columns())
-        if len(columns) < len(origin.columns()):
-            raise DataError(f"{origin.name}: two columns have the same name; rename or remove one")
+        columns = [name for name, _ in origin.columns()]
+        check_once(columns, origin.name, show_names=origin.typed)
         # A table in memory at once: the type of a column of Python objects is that of all its cells.
-        tables.append(_whole(origin, list(columns), 1 << 16 if isinstance(path, str | Path) else 2**62))
+        columns = tables[0].column_names if tables else columns
+        tables.append(_whole(origin, columns, 1 << 16 if isinstance(path, str | Path) else 2**62))
     if any(table.schema != tables[0].schema for table in tables):
         raise DataError(f"{where}: the files have different columns or types; make them alike")
     return pa.concat_tables(tables)

@@ -16,7 +16,7 @@ from noisegate.errors import ModelError, OptionError
 from noisegate.linked.chain import Cells, Chain, ColumnEffects, FamilyCells, Numbers
 from noisegate.linked.links import Link, LinkColumns
 from noisegate.linked.schema import LinkedSchema, LinkedTable
-from noisegate.linked.table_schema import origin_ticks, positions_at
+from noisegate.linked.table_schema import origin_ticks, parts_of, positions_at
 from noisegate.models.checkpoint import FitSummary, under
 from noisegate.models.folder import LINKED, read_model, write_model
 from noisegate.models.mixture import Mixture
@@ -138,17 +138,17 @@ class LinkedModel(Shown):
 
     def _tables(self, n: int, done: dict[str, int], random: Any, region: Region | None) -> dict[str, pa.Table]:
         root = self.schema.root
-        rows, keys, tables = {root.name: self.links[0].founders(n, random, region)}, {}, {}
-        keys[root.name] = np.arange(1, n + 1) + done[root.name]
-        tables[root.name] = with_keys(root, decode(rows[root.name], root.schema), keys[root.name], None)
+        rows, tables = {root.name: self.links[0].founders(n, random, region)}, {}
+        keys = np.arange(1, n + 1) + done[root.name]
+        tables[root.name] = with_keys(root, decode(rows[root.name], root.schema), keys)
         done[root.name] += n
         for one in self.links:
-            parent, child = one.link.parent.name, one.link.child
-            numbers, rows[child.name] = one.children(rows[parent], random)
-            above = np.repeat(keys[parent], numbers)
-            keys[child.name] = np.arange(1, len(above) + 1) + done[child.name]
+            parent, child = one.link.parent, one.link.child
+            numbers, rows[child.name] = one.children(rows[parent.name], random)
+            above = tables[parent.name].take(np.repeat(np.arange(len(numbers)), numbers)).select(parts_of(parent.key))
+            keys = np.arange(1, len(above) + 1) + done[child.name]
             done[child.name] += len(above)
-            tables[child.name] = with_keys(child, decode(rows[child.name], child.schema), keys[child.name], above)
+            tables[child.name] = with_keys(child, decode(rows[child.name], child.schema), keys, above)
         return tables
 
     def save(self, folder: str | Path) -> Path:
@@ -187,13 +187,12 @@ def _linked(release: Release) -> LinkedSchema:
     return found
 
 
-def with_keys(table: LinkedTable, records: pa.Table, keys: Array, above: Array | None) -> pa.Table:
-    """Returns records with their keys before their columns."""
+def with_keys(table: LinkedTable, records: pa.Table, keys: Array, above: pa.Table | None = None) -> pa.Table:
+    """Returns records with their keys before their columns; ``above`` has those of each one's parent, and no more."""
     import pyarrow as pa
 
-    columns = {} if table.key is None else {table.key: pa.array(keys)}
-    if table.parent_key is not None and above is not None:
-        columns[table.parent_key] = pa.array(above)
+    parents = dict(zip(parts_of(table.parent_key), [] if above is None else above.columns, strict=True))
+    columns = {name: parents.get(name, pa.array(keys)) for name in parts_of(table.key)} | parents
     return pa.table({**columns, **dict(zip(records.column_names, records.columns, strict=True))})
 
 
