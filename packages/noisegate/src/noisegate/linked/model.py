@@ -140,7 +140,7 @@ class LinkedModel(Shown):
         root = self.schema.root
         rows, keys, tables = {root.name: self.links[0].founders(n, random, region)}, {}, {}
         keys[root.name] = np.arange(1, n + 1) + done[root.name]
-        tables[root.name] = with_keys(root, decode(rows[root.name], root.schema), keys[root.name], None)
+        tables[root.name] = with_keys(root, decode(rows[root.name], root.schema, stored=True), keys[root.name], None)
         done[root.name] += n
         for one in self.links:
             parent, child = one.link.parent.name, one.link.child
@@ -148,7 +148,9 @@ class LinkedModel(Shown):
             above = np.repeat(keys[parent], numbers)
             keys[child.name] = np.arange(1, len(above) + 1) + done[child.name]
             done[child.name] += len(above)
-            tables[child.name] = with_keys(child, decode(rows[child.name], child.schema), keys[child.name], above)
+            tables[child.name] = with_keys(
+                child, decode(rows[child.name], child.schema, stored=True), keys[child.name], above
+            )
         return tables
 
     def save(self, folder: str | Path) -> Path:
