@@ -71,14 +71,14 @@ def one_type_for_all_objects(plant: Plant) -> None:
     plant.wrap("memory_tables.objects_to_arrow")(lambda _, cells: pa.array(cells, from_pandas=True))
 
 
-@wrong("frames.NativeForm.__call__", "test_polars_categories_become_the_levels_of_the_schema")
+@wrong("forms.NativeForm.__call__", "test_polars_categories_become_the_levels_of_the_schema")
 def private_texts_in_polars_categories(call: Any, form: Any, table: Any) -> Any:
     """Synthetic categories share a table of texts with the private ones."""
     import polars as pl
 
     frame = call(form, table)
     if form.kind == "polars":
-        return frame.with_columns(pl.col(name).cast(pl.String).cast(pl.Categorical) for name in form.categories)
+        return frame.with_columns(pl.col(name).cast(pl.String).cast(pl.Categorical) for name in form.families)
     return frame
 
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -6,10 +8,11 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from noisegate.data import TableSource, native_form, read_table
+from noisegate.data import TableSource, read_table
 from noisegate.data.frames import records_table, with_labels
+from noisegate.discovery.forms import native_form
 from noisegate.errors import DataError
-from noisegate.schema import EncodedTable, decode
+from noisegate.schema import EncodedTable, Ordinal, decode
 
 
 def synthetic(people, schema):
@@ -37,11 +40,19 @@ def test_dtypes_do_not_depend_on_the_records(people, schema):
 
 
 def test_polars_categories_become_the_levels_of_the_schema(people, schema):
-    for kind in (pl.Categorical, pl.Enum(["nobody knows", "other", "Self, own", "Private"])):
+    """An Enum claims an order: only where the schema has one; and what is not the schema's comes back from nowhere."""
+    work = schema.column("work")
+    order = Ordinal(name="work", levels=work.levels, missing=True)
+    ordered = replace(schema, columns=[order if one is work else one for one in schema.columns])
+    table, enum = synthetic(people, schema), pl.Enum(["nobody knows", "other", "Self, own", "Private"])
+    for kind in (pl.Categorical, enum):
         like = pl.from_arrow(people).with_columns(pl.col("work").cast(kind, strict=False))
-        found = native_form(like, schema)(synthetic(people, schema))
-        assert isinstance(found, pl.DataFrame) and found["work"].dtype == pl.Enum(["Private", "Self, own", "other"])
-    assert native_form(pl.from_arrow(people), schema)(synthetic(people, schema))["work"].dtype == pl.String
+        assert native_form(like, schema)(table)["work"].dtype == pl.String
+        assert native_form(like, ordered)(table)["work"].dtype == pl.Enum(work.levels)
+        exact = native_form(like, schema, exact=True)(table)["work"].dtype
+        assert exact == (pl.String if kind is enum else pl.Categorical)
+    like = people.to_pandas().astype({"work": pd.CategoricalDtype(enum.categories.to_list(), ordered=True)})
+    assert native_form(like, schema, exact=True)(table)["work"].dtype == pd.CategoricalDtype(work.levels)
 
 
 def test_arrow_keeps_its_dictionaries_with_every_level_of_the_schema(people, schema):

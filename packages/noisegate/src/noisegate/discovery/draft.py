@@ -15,6 +15,14 @@ from noisegate.data.frames import read_table
 from noisegate.data.headers import check_once, check_titles
 from noisegate.data.tables.tables import open_origins
 from noisegate.discovery.draft_numbers import draft_number, draft_time
+from noisegate.discovery.draft_types import (
+    Categories,
+    as_stored,
+    declared_categories,
+    draft_categories,
+    shortest,
+    stored_types,
+)
 from noisegate.discovery.drafted import (
     DraftedColumn,
     draft_identifier,
@@ -90,7 +98,8 @@ def draft(path: Any, label: str | None = None, *, beside: pa.Table | None = None
     with the reason and what to do about it. A sample that is large enough also shows steps, atoms and constraints.
     Raises as `draft_schema` does. The table ``beside`` has the same records with their keys, where these are left out.
     """
-    for origin in open_origins(path)[1]:
+    origins = open_origins(path)[1]
+    for origin in origins:
         names = [name for name, _ in origin.columns()]
         check_titles(names, origin.name)
         check_once(names, origin.name)
@@ -100,9 +109,11 @@ def draft(path: Any, label: str | None = None, *, beside: pa.Table | None = None
         raise DataError(f"{where}: there are no records to draft a schema from")
     if label is not None and label not in table.column_names:
         raise SchemaError(f"label {label!r} is not a column of {where}: {', '.join(table.column_names)}")
+    kinds = stored_types(path, origins[0], table)
+    known = declared_categories(path, origins[0], table)
     entries = tuple(
         draft_reference(name, table if beside is None else beside)
-        or _draft(name, table[name].combine_chunks(), is_label=name == label)
+        or _draft(name, table[name].combine_chunks(), kinds.get(name), known.get(name), is_label=name == label)
         for name in table.column_names
     )
     why = next((" ".join(entry.why) for entry in entries if entry.ignored and entry.name == label), None)
@@ -116,15 +127,26 @@ def draft(path: Any, label: str | None = None, *, beside: pa.Table | None = None
 def _rules(table: pa.Table, schema: Schema) -> Rules:
     if len(schema.names) > MOST_COLUMNS:
         return Rules(remarks=(f"Constraints were not looked for: there are more than {MOST_COLUMNS} columns.",))
-    some = table.take(pa.array(range(0, table.num_rows, -(-table.num_rows // _MOST_ROWS))))
+    tokens = pa.array([], pa.string())
+    plain = pa.table({name: shortest(plain_cells(table[name].combine_chunks(), tokens)[0]) for name in schema.names})
+    some = plain.take(pa.array(range(0, table.num_rows, -(-table.num_rows // _MOST_ROWS))))
     return find_rules(encode({name: some[name].combine_chunks() for name in schema.names}, schema), schema)
 
 
-def _draft(name: str, cells: pa.Array, *, is_label: bool) -> DraftedColumn:
-    cells, present = plain_cells(cells, pa.array(DEFAULT_MISSING_VALUES))
-    cells = cells.filter(pa.array(present))
-    values = cells.unique()
+def _draft(
+    name: str, cells: pa.Array, kind: pa.DataType | None, categories: Categories | None, *, is_label: bool
+) -> DraftedColumn:
+    tokens = pa.array(DEFAULT_MISSING_VALUES)
+    cells, present = plain_cells(cells, tokens)
+    cells = shortest(cells.filter(pa.array(present)))
     missing = not present.all() or (pa.types.is_floating(cells.type) and bool(pc.any(pc.is_nan(cells)).as_py()))
+    levels = None if categories is None else draft_categories(name, categories, tokens, missing=missing)
+    identifier = None if is_label or (categories is not None and categories.ordered) else draft_identifier(name, cells)
+    return as_stored(identifier or levels or _by_values(name, cells, missing=missing, is_label=is_label), cells, kind)
+
+
+def _by_values(name: str, cells: pa.Array, *, missing: bool, is_label: bool) -> DraftedColumn:
+    values = cells.unique()
     if not len(values):
         return DraftedColumn.left_out(
             name, "every value is missing, so the sample shows nothing of it; describe it by hand"
@@ -133,8 +155,7 @@ def _draft(name: str, cells: pa.Array, *, is_label: bool) -> DraftedColumn:
     if pa.types.is_boolean(values.type) or {word.lower() for word in few_words} <= {"true", "false"}:
         return DraftedColumn.of(Boolean(name=name, missing=missing))
     return (
-        (None if is_label else draft_identifier(name, cells))
-        or draft_number(name, cells, missing=missing, is_label=is_label)
+        draft_number(name, cells, missing=missing, is_label=is_label)
         or draft_time(name, cells, missing=missing)
         or draft_text(name, cells, missing=missing)
     )

@@ -31,9 +31,9 @@ _FOREIGN = re.compile(r"([0-9]{1,4})([./-])([0-9]{1,2})\2([0-9]{2,4})\.?(?:[ T]+
 _LEAST_ROWS, _LEAST_DISTINCT = 50, 10
 """A grid needs as many records and different values: of ten random ones, 1 in 500 have a common divisor of two."""
 
-_MOST_DIGITS = 6
-# So few decimals, in so many records at least, are how the column is written.
-_MOST_SHOWN, _LEAST_SHOWN = 3, 20
+_MOST_DIGITS = 12
+# Decimals that so many records at least have are how the column is written.
+_LEAST_SHOWN = 20
 _MOST_UNITS = 2**50
 # A sentinel is said by as many records, alone or with a few others.
 _SENTINEL_ROWS, _MOST_SENTINELS = 10, 4
@@ -229,8 +229,8 @@ def _grid(values: _Numbers, rows: int) -> _SampledGrid | None:
 
 
 def _decimals(values: _Numbers, rows: int) -> _SampledGrid | None:
-    """Returns the grid of as many decimals as the values, ascending and distinct, show; for few of them."""
-    for digits in range(1, _MOST_SHOWN + 1):
+    """Returns the grid of as many decimals as the values, ascending and distinct, show."""
+    for digits in range(1, _MOST_DIGITS + 1):
         units = np.rint(values * 10.0**digits)
         if rows >= _LEAST_SHOWN and (units / 10.0**digits == values).all():
             return _SampledGrid(step=1, scale=10**digits, units=units.astype(np.int64))

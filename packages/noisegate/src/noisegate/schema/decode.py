@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.records import Images, Rows
+from noisegate.registry import extension
 from noisegate.schema.layout import numbers_at
 from noisegate.schema.numeric import Date, Datetime, NumericColumn
 from noisegate.schema.pixels import ImageForm
@@ -18,11 +19,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def decode(encoded: Rows, schema: Schema) -> pa.Table:
+def decode(encoded: Rows, schema: Schema, *, stored: bool = False) -> pa.Table:
     """Returns ``encoded`` as an Arrow table with the columns of ``schema``, in its order.
 
     Types: continuous and decimal float64, integer int64, date date32, datetime timestamp[us] (UTC if the bounds have a
-    time zone), levels string or int64, boolean bool. Missing values are null; positions outside [0, 1] are clamped.
+    time zone), levels string or int64, boolean bool; with ``stored``, the `type` of each column that has one. Missing
+    values are null; positions outside [0, 1] are clamped.
 
     Raises:
         ValueError: if ``encoded`` does not fit the schema: wrong width, a code of no level, missing where not allowed.
@@ -47,6 +49,10 @@ def decode(encoded: Rows, schema: Schema) -> pa.Table:
         raise ValueError(f"the encoded table has another number of columns than the schema {', '.join(schema.names)}")
     arrays = {column.name: _numbers(column, encoded.numeric[:, i]) for i, column in enumerate(layout.numeric)}
     arrays |= {column.name: _levels(column, encoded.codes[:, i]) for i, column in enumerate(layout.coded)}
+    for column in schema.columns if stored else ():
+        if column.type is not None:
+            typed = extension("noisegate.forms", "typed", "what gives back types")
+            arrays[column.name] = typed(column, arrays[column.name], column.type)
     return pa.table({name: arrays[name] for name in schema.names})
 
 

@@ -27,6 +27,7 @@ class Bounded:
     upper: Any
     missing: bool = False
     atoms: Any = ()
+    type: str | None = None
 
     kind: ClassVar[str]
     numeric: ClassVar[Literal[True]] = True
@@ -172,6 +173,7 @@ class Continuous(Bounded):
         upper: largest value, public knowledge.
         missing: whether a value may be absent.
         atoms: single values that many records have, such as 0, or 999 for unknown; public knowledge.
+        type: Arrow type of the column in data, and in samples too, such as ``"float"``; None for that of `decode`.
 
     Examples:
         >>> from noisegate.schema import Continuous
@@ -203,7 +205,7 @@ class Integer(Stepped):
     Attributes:
         lower: smallest value, public knowledge.
         upper: largest value, public knowledge.
-        name, missing, atoms: see `Continuous`.
+        name, missing, atoms, type: see `Continuous`.
         step: distance of two neighbouring values; None for 1.
 
     Examples:
@@ -237,7 +239,7 @@ class Decimal(Stepped):
     Attributes:
         lower: smallest value, public knowledge.
         upper: largest value, a whole number of steps above it.
-        name, missing, atoms: see `Continuous`.
+        name, missing, atoms, type: see `Continuous`.
         step: distance of two neighbouring values, such as 0.01.
 
     Examples:
@@ -300,6 +302,7 @@ class Date(Stepped):
         missing: whether a value may be absent.
         atoms: single days that many records have, such as 9999-12-31 for never; see `Continuous`.
         step: distance of two neighbouring values in days, such as 7; None for 1.
+        type, format: see `Datetime`.
 
     Examples:
         >>> from datetime import date
@@ -312,6 +315,7 @@ class Date(Stepped):
     upper: date
     atoms: tuple[date, ...] = ()
     step: int | None = None
+    format: str | None = None
 
     kind: ClassVar[Literal["date"]] = "date"
     read = staticmethod(day)
@@ -331,8 +335,9 @@ class Datetime(Stepped):
         lower: first moment, public knowledge.
         upper: last moment, public knowledge.
         missing: whether a value may be absent.
-        atoms: single moments that many records have; see `Continuous`.
+        atoms, type: single moments that many records have, and the Arrow type; see `Continuous`.
         step: distance of two neighbouring values in seconds, such as 1 or 60; None for a microsecond.
+        format: how text has it, and synthetic text too, such as ``"%Y-%m-%dT%H:%M:%S.%3fZ"``.
 
     Examples:
         >>> from datetime import datetime
@@ -345,6 +350,7 @@ class Datetime(Stepped):
     upper: datetime
     atoms: tuple[datetime, ...] = ()
     step: int | None = None
+    format: str | None = None
 
     kind: ClassVar[Literal["datetime"]] = "datetime"
     read = staticmethod(moment)

@@ -133,6 +133,7 @@ class _Coded:
     name: str
     levels: Any
     missing: bool
+    type: Any
     numeric: ClassVar[Literal[False]] = False
 
     def __post_init__(self) -> None:
@@ -157,6 +158,7 @@ class Ordinal(_Coded):
         name: name of the column in the data.
         levels: every value that the column may hold, in order; all text or all whole numbers.
         missing: whether a value may be absent.
+        type: see `Continuous`.
 
     Examples:
         >>> from noisegate.schema import Ordinal
@@ -167,6 +169,7 @@ class Ordinal(_Coded):
     name: str
     levels: tuple[str | int, ...]
     missing: bool = False
+    type: str | None = None
 
     kind: ClassVar[Literal["ordinal"]] = "ordinal"
 
@@ -180,6 +183,7 @@ class Categorical(_Coded):
         levels: every value that the column may hold; all text or all whole numbers.
         other: the level that stands for every value that is not listed, or None to refuse such values.
         missing: whether a value may be absent.
+        type: see `Continuous`.
 
     Examples:
         >>> from noisegate.schema import Categorical
@@ -191,6 +195,7 @@ class Categorical(_Coded):
     levels: tuple[str | int, ...]
     other: str | int | None = None
     missing: bool = False
+    type: str | None = None
 
     kind: ClassVar[Literal["categorical"]] = "categorical"
 
@@ -206,6 +211,10 @@ class Categorical(_Coded):
 class Boolean(_Coded):
     """True or false; text files may say true/false, yes/no or 1/0.
 
+    Attributes:
+        name, missing, type: see `Continuous`.
+        format: how text has it, and synthetic text too, such as ``"True/False"``.
+
     Examples:
         >>> from noisegate.schema import Boolean
         >>> Boolean(name="ill").levels, Boolean(name="ill", missing=True).size
@@ -214,6 +223,8 @@ class Boolean(_Coded):
 
     name: str
     missing: bool = False
+    type: str | None = None
+    format: str | None = None
 
     kind: ClassVar[Literal["boolean"]] = "boolean"
     levels: ClassVar[tuple[bool, bool]] = (False, True)  # type: ignore[misc]

@@ -1,0 +1,145 @@
+"""In which types a public sample has its columns, in which order their categories, and how text has them."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pyarrow.types as pt
+
+from noisegate.data.stores import for_arrow
+from noisegate.data.tables.memory import MixedObjects, objects_to_arrow, of_package
+from noisegate.data.tables.parts import ParquetFile
+from noisegate.discovery.drafted import MAX_LEVELS, DraftedColumn
+from noisegate.discovery.stored import check_stored, public_values
+from noisegate.errors import SchemaError
+from noisegate.schema import Categorical, Ordinal
+from noisegate.schema.columns import column_from_form
+from noisegate.schema.encode import is_text, plain_cells
+from noisegate.schema.values import TEXT_PADDING
+
+_ENUM = b"_PL_ENUM"  # how Polars marks its Enum in Arrow, which has an order
+_ZONE = r"[+-]([0-9]{2}:?[0-9]{2})$"
+_SHAPE = (
+    ("0000-00-00", "%Y-%m-%d"),
+    ("00:00:00", "%H:%M:%S"),
+    ("00:00", "%H:%M"),
+    (".000000", ".%f"),
+    (".000", ".%3f"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Categories:
+    """The categories of a column, used or not."""
+
+    values: pa.Array
+    ordered: bool
+
+
+def declared_categories(path: Any, origin: Any, table: pa.Table) -> dict[str, Categories]:
+    """Returns what the types of columns say of categories: those of Arrow and Parquet, pandas and Polars."""
+    schema = getattr(origin, "schema", None)
+    if isinstance(origin, ParquetFile):
+        schema = pq.read_schema(for_arrow(origin.path))
+    elif of_package(path, "polars", "DataFrame"):
+        schema = path.head(0).to_arrow().schema
+    enums = {field.name for field in schema or () if any(key.startswith(_ENUM) for key in field.metadata or ())}
+    cells = {name: table[name].combine_chunks() for name in table.column_names}
+    found = {
+        name: Categories(values=one.dictionary, ordered=one.type.ordered or name in enums)
+        for name, one in cells.items()
+        if pt.is_dictionary(one.type)
+    }
+    for name, dtype in path.dtypes.items() if of_package(path, "pandas", "DataFrame") else ():
+        if hasattr(dtype, "categories"):
+            with suppress(MixedObjects):
+                found[str(name).strip(TEXT_PADDING)] = Categories(
+                    values=objects_to_arrow(dtype.categories.tolist()), ordered=dtype.ordered
+                )
+    return found
+
+
+def stored_types(path: Any, origin: Any, table: pa.Table) -> dict[str, pa.DataType]:
+    """Returns the types of columns that have one: not in text, and not of Python objects."""
+    kinds = {name: table[name].type for name in table.column_names if origin.typed}
+    for raw, dtype in path.dtypes.items() if of_package(path, "pandas", "DataFrame") else ():
+        name = str(raw).strip(TEXT_PADDING)
+        kinds[name] = getattr(dtype, "pyarrow_dtype", kinds[name])
+        if str(dtype) in ("object", "category"):
+            del kinds[name]
+    return kinds
+
+
+def draft_categories(name: str, found: Categories, tokens: pa.Array, *, missing: bool) -> DraftedColumn | None:
+    """Returns the entry of a column of categories; None where they are no levels."""
+    values, known = plain_cells(found.values, tokens)
+    levels = values.filter(pa.array(known)).to_pylist()
+    fit = is_text(values.type) or pt.is_integer(values.type)
+    if not fit or not levels or len(set(levels)) < len(levels) or (not found.ordered and len(levels) > MAX_LEVELS):
+        return None
+    if found.ordered:
+        return DraftedColumn.of(Ordinal(name=name, levels=tuple(levels), missing=missing))
+    return DraftedColumn.of(Categorical(name=name, levels=tuple(sorted(levels)), missing=missing))
+
+
+def as_stored(entry: DraftedColumn, cells: pa.Array, kind: pa.DataType | None) -> DraftedColumn:
+    """Returns an entry that says in which type, and as text in which format, the sample has the column."""
+    column = entry.column
+    if column is None:
+        return entry
+    said = _format(column.kind, cells)
+    stored: dict[str, Any] = {} if said is None else {"format": said}
+    if kind is not None and kind != public_values(column).type:
+        stored["type"] = str(kind)
+    for form in ({**entry.form, **stored}, _within(entry.form, kind) | stored) if stored else ():
+        with suppress(SchemaError):
+            check_stored([column_from_form(entry.name, form)])
+            return replace(entry, form=form)
+    return entry
+
+
+def _within(form: Any, kind: pa.DataType | None) -> dict[str, Any]:
+    """Returns the form of a column of numbers with bounds that its type can hold."""
+    ends: Any = None
+    if kind is not None and pt.is_decimal(kind):
+        largest = (10**kind.precision - 1) / Decimal(10) ** kind.scale
+        ends = -largest, largest
+    elif kind is not None and (pt.is_integer(kind) or pt.is_floating(kind)):
+        limits: Any = (np.iinfo if pt.is_integer(kind) else np.finfo)(kind.to_pandas_dtype())
+        ends = Decimal(str(limits.min)), Decimal(str(limits.max))
+    if ends is None or "lower" not in form:
+        return dict(form)
+    step, lower, upper = (Decimal(str(form.get(key, 1))) for key in ("step", "lower", "upper"))
+    lower += max(((ends[0] - lower) / step).to_integral_value(ROUND_CEILING), 0) * step
+    upper -= max(((upper - ends[1]) / step).to_integral_value(ROUND_CEILING), 0) * step
+    number = type(form["lower"])
+    return {**form, "lower": number(lower), "upper": number(upper)}
+
+
+def _format(kind: str, cells: pa.Array) -> str | None:
+    if not is_text(cells.type) or kind not in ("boolean", "date", "datetime"):
+        return None
+    if kind == "boolean":
+        words = set(pc.unique(cells).to_pylist())
+        styles = (str.title, str.upper)
+        return next((style("true/false") for style in styles if words <= {style("true"), style("false")}), None)
+    shapes = pc.unique(pc.replace_substring_regex(pc.replace_substring_regex(cells, _ZONE, r"+\1"), "[0-9]", "0"))
+    said = str(shapes[0])
+    for digits, directive in _SHAPE:
+        said = said.replace(digits, directive, 1) if directive != "%H:%M" or "%H" not in said else said
+    return said if len(shapes) == 1 and "%H" in said and not re.search(r"\.\d|f\d", said) else None
+
+
+def shortest(cells: pa.Array) -> pa.Array:
+    """Returns floats of 32 bits as the decimals that they stand for, and short decimals as Arrow computes with them."""
+    if pt.is_decimal32(cells.type) or pt.is_decimal64(cells.type):
+        return cells.cast(pa.decimal128(cells.type.precision, cells.type.scale))
+    return cells.cast(pa.string()).cast(pa.float64()) if pt.is_float32(cells.type) else cells
