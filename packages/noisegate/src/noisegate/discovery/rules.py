@@ -75,7 +75,7 @@ def find_rules(records: Rows, schema: Schema) -> Rules:
         return Rules()
     numbers = numbers_of(records, schema)
     found, remarks = _comparisons(numbers, schema)
-    sums = find_sums({name: cells for name, cells in numbers.items() if _sort(schema, name) is float}, LEAST)
+    sums = find_sums({name: cells for name, cells in numbers.items() if _sort(schema, name)[0] is float}, LEAST)
     remarks += [
         f"{one} in {one.share:.1%} of the records: put {one.whole} under `ignore`, and add it up afterwards."
         for one in sums
@@ -110,9 +110,9 @@ def numbers_of(records: Rows, schema: Schema) -> dict[str, npt.NDArray[np.float6
     return numbers
 
 
-def _sort(schema: Schema, name: str) -> type:
+def _sort(schema: Schema, name: str) -> tuple[type, bool]:
     column = schema.column(name)
-    return type(column) if isinstance(column, Date | Datetime) else float
+    return type(column) if isinstance(column, Date | Datetime) else float, getattr(column, "aware", False)
 
 
 def _comparisons(numbers: Mapping[str, npt.NDArray[np.float64]], schema: Schema) -> tuple[list[_Found], list[str]]:
@@ -120,7 +120,7 @@ def _comparisons(numbers: Mapping[str, npt.NDArray[np.float64]], schema: Schema)
     holds: dict[tuple[str, str], _Found] = {}
     remarks = []
     for one, other in combinations(numbers, 2):
-        if _sort(schema, one) is not _sort(schema, other):
+        if _sort(schema, one) != _sort(schema, other):
             continue
         both = ~np.isnan(numbers[one]) & ~np.isnan(numbers[other])
         left, right = numbers[one][both], numbers[other][both]

@@ -138,15 +138,9 @@ class LinkedModel(Shown):
 
     def _tables(self, n: int, done: dict[str, int], random: Any, region: Region | None) -> dict[str, pa.Table]:
         root = self.schema.root
-<<<<<<< HEAD
         rows, tables = {root.name: self.links[0].founders(n, random, region)}, {}
         keys = np.arange(1, n + 1) + done[root.name]
-        tables[root.name] = with_keys(root, decode(rows[root.name], root.schema), keys)
-=======
-        rows, keys, tables = {root.name: self.links[0].founders(n, random, region)}, {}, {}
-        keys[root.name] = np.arange(1, n + 1) + done[root.name]
-        tables[root.name] = with_keys(root, decode(rows[root.name], root.schema, stored=True), keys[root.name], None)
->>>>>>> h42b
+        tables[root.name] = with_keys(root, decode(rows[root.name], root.schema, stored=True), keys)
         done[root.name] += n
         for one in self.links:
             parent, child = one.link.parent, one.link.child
@@ -154,13 +148,7 @@ class LinkedModel(Shown):
             above = tables[parent.name].take(np.repeat(np.arange(len(numbers)), numbers)).select(parts_of(parent.key))
             keys = np.arange(1, len(above) + 1) + done[child.name]
             done[child.name] += len(above)
-<<<<<<< HEAD
-            tables[child.name] = with_keys(child, decode(rows[child.name], child.schema), keys, above)
-=======
-            tables[child.name] = with_keys(
-                child, decode(rows[child.name], child.schema, stored=True), keys[child.name], above
-            )
->>>>>>> h42b
+            tables[child.name] = with_keys(child, decode(rows[child.name], child.schema, stored=True), keys, above)
         return tables
 
     def save(self, folder: str | Path) -> Path:
