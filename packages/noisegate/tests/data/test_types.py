@@ -106,11 +106,11 @@ def test_every_type_comes_back(kind, draw, seed, rows, gaps, tmp_path_factory):
             'kind = "integer"\nlower = 0\nupper = 9\ntype = "dictionary<values=int64, indices=int8, ordered=0>"',
             "no type",
         ),
-        ('kind = "boolean"\nformat = "False/True"', "format = 'False/True' does not write what can be read"),
-        ('kind = "boolean"\nformat = 1', "format = 1 does not write"),
-        ('kind = "date"\nlower = 2020-01-01\nupper = 2020-12-31\nformat = "%Y-%d-%m"', "does not write"),
+        ('kind = "boolean"\nspelling = "False/True"', "spelling = 'False/True' does not write what can be read"),
+        ('kind = "boolean"\nspelling = 1', "spelling = 1 does not write"),
+        ('kind = "date"\nlower = 2020-01-01\nupper = 2020-12-31\nspelling = "%Y-%d-%m"', "does not write"),
     ],
 )
-def test_a_type_or_format_that_cannot_be_is_refused_with_its_column(column, says):
+def test_a_type_or_spelling_that_cannot_be_is_refused_with_its_column(column, says):
     with pytest.raises(SchemaError, match=f"column 'x': .*{re.escape(says)}"):
         Schema.loads(f"[columns.x]\n{column}")

@@ -91,12 +91,12 @@ def draft_categories(name: str, found: Categories, tokens: pa.Array, *, missing:
 
 
 def as_stored(entry: DraftedColumn, cells: pa.Array, kind: pa.DataType | None) -> DraftedColumn:
-    """Returns an entry that says in which type, and as text in which format, the sample has the column."""
+    """Returns an entry that says in which type, and as text in which spelling, the sample has the column."""
     column = entry.column
     if column is None:
         return entry
-    said = _format(column.kind, cells)
-    stored: dict[str, Any] = {} if said is None else {"format": said}
+    said = _spelling(column.kind, cells)
+    stored: dict[str, Any] = {} if said is None else {"spelling": said}
     if kind is not None and kind != public_values(column).type:
         stored["type"] = str(kind)
     for form in ({**entry.form, **stored}, _within(entry.form, kind) | stored) if stored else ():
@@ -124,7 +124,7 @@ def _within(form: Any, kind: pa.DataType | None) -> dict[str, Any]:
     return {**form, "lower": number(lower), "upper": number(upper)}
 
 
-def _format(kind: str, cells: pa.Array) -> str | None:
+def _spelling(kind: str, cells: pa.Array) -> str | None:
     if not is_text(cells.type) or kind not in ("boolean", "date", "datetime"):
         return None
     if kind == "boolean":

@@ -53,8 +53,8 @@ def typed(column: Column, cells: pa.Array, kind: Any) -> pa.Array:
 
 
 def written(column: Column, cells: Any) -> Any:
-    """Returns cells of a column as text, as its format says."""
-    said: str | None = getattr(column, "format", None)
+    """Returns cells of a column as text, as its spelling says."""
+    said: str | None = getattr(column, "spelling", None)
     if said is None or pt.is_string(cells.type):
         return cells.cast(pa.string())
     if column.kind == "boolean":
@@ -70,7 +70,7 @@ def public_values(column: Column) -> pa.Array:
 
 
 def check_stored(columns: Iterable[Column]) -> None:
-    """Requires that columns can be had in their types and read in their formats; a `SchemaError` says which cannot."""
+    """Requires that columns can be had in their types and read in their spellings; a `SchemaError` says which cannot."""
     for column in columns:
         for key, (holds, expected) in _CHECKS.items():
             said = getattr(column, key, None)
@@ -97,7 +97,7 @@ def _read_back(column: Column, ends: pa.Array) -> bool:
 
 _CHECKS = {
     "type": (_held, 'is no type of Arrow that holds all its values, as "uint8", "float" or "timestamp[ms]" may'),
-    "format": (
+    "spelling": (
         _read_back,
         'does not write what can be read, as "True/False" does, or "%Y-%m-%d %H:%M:%S" (behind it .%3f or .%f for '
         "fractions of a second, and Z where there is a time zone)",

@@ -302,7 +302,7 @@ class Date(Stepped):
         missing: whether a value may be absent.
         atoms: single days that many records have, such as 9999-12-31 for never; see `Continuous`.
         step: distance of two neighbouring values in days, such as 7; None for 1.
-        type, format: see `Datetime`.
+        type, spelling: see `Datetime`.
 
     Examples:
         >>> from datetime import date
@@ -315,7 +315,7 @@ class Date(Stepped):
     upper: date
     atoms: tuple[date, ...] = ()
     step: int | None = None
-    format: str | None = None
+    spelling: str | None = None
 
     kind: ClassVar[Literal["date"]] = "date"
     read = staticmethod(day)
@@ -337,7 +337,7 @@ class Datetime(Stepped):
         missing: whether a value may be absent.
         atoms, type: single moments that many records have, and the Arrow type; see `Continuous`.
         step: distance of two neighbouring values in seconds, such as 1 or 60; None for a microsecond.
-        format: how text has it, and synthetic text too, such as ``"%Y-%m-%dT%H:%M:%S.%3fZ"``.
+        spelling: how text has it, and synthetic text too, such as ``"%Y-%m-%dT%H:%M:%S.%3fZ"``.
 
     Examples:
         >>> from datetime import datetime
@@ -350,7 +350,7 @@ class Datetime(Stepped):
     upper: datetime
     atoms: tuple[datetime, ...] = ()
     step: int | None = None
-    format: str | None = None
+    spelling: str | None = None
 
     kind: ClassVar[Literal["datetime"]] = "datetime"
     read = staticmethod(moment)

@@ -140,7 +140,7 @@ class Schema(Shown):
         show_as_they_read("the name of a column,", self.names if self.images is None else [self.label])
         for column in self.layout.coded:
             show_as_they_read(f"column {column.name!r}: the level", column.levels)
-        if self.images is None and any(one.type or getattr(one, "format", None) for one in self.columns):
+        if self.images is None and any(one.type or getattr(one, "spelling", None) for one in self.columns):
             extension("noisegate.forms", "check", "what gives back types")(self.columns)
         clash = contradiction(self.constraints, self.layout, self.missing_values) if self.constraints else ()
         if clash:

@@ -213,7 +213,7 @@ class Boolean(_Coded):
 
     Attributes:
         name, missing, type: see `Continuous`.
-        format: how text has it, and synthetic text too, such as ``"True/False"``.
+        spelling: how text has it, and synthetic text too, such as ``"True/False"``.
 
     Examples:
         >>> from noisegate.schema import Boolean
@@ -224,7 +224,7 @@ class Boolean(_Coded):
     name: str
     missing: bool = False
     type: str | None = None
-    format: str | None = None
+    spelling: str | None = None
 
     kind: ClassVar[Literal["boolean"]] = "boolean"
     levels: ClassVar[tuple[bool, bool]] = (False, True)  # type: ignore[misc]

@@ -66,7 +66,7 @@ def _spelled(rows: pa.Table, schema: Schema) -> pa.Table:
         cells = rows[column.name]
         if pa.types.is_dictionary(cells.type):
             cells = cells.cast(cells.type.value_type)
-        if (column.missing and word is not None) or getattr(column, "format", None) is not None:
+        if (column.missing and word is not None) or getattr(column, "spelling", None) is not None:
             cells = written(column, cells)
         if column.missing and word is not None:
             cells = cells.fill_null(word)
