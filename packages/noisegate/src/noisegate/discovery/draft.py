@@ -21,18 +21,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from noisegate.data.frames import read_table
-from noisegate.data.headers import check_titles
-from noisegate.data.tables.tables import open_origins
-from noisegate.discovery.draft_numbers import draft_number, draft_time
-from noisegate.discovery.drafted import DraftedColumn, draft_identifier, draft_text, drafted_text, schema_of
+from noisegate.discovery.draft_columns import draft_columns, read_public
+from noisegate.discovery.drafted import DraftedColumn, drafted_text, schema_of
 from noisegate.errors import DataError, SchemaError
 from noisegate.records import Rows
 from noisegate.schema import (
-    DEFAULT_MISSING_VALUES,
-    Boolean,
     Comparison,
     Constraint,
     Continuous,
@@ -41,7 +35,7 @@ from noisegate.schema import (
     Impossible,
     Schema,
 )
-from noisegate.schema.encode import encode, is_text, plain_cells
+from noisegate.schema.encode import encode, plain_cells
 from noisegate.schema.layout import outside, ranks_at
 from noisegate.schema.regions import decoded_numbers
 
@@ -103,19 +97,17 @@ def draft(path: Any, label: str | None = None) -> Draft:
     with the reason and what to do about it. A sample that is large enough also shows steps, atoms and constraints.
     Raises as `draft_schema` does.
     """
-    for origin in open_origins(path)[1]:
-        check_titles([name for name, _ in origin.columns()], origin.name)
-    table = read_table(path)
+    table, odd = read_public(path)
     where = Path(path).name if isinstance(path, str | Path) else "the table"
     if not table.num_rows:
         raise DataError(f"{where}: there are no records to draft a schema from")
-    if label is not None and label not in table.column_names:
+    if label is not None and label not in (*table.column_names, *odd):
         raise SchemaError(f"label {label!r} is not a column of {where}: {', '.join(table.column_names)}")
-    entries = tuple(_draft(name, table[name].combine_chunks(), is_label=name == label) for name in table.column_names)
+    entries, marks = draft_columns(table, odd, label)
     why = next((" ".join(entry.why) for entry in entries if entry.ignored and entry.name == label), None)
     if why is not None:
         raise SchemaError(f"label {label!r} cannot be predicted as it is: {why}")
-    schema = schema_of(entries, label)
+    schema = schema_of(entries, label, missing_values=marks)
     rules = _rules(table, schema)
     return Draft(schema=replace(schema, constraints=rules.constraints).usable(), entries=entries, rules=rules)
 
@@ -123,28 +115,9 @@ def draft(path: Any, label: str | None = None) -> Draft:
 def _rules(table: pa.Table, schema: Schema) -> Rules:
     if len(schema.names) > MOST_COLUMNS:
         return Rules(remarks=(f"Constraints were not looked for: there are more than {MOST_COLUMNS} columns.",))
-    some = table.take(pa.array(range(0, table.num_rows, -(-table.num_rows // _MOST_ROWS))))
-    return find_rules(encode({name: some[name].combine_chunks() for name in schema.names}, schema), schema)
-
-
-def _draft(name: str, cells: pa.Array, *, is_label: bool) -> DraftedColumn:
-    cells, present = plain_cells(cells, pa.array(DEFAULT_MISSING_VALUES))
-    cells = cells.filter(pa.array(present))
-    values = cells.unique()
-    missing = not present.all() or (pa.types.is_floating(cells.type) and bool(pc.any(pc.is_nan(cells)).as_py()))
-    if not len(values):
-        return DraftedColumn.left_out(
-            name, "every value is missing, so the sample shows nothing of it; describe it by hand"
-        )
-    few_words = values.to_pylist() if is_text(values.type) and len(values) < 20 else [""]
-    if pa.types.is_boolean(values.type) or {word.lower() for word in few_words} <= {"true", "false"}:
-        return DraftedColumn.of(Boolean(name=name, missing=missing))
-    return (
-        (None if is_label else draft_identifier(name, cells))
-        or draft_number(name, cells, missing=missing, is_label=is_label)
-        or draft_time(name, cells, missing=missing)
-        or draft_text(name, cells, missing=missing)
-    )
+    some = pa.array(range(0, table.num_rows, -(-table.num_rows // _MOST_ROWS)))
+    cells = {name: plain_cells(table[name].combine_chunks(), pa.array([], pa.string()))[0] for name in schema.names}
+    return find_rules(encode({name: column.take(some) for name, column in cells.items()}, schema), schema)
 
 
 LEAST = 30

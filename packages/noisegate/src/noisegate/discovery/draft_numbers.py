@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisegate.discovery.drafted import DraftedColumn
+from noisegate.discovery.known_ends import known_ends
 from noisegate.schema import Categorical, Continuous, Date, Datetime, Decimal, Integer
 from noisegate.schema.encode import Parser, UnexpectedType, days, floats, integers, is_text, microseconds
 from noisegate.schema.numeric import MAX_STEPS, outwards
@@ -34,7 +35,8 @@ _LEAST_ROWS, _LEAST_DISTINCT = 50, 10
 _MOST_DIGITS = 6
 # So few decimals, in so many records at least, are how the column is written.
 _MOST_SHOWN, _LEAST_SHOWN = 3, 20
-_MOST_UNITS = 2**50
+_MOST_UNITS = 2**48  # so that ends rounded outwards are told from their neighbours too
+_MOST_WHOLE, _LARGEST = 2**62, 1e300
 # A sentinel is said by as many records, alone or with a few others.
 _SENTINEL_ROWS, _MOST_SENTINELS = 10, 4
 _CODES = {-value for value in (1, 2, 3, 4, 5, 6, 7, 8, 9, 66, 77, 88, 97, 98, 99, 999, 9999, 99999)}
@@ -60,18 +62,19 @@ def draft_number(name: str, cells: pa.Array, *, missing: bool, is_label: bool) -
     numbers = _parsed(floats, cells)
     if numbers is None:
         return None
-    numbers = numbers[~np.isnan(numbers)]
     finite = numbers[np.isfinite(numbers)]
     if not len(finite):
         return DraftedColumn.left_out(name, "no finite number is in the sample; state bounds", _open(missing))
-    whole = _parsed(integers, cells)
-    largest = max(abs(finite.min()), abs(finite.max()))
-    if whole is None or len(finite) < len(numbers) or largest > MAX_STEPS // 4:
+    if max(abs(finite.min()), abs(finite.max())) > _LARGEST:
+        return DraftedColumn.left_out(name, f"numbers beyond {_LARGEST:g} cannot be told apart; write their logarithms")
+    whole = _parsed(integers, cells) if len(finite) == len(numbers) else None
+    if whole is None or max(-int(whole.min()), whole.max()) > _MOST_WHOLE or float(np.ptp(finite)) > MAX_STEPS // 4:
         return _real(name, finite, missing=missing, all_finite=len(finite) == len(numbers))
-    distinct, counts = np.unique(finite.astype(np.int64), return_counts=True)
+    distinct, counts = np.unique(whole, return_counts=True)
     if set(distinct.tolist()) == {0, 1} or (is_label and len(distinct) <= _MAX_LABEL_LEVELS):
         return DraftedColumn.of(Categorical(name=name, levels=tuple(distinct.tolist()), missing=missing))
-    return _whole(name, distinct, counts, missing=missing)
+    held = np.iinfo(cells.type.to_pandas_dtype()) if pa.types.is_integer(cells.type) else np.iinfo(np.int64)
+    return _whole(name, distinct, counts, (int(held.min), int(held.max)), missing=missing)
 
 
 def _open(missing: bool) -> dict[str, Any]:
@@ -79,14 +82,17 @@ def _open(missing: bool) -> dict[str, Any]:
 
 
 def _whole(
-    name: str, distinct: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], *, missing: bool
+    name: str, distinct: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], held: tuple[int, int], *, missing: bool
 ) -> DraftedColumn:
     if len(distinct) == 1 and distinct[0] in (0, 1):
         alone = f"the sample shows {distinct[0]} alone; widen the bounds if other numbers can be"
         return DraftedColumn.of(Integer(name=name, lower=0, upper=1, missing=missing), [alone])
     outer = _sentinels(distinct, counts)
     inner, rows = distinct[~outer], int(counts[~outer].sum())
-    first, last = (int(end) for end in outwards(float(inner[0]), float(inner[-1]), smallest=1.0))
+    start = int(inner[0]) if max(-inner[0], inner[-1]) > _MOST_UNITS else 0  # float64 holds the distance, not the ends
+    ends = outwards(float(inner[0] - start), float(inner[-1] - start), smallest=1.0)
+    ends = known_ends(name, inner[0], inner[-1]) or (start + int(ends[0]), start + int(ends[1]))
+    first, last = max(ends[0], held[0]), min(ends[1], held[1])
     reasons: list[str] = []
     described: dict[str, Any] = {"name": name, "missing": missing}
     grid = _grid(inner, rows)
@@ -103,6 +109,8 @@ def _real(name: str, numbers: npt.NDArray[np.float64], *, missing: bool, all_fin
     outer = _sentinels(distinct, counts)
     inner, rows = distinct[~outer], int(counts[~outer].sum())
     lower, upper = outwards(float(inner[0]), float(inner[-1]))
+    known = known_ends(name, inner[0], inner[-1]) or (lower, upper)
+    lower, upper = max(lower, known[0]), min(upper, known[1])
     described: dict[str, Any] = {"name": name, "missing": missing}
     grid = _grid(inner, rows) or _decimals(inner, rows) if all_finite else None
     if grid is None:
@@ -117,7 +125,7 @@ def _real(name: str, numbers: npt.NDArray[np.float64], *, missing: bool, all_fin
 
 def _on_grid(first: int, last: int, units: npt.NDArray[np.int64], step: int) -> tuple[int, int]:
     lowest, highest = int(units[0]), int(units[-1])
-    return lowest - -(-(lowest - first) // step) * step, highest + -(-(last - highest) // step) * step
+    return lowest - (lowest - first) // step * step, highest + (last - highest) // step * step
 
 
 def _atoms(
@@ -139,7 +147,7 @@ def _parsed(parse: Parser, values: pa.Array) -> npt.NDArray[Any] | None:
         found = parse(values)
     except UnexpectedType:
         return None
-    return None if found.bad.any() else found.numbers
+    return None if found.bad.any() else found.numbers[~found.missing]
 
 
 def draft_time(name: str, cells: pa.Array, *, missing: bool) -> DraftedColumn | None:
@@ -232,6 +240,8 @@ def _decimals(values: _Numbers, rows: int) -> _SampledGrid | None:
     """Returns the grid of as many decimals as the values, ascending and distinct, show; for few of them."""
     for digits in range(1, _MOST_SHOWN + 1):
         units = np.rint(values * 10.0**digits)
+        if float(np.abs(units).max()) > _MOST_UNITS:
+            return None
         if rows >= _LEAST_SHOWN and (units / 10.0**digits == values).all():
             return _SampledGrid(step=1, scale=10**digits, units=units.astype(np.int64))
     return None

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisegate.errors import SchemaError
-from noisegate.schema import Categorical
+from noisegate.schema import Boolean, Categorical
 from noisegate.schema.columns import Column, column_form, column_from_form
 from noisegate.schema.encode import is_text
 from noisegate.schema.files import unseen, write_toml
@@ -110,6 +110,16 @@ _NAMED_ID = re.compile(
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
+def draft_boolean(name: str, values: pa.Array, *, missing: bool) -> DraftedColumn | None:
+    """Returns the entry of a column whose distinct values are truth values; None if they are none."""
+    if is_text(values.type):
+        if len(values) >= 20 or not {word.lower() for word in values.to_pylist()} <= {"true", "false"}:
+            return None
+    elif not pa.types.is_boolean(values.type):
+        return None
+    return DraftedColumn.of(Boolean(name=name, missing=missing))
+
+
 def draft_identifier(name: str, cells: pa.Array) -> DraftedColumn | None:
     """Returns the entry of a column of identifiers, where every record has a value of its own; None if it is none."""
     if len(cells) < _LEAST_IDENTIFIERS or pc.count_distinct(cells).as_py() < len(cells):
@@ -144,8 +154,6 @@ def _counts_on(cells: pa.Array) -> bool:
 
 def draft_text(name: str, cells: pa.Array, *, missing: bool) -> DraftedColumn:
     """Returns the entry of a column of levels; ignored, with what it might become, where they are too many."""
-    if not is_text(cells.type):
-        return DraftedColumn.left_out(name, f"values of type {cells.type} have no kind in a schema; convert them")
     values = pc.unique(cells)
     if pc.any(pc.match_substring(values, ",")).as_py() and _all(values, r"^[+-]?[0-9]+(?:,[0-9]+)?$"):
         reason = f"numbers with a comma, like {values[0]}, are not read; write them with a point in the data"
