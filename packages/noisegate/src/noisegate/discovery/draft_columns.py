@@ -18,6 +18,7 @@ from noisegate.data.frames import read_table
 from noisegate.data.headers import check_titles
 from noisegate.data.tables.memory import to_arrow
 from noisegate.data.tables.tables import open_origins
+from noisegate.discovery.draft_formats import draft_formatted
 from noisegate.discovery.draft_numbers import draft_number, draft_time
 from noisegate.discovery.drafted import DraftedColumn, draft_boolean, draft_identifier, draft_text
 from noisegate.discovery.raw import kind_of
@@ -85,7 +86,10 @@ def _marks(name: str, cells: pa.Array) -> list[str]:
     if not found or len(found) == len(values) or not (few or {word.lower() for word in found} <= _MARKS):
         return []
     rest = cells.filter(pc.invert(pc.is_in(cells, value_set=words)))
-    entry = draft_number(name, rest, missing=True, is_label=False) or draft_time(name, rest, missing=True)
+    for drafted in (draft_formatted(name, rest, missing=True), draft_number(name, rest, missing=True, is_label=False)):
+        if drafted is not None:
+            return [] if drafted.ignored else found
+    entry = draft_time(name, rest, missing=True)
     return [] if entry is None or entry.ignored else found
 
 
@@ -106,7 +110,7 @@ def _draft(name: str, cells: pa.Array, marks: tuple[str, ...], *, is_label: bool
         )
     entry = (
         draft_boolean(name, values, missing=missing)
-        or (None if is_label else draft_identifier(name, cells))
+        or (None if is_label else draft_formatted(name, cells, missing=missing) or draft_identifier(name, cells))
         or draft_number(name, cells, missing=missing, is_label=is_label)
         or draft_time(name, cells, missing=missing)
         or draft_text(name, cells, missing=missing)

@@ -24,6 +24,8 @@ from noisegate.schema.encode import Parser, UnexpectedType, days, floats, intege
 from noisegate.schema.numeric import MAX_STEPS, outwards
 
 _MAX_LABEL_LEVELS = 20
+# So few whole numbers, of which so many records have each and so many values lie between two, may be codes.
+_MOST_CODES, _PER_CODE = 20, 10
 # A column of more different values than this has cells that hold several of them.
 _CELLS = 1024
 _EPOCH = datetime(1970, 1, 1)
@@ -68,9 +70,13 @@ def draft_number(name: str, cells: pa.Array, *, missing: bool, is_label: bool) -
     if max(abs(finite.min()), abs(finite.max())) > _LARGEST:
         return DraftedColumn.left_out(name, f"numbers beyond {_LARGEST:g} cannot be told apart; write their logarithms")
     whole = _parsed(integers, cells) if len(finite) == len(numbers) else None
-    if whole is None or max(-int(whole.min()), whole.max()) > _MOST_WHOLE or float(np.ptp(finite)) > MAX_STEPS // 4:
+    if whole is None or max(-int(whole.min()), whole.max()) > _MOST_WHOLE:
         return _real(name, finite, missing=missing, all_finite=len(finite) == len(numbers))
     distinct, counts = np.unique(whole, return_counts=True)
+    if (asked := _few(name, distinct, counts, missing=missing)) is not None:
+        return asked
+    if float(np.ptp(finite)) > MAX_STEPS // 4:
+        return _real(name, finite, missing=missing, all_finite=True)
     if set(distinct.tolist()) == {0, 1} or (is_label and len(distinct) <= _MAX_LABEL_LEVELS):
         return DraftedColumn.of(Categorical(name=name, levels=tuple(distinct.tolist()), missing=missing))
     held = np.iinfo(cells.type.to_pandas_dtype()) if pa.types.is_integer(cells.type) else np.iinfo(np.int64)
@@ -79,6 +85,22 @@ def draft_number(name: str, cells: pa.Array, *, missing: bool, is_label: bool) -
 
 def _open(missing: bool) -> dict[str, Any]:
     return {"kind": "continuous", "lower": ..., "upper": ..., **({"missing": True} if missing else {})}
+
+
+def _few(
+    name: str, distinct: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], *, missing: bool
+) -> DraftedColumn | None:
+    """Returns an entry of levels for few whole numbers that stand far apart, as codes do; None if they do not."""
+    inner = distinct[~_sentinels(distinct, counts)].astype(np.float64)
+    if not 2 < len(inner) <= _MOST_CODES or counts.sum() < _PER_CODE * len(distinct):
+        return None
+    if np.ptp(inner) < _PER_CODE * len(inner) * np.gcd.reduce(np.diff(distinct)):
+        return None
+    reason = (
+        f"levels: only {len(distinct)} different whole numbers, far apart, as codes are; is it a quantity? Then write "
+        f'kind = "integer", lower = {distinct[0]}, upper = {distinct[-1]}'
+    )
+    return DraftedColumn.of(Categorical(name=name, levels=tuple(distinct.tolist()), missing=missing), [reason])
 
 
 def _whole(

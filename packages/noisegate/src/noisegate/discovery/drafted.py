@@ -110,14 +110,32 @@ _NAMED_ID = re.compile(
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
+_TRUTHS = (
+    ("y", "n"),
+    ("t", "f"),
+    ("ja", "nein"),
+    ("j", "n"),
+    ("oui", "non"),
+    ("sí", "no"),
+    ("si", "no"),
+    ("tak", "nie"),
+)
+
+
 def draft_boolean(name: str, values: pa.Array, *, missing: bool) -> DraftedColumn | None:
     """Returns the entry of a column whose distinct values are truth values; None if they are none."""
-    if is_text(values.type):
-        if len(values) >= 20 or not {word.lower() for word in values.to_pylist()} <= {"true", "false"}:
-            return None
-    elif not pa.types.is_boolean(values.type):
+    if not is_text(values.type):
+        return DraftedColumn.of(Boolean(name=name, missing=missing)) if pa.types.is_boolean(values.type) else None
+    words = values.to_pylist() if len(values) < 20 else [""]
+    lowered = {word.lower() for word in words}
+    if lowered <= {"true", "false"}:
+        return DraftedColumn.of(Boolean(name=name, missing=missing))
+    true, false = next((pair for pair in _TRUTHS if lowered == {*pair}), ("", ""))
+    if not true:
         return None
-    return DraftedColumn.of(Boolean(name=name, missing=missing))
+    said = {key: [each for each in words if each.lower() == one] for key, one in (("true", true), ("false", false))}
+    column = Boolean(name=name, missing=missing, true_values=tuple(said["true"]), false_values=tuple(said["false"]))
+    return DraftedColumn.of(column, [f"true_values: {true!r} and {false!r} are taken for true and false"])
 
 
 def draft_identifier(name: str, cells: pa.Array) -> DraftedColumn | None:
