@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from noisegate.errors import DataError, OptionError
 from noisegate.linked.schema import Link, LinkedSchema
 from noisegate.schema import CodedColumn, Column, Continuous, Integer, NumericColumn, Schema
-from noisegate.schema.encode import encode_tolerantly
+from noisegate_evaluate.tolerant import encode_tolerantly
 
 
 class Numbers(NamedTuple):

@@ -6,7 +6,6 @@ A regularity is taken for one only where the sample has enough records and no ex
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
@@ -30,7 +29,6 @@ _MOST_CODES, _PER_CODE = 20, 10
 _CELLS = 1024
 _EPOCH = datetime(1970, 1, 1)
 _SECONDS = (86_400, 3_600, 60, 1)
-_FOREIGN = re.compile(r"([0-9]{1,4})([./-])([0-9]{1,2})\2([0-9]{2,4})\.?(?:[ T]+[0-9]{1,2}:[0-9]{2}.*)?")
 _LEAST_ROWS, _LEAST_DISTINCT = 50, 10
 """A grid needs as many records and different values: of ten random ones, 1 in 500 have a common divisor of two."""
 
@@ -181,7 +179,7 @@ def draft_time(name: str, cells: pa.Array, *, missing: bool) -> DraftedColumn | 
         found = _parsed(partial(microseconds, aware=zone is not None), cells)
         if found is not None:
             return _moments(name, found, zone, missing=missing)
-    return _foreign(name, cells, missing=missing) if is_text(cells.type) else None
+    return None
 
 
 def _days(name: str, found: npt.NDArray[np.int64], *, missing: bool) -> DraftedColumn:
@@ -205,25 +203,6 @@ def _moments(name: str, found: npt.NDArray[np.int64], zone: Any, *, missing: boo
     upper += timedelta(microseconds=1) - timedelta(seconds=step)
     reason = f"step: all {len(found):,} moments are a whole number of {step} seconds"
     return DraftedColumn.of(Datetime(name=name, lower=lower, upper=upper, missing=missing, step=step), [reason])
-
-
-def _foreign(name: str, cells: pa.Array, *, missing: bool) -> DraftedColumn | None:
-    shapes = [_FOREIGN.fullmatch(text) for text in pc.unique(cells).to_pylist()]
-    if not all(shapes):
-        return None
-    kind: type[Date] | type[Datetime] = Datetime if any(":" in one[0] for one in shapes if one) else Date
-    written = "2020-12-31T23:59:59" if kind is Datetime else "2020-12-31"
-    years = [int(year) for one in shapes if one for year in (one[1], one[4]) if len(year) == 4]
-    form: dict[str, Any] = {"kind": kind.kind, "lower": ..., "upper": ...}
-    if len(years) == len(shapes) and min(years) > 0:
-        ends = ((1, 1), (12, 31, 23, 59, 59)) if kind is Datetime else ((1, 1), (12, 31))
-        clock: Any = datetime if kind is Datetime else date
-        form |= {"lower": clock(min(years), *ends[0]), "upper": clock(max(years), *ends[1])}
-    form |= {"missing": True} if missing else {}
-    example = next(one[0] for one in shapes if one)
-    return DraftedColumn.left_out(
-        name, f"days written like {example} are not read; write them as {written} in the data", form
-    )
 
 
 def _sentinels(values: _Numbers, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

@@ -173,10 +173,6 @@ def _counts_on(cells: pa.Array) -> bool:
 def draft_text(name: str, cells: pa.Array, *, missing: bool) -> DraftedColumn:
     """Returns the entry of a column of levels; ignored, with what it might become, where they are too many."""
     values = pc.unique(cells)
-    if pc.any(pc.match_substring(values, ",")).as_py() and _all(values, r"^[+-]?[0-9]+(?:,[0-9]+)?$"):
-        reason = f"numbers with a comma, like {values[0]}, are not read; write them with a point in the data"
-        open_: dict[str, Any] = {"kind": "continuous", "lower": ..., "upper": ...}
-        return DraftedColumn.left_out(name, reason, open_ | ({"missing": True} if missing else {}))
     words = float(np.median([len(level.split()) for level in values.to_pylist()]))
     if words > _WORDS and len(values) >= _LEAST_IDENTIFIERS:
         return DraftedColumn.left_out(name, f"{len(values):,} distinct texts: free text, which must not be learnt")
