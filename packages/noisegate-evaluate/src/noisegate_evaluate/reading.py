@@ -17,8 +17,8 @@ from noisegate.linked.table_schema import Key, parts_of
 from noisegate.records import Rows
 from noisegate.schema import CodedColumn, Column, Continuous, Integer, NumericColumn, Schema
 from noisegate.schema.columns import Problem
-from noisegate.schema.encode import encode_tolerantly
 from noisegate.schema.names import joined, names_of
+from noisegate_evaluate.tolerant import encode_tolerantly
 
 
 class Numbers(NamedTuple):

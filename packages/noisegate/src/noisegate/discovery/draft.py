@@ -9,36 +9,16 @@ from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from noisegate.data.frames import read_table
-from noisegate.data.headers import check_once, check_titles
-from noisegate.data.tables.tables import open_origins
-from noisegate.discovery.draft_numbers import draft_number, draft_time
-from noisegate.discovery.draft_types import (
-    Categories,
-    as_stored,
-    declared_categories,
-    draft_categories,
-    shortest,
-    stored_types,
-)
-from noisegate.discovery.drafted import (
-    DraftedColumn,
-    draft_identifier,
-    draft_reference,
-    draft_text,
-    drafted_text,
-    schema_of,
-)
+from noisegate.discovery.draft_columns import draft_columns, read_public
+from noisegate.discovery.draft_types import shortest
+from noisegate.discovery.drafted import DraftedColumn, drafted_text, schema_of
 from noisegate.discovery.rules import MOST_COLUMNS, Rules, find_rules
 from noisegate.errors import DataError, SchemaError
 from noisegate.schema import (
-    DEFAULT_MISSING_VALUES,
-    Boolean,
     Schema,
 )
-from noisegate.schema.encode import encode, is_text, plain_cells
+from noisegate.schema.encode import encode, plain_cells
 
 # Of so many records at most are rules looked for.
 _MOST_ROWS = 200_000
@@ -98,28 +78,17 @@ def draft(path: Any, label: str | None = None, *, beside: pa.Table | None = None
     with the reason and what to do about it. A sample that is large enough also shows steps, atoms and constraints.
     Raises as `draft_schema` does. The table ``beside`` has the same records with their keys, where these are left out.
     """
-    origins = open_origins(path)[1]
-    for origin in origins:
-        names = [name for name, _ in origin.columns()]
-        check_titles(names, origin.name)
-        check_once(names, origin.name)
-    table = read_table(path)
+    table, odd = read_public(path)
     where = Path(path).name if isinstance(path, str | Path) else "the table"
     if not table.num_rows:
         raise DataError(f"{where}: there are no records to draft a schema from")
-    if label is not None and label not in table.column_names:
+    if label is not None and label not in (*table.column_names, *odd):
         raise SchemaError(f"label {label!r} is not a column of {where}: {', '.join(table.column_names)}")
-    kinds = stored_types(path, origins[0], table)
-    known = declared_categories(path, origins[0], table)
-    entries = tuple(
-        draft_reference(name, table if beside is None else beside)
-        or _draft(name, table[name].combine_chunks(), kinds.get(name), known.get(name), is_label=name == label)
-        for name in table.column_names
-    )
+    entries, marks = draft_columns(path, table if beside is None else beside, odd, label, names=table.column_names)
     why = next((" ".join(entry.why) for entry in entries if entry.ignored and entry.name == label), None)
     if why is not None:
         raise SchemaError(f"label {label!r} cannot be predicted as it is: {why}")
-    schema = schema_of(entries, label)
+    schema = schema_of(entries, label, missing_values=marks)
     rules = _rules(table, schema)
     return Draft(schema=replace(schema, constraints=rules.constraints).usable(), entries=entries, rules=rules)
 
@@ -131,31 +100,3 @@ def _rules(table: pa.Table, schema: Schema) -> Rules:
     plain = pa.table({name: shortest(plain_cells(table[name].combine_chunks(), tokens)[0]) for name in schema.names})
     some = plain.take(pa.array(range(0, table.num_rows, -(-table.num_rows // _MOST_ROWS))))
     return find_rules(encode({name: some[name].combine_chunks() for name in schema.names}, schema), schema)
-
-
-def _draft(
-    name: str, cells: pa.Array, kind: pa.DataType | None, categories: Categories | None, *, is_label: bool
-) -> DraftedColumn:
-    tokens = pa.array(DEFAULT_MISSING_VALUES)
-    cells, present = plain_cells(cells, tokens)
-    cells = shortest(cells.filter(pa.array(present)))
-    missing = not present.all() or (pa.types.is_floating(cells.type) and bool(pc.any(pc.is_nan(cells)).as_py()))
-    levels = None if categories is None else draft_categories(name, categories, tokens, missing=missing)
-    identifier = None if is_label or (categories is not None and categories.ordered) else draft_identifier(name, cells)
-    return as_stored(identifier or levels or _by_values(name, cells, missing=missing, is_label=is_label), cells, kind)
-
-
-def _by_values(name: str, cells: pa.Array, *, missing: bool, is_label: bool) -> DraftedColumn:
-    values = cells.unique()
-    if not len(values):
-        return DraftedColumn.left_out(
-            name, "every value is missing, so the sample shows nothing of it; describe it by hand"
-        )
-    few_words = values.to_pylist() if is_text(values.type) and len(values) < 20 else [""]
-    if pa.types.is_boolean(values.type) or {word.lower() for word in few_words} <= {"true", "false"}:
-        return DraftedColumn.of(Boolean(name=name, missing=missing))
-    return (
-        draft_number(name, cells, missing=missing, is_label=is_label)
-        or draft_time(name, cells, missing=missing)
-        or draft_text(name, cells, missing=missing)
-    )

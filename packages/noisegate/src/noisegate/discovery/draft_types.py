@@ -72,9 +72,10 @@ def stored_types(path: Any, origin: Any, table: pa.Table) -> dict[str, pa.DataTy
     kinds = {name: table[name].type for name in table.column_names if origin.typed}
     for raw, dtype in path.dtypes.items() if of_package(path, "pandas", "DataFrame") else ():
         name = str(raw).strip(TEXT_PADDING)
-        kinds[name] = getattr(dtype, "pyarrow_dtype", kinds[name])
+        if name in kinds:
+            kinds[name] = getattr(dtype, "pyarrow_dtype", kinds[name])
         if str(dtype) in ("object", "category"):
-            del kinds[name]
+            kinds.pop(name, None)
     return kinds
 
 
@@ -93,7 +94,7 @@ def draft_categories(name: str, found: Categories, tokens: pa.Array, *, missing:
 def as_stored(entry: DraftedColumn, cells: pa.Array, kind: pa.DataType | None) -> DraftedColumn:
     """Returns an entry that says in which type, and as text in which spelling, the sample has the column."""
     column = entry.column
-    if column is None:
+    if column is None or getattr(column, "format", None) or getattr(column, "words", ()):
         return entry
     said = _spelling(column.kind, cells)
     stored: dict[str, Any] = {} if said is None else {"spelling": said}

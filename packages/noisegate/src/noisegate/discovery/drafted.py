@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisegate.errors import SchemaError
-from noisegate.schema import Categorical
+from noisegate.schema import Boolean, Categorical
 from noisegate.schema.columns import Column, Problem, column_form, column_from_form
 from noisegate.schema.encode import is_text
 from noisegate.schema.files import unseen, write_toml
@@ -117,6 +117,34 @@ _LEAST_FOUND = 0.9
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
+_TRUTHS = (
+    ("y", "n"),
+    ("t", "f"),
+    ("ja", "nein"),
+    ("j", "n"),
+    ("oui", "non"),
+    ("sí", "no"),
+    ("si", "no"),
+    ("tak", "nie"),
+)
+
+
+def draft_boolean(name: str, values: pa.Array, *, missing: bool) -> DraftedColumn | None:
+    """Returns the entry of a column whose distinct values are truth values; None if they are none."""
+    if not is_text(values.type):
+        return DraftedColumn.of(Boolean(name=name, missing=missing)) if pa.types.is_boolean(values.type) else None
+    words = values.to_pylist() if len(values) < 20 else [""]
+    lowered = {word.lower() for word in words}
+    if lowered <= {"true", "false"}:
+        return DraftedColumn.of(Boolean(name=name, missing=missing))
+    true, false = next((pair for pair in _TRUTHS if lowered == {*pair}), ("", ""))
+    if not true:
+        return None
+    said = {key: [each for each in words if each.lower() == one] for key, one in (("true", true), ("false", false))}
+    column = Boolean(name=name, missing=missing, true_values=tuple(said["true"]), false_values=tuple(said["false"]))
+    return DraftedColumn.of(column, [f"true_values: {true!r} and {false!r} are taken for true and false"])
+
+
 def draft_identifier(name: str, cells: pa.Array) -> DraftedColumn | None:
     """Returns the entry of a column of identifiers, where every record has a value of its own; None if it is none."""
     if len(cells) < _LEAST_IDENTIFIERS or pc.count_distinct(cells).as_py() < len(cells):
@@ -172,13 +200,7 @@ def _counts_on(cells: pa.Array) -> bool:
 
 def draft_text(name: str, cells: pa.Array, *, missing: bool) -> DraftedColumn:
     """Returns the entry of a column of levels; ignored, with what it might become, where they are too many."""
-    if not is_text(cells.type):
-        return DraftedColumn.left_out(name, f"values of type {cells.type} have no kind in a schema; convert them")
     values = pc.unique(cells)
-    if pc.any(pc.match_substring(values, ",")).as_py() and _all(values, r"^[+-]?[0-9]+(?:,[0-9]+)?$"):
-        reason = f"numbers with a comma, like {values[0]}, are not read; write them with a point in the data"
-        open_: dict[str, Any] = {"kind": "continuous", "lower": ..., "upper": ...}
-        return DraftedColumn.left_out(name, reason, open_ | ({"missing": True} if missing else {}))
     words = float(np.median([len(level.split()) for level in values.to_pylist()]))
     if words > _WORDS and len(values) >= _LEAST_IDENTIFIERS:
         return DraftedColumn.left_out(name, f"{len(values):,} distinct texts: free text, which must not be learnt")

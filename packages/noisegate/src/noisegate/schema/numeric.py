@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from noisegate.errors import SchemaError
+from noisegate.schema.formats import check_format
 from noisegate.schema.values import column_name, day, flag, moment, real, store, whole
 
 MAX_STEPS = 2**53
@@ -27,6 +28,7 @@ class Bounded:
     upper: Any
     missing: bool = False
     atoms: Any = ()
+    format: str | None = None
     type: str | None = None
 
     kind: ClassVar[str]
@@ -38,6 +40,7 @@ class Bounded:
         name, read = column_name(self.name), self.read
         store(self, name=name, lower=read(name, "lower", self.lower), upper=read(name, "upper", self.upper))
         store(self, missing=flag(name, "missing", self.missing), atoms=self._read_atoms())
+        check_format(self)
         self._check()
 
     def _read_atoms(self) -> tuple[Any, ...]:
@@ -173,6 +176,7 @@ class Continuous(Bounded):
         upper: largest value, public knowledge.
         missing: whether a value may be absent.
         atoms: single values that many records have, such as 0, or 999 for unknown; public knowledge.
+        format: how numbers are written in text, such as $#,##0.00; of days and moments by fields, such as %d.%m.%Y.
         type: Arrow type of the column in data, and in samples too, such as ``"float"``; None for that of `decode`.
 
     Examples:
@@ -205,7 +209,7 @@ class Integer(Stepped):
     Attributes:
         lower: smallest value, public knowledge.
         upper: largest value, public knowledge.
-        name, missing, atoms, type: see `Continuous`.
+        name, missing, atoms, format, type: see `Continuous`.
         step: distance of two neighbouring values; None for 1.
 
     Examples:
@@ -239,7 +243,7 @@ class Decimal(Stepped):
     Attributes:
         lower: smallest value, public knowledge.
         upper: largest value, a whole number of steps above it.
-        name, missing, atoms, type: see `Continuous`.
+        name, missing, atoms, format, type: see `Continuous`.
         step: distance of two neighbouring values, such as 0.01.
 
     Examples:
@@ -299,7 +303,7 @@ class Date(Stepped):
     Attributes:
         lower: first day, public knowledge.
         upper: last day, public knowledge.
-        missing: whether a value may be absent.
+        missing, format: see `Continuous`.
         atoms: single days that many records have, such as 9999-12-31 for never; see `Continuous`.
         step: distance of two neighbouring values in days, such as 7; None for 1.
         type, spelling: see `Datetime`.
@@ -334,8 +338,7 @@ class Datetime(Stepped):
     Attributes:
         lower: first moment, public knowledge.
         upper: last moment, public knowledge.
-        missing: whether a value may be absent.
-        atoms, type: single moments that many records have, and the Arrow type; see `Continuous`.
+        missing, atoms, format, type: see `Continuous`.
         step: distance of two neighbouring values in seconds, such as 1 or 60; None for a microsecond.
         spelling: how text has it, and synthetic text too, such as ``"%Y-%m-%dT%H:%M:%S.%3fZ"``.
 
@@ -361,6 +364,8 @@ class Datetime(Stepped):
             raise SchemaError(
                 f"column {self.name!r}: one of lower and upper has a time zone; give it to both or to neither"
             )
+        if self.aware and self.format is not None:
+            raise SchemaError(f"column {self.name!r}: moments with a time zone are read as ISO text; take format out")
         for atom in self.atoms:
             if (atom.tzinfo is None) == self.aware:
                 raise SchemaError(

@@ -86,7 +86,7 @@ class TableInMemory:
         self._columns = [(str(raw).strip(TEXT_PADDING), raw, kind) for raw, kind in kinds]
 
     def columns(self) -> list[tuple[str, pa.DataType]]:
-        """Returns name and type of each column; a pandas column of Python objects has the type null."""
+        """Returns name and type of each column; one of Python objects, or of a type that Arrow lacks, has null."""
         return [(name, kind) for name, _, kind in self._columns]
 
     def batches(self, names: Sequence[str], rows: int) -> Iterator[Mapping[str, pa.Array]]:
@@ -129,7 +129,12 @@ def _frame(native: Any, called: str = "DataFrame", names: Sequence[str] = ()) ->
         for start in range(0, len(frame), rows):
             yield {raw: cells(raw, start, start + rows) for raw in names}
 
-    return TableInMemory(called, [(raw, cells(raw, 0, 0).type) for raw in frame.columns], read)
+    def kind(raw: Any) -> pa.DataType:
+        with suppress(DataError):  # said where the column is read: it may be ignored
+            return cells(raw, 0, 0).type
+        return pa.null()
+
+    return TableInMemory(called, [(raw, kind(raw)) for raw in frame.columns], read)
 
 
 def line_for(data: Any) -> str | None:
