@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 
 from noisegate.errors import DataError, OptionError
 from noisegate.linked.schema import Link, LinkedSchema
-from noisegate.linked.table_schema import Key, parts_of
+from noisegate.linked.table_schema import Key, key_parts
 from noisegate.records import Rows
 from noisegate.schema import CodedColumn, Column, Continuous, Integer, NumericColumn, Schema
 from noisegate.schema.columns import Problem
-from noisegate.schema.names import joined, names_of
+from noisegate.schema.names import joined_names, names_of
 from noisegate_evaluate.tolerant import encode_tolerantly
 
 
@@ -187,7 +187,7 @@ def _families(tables: Tables, link: Link) -> LinkedPair:
 def _keys(table: pa.Table, key: Key) -> pa.Array:
     """Keys as text, so that 1 in one table is "1" in another."""
     try:
-        return joined([names_of(_column(table, name, " of the schema, a key,"), name) for name in parts_of(key)])
+        return joined_names([names_of(_column(table, name, " of the schema, a key,"), name) for name in key_parts(key)])
     except Problem as problem:
         says = problem.says
     raise DataError(says)

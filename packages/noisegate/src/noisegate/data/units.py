@@ -20,7 +20,7 @@ import pyarrow.types as pt
 from noisegate.errors import DataError
 from noisegate.schema.columns import Problem
 from noisegate.schema.encode import Mask
-from noisegate.schema.names import joined, names_of
+from noisegate.schema.names import joined_names, names_of
 
 Keys = npt.NDArray[np.uint64]
 
@@ -83,7 +83,7 @@ def named(
     Places are meaningless where a part of a name is missing. A Problem is raised for the first number beyond 64 bits;
     or for all, if they are neither text, bytes nor whole numbers.
     """
-    names = joined([_present(units, column, missing_values) for column, units in cells.items()])
+    names = joined_names([_present(units, column, missing_values) for column, units in cells.items()])
     coded = names.dictionary_encode()
     plain = coded.dictionary.cast(pa.binary()).to_pylist()
     hashes = b"".join(hashlib.blake2b(name, digest_size=16, key=key).digest() for name in plain)

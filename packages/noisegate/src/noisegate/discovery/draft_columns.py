@@ -29,7 +29,7 @@ from noisegate.discovery.draft_types import (
     stored_types,
 )
 from noisegate.discovery.drafted import DraftedColumn, draft_boolean, draft_identifier, draft_reference, draft_text
-from noisegate.discovery.raw import kind_of
+from noisegate.discovery.raw import raw_kind_of
 from noisegate.errors import DataError
 from noisegate.schema import DEFAULT_MISSING_VALUES
 from noisegate.schema.encode import is_text, plain_cells
@@ -123,7 +123,7 @@ def _draft(
     is_label: bool,
 ) -> DraftedColumn:
     every, present = plain_cells(cells, pa.array(marks))
-    if kind_of(every.type) is None and not pa.types.is_null(every.type):
+    if raw_kind_of(every.type) is None and not pa.types.is_null(every.type):
         return _no_kind(name, every.type)
     cells = shortest(every.filter(pa.array(present)))
     missing = not present.all() or (pa.types.is_floating(cells.type) and bool(pc.any(pc.is_nan(cells)).as_py()))

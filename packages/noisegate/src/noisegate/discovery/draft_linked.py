@@ -25,12 +25,12 @@ from noisegate.linked.families import Families
 from noisegate.linked.links import Link
 from noisegate.linked.schema import LinkedSchema, LinkedTable
 from noisegate.linked.source import LinkedSource
-from noisegate.linked.table_schema import Key, can_be_origin, origin_ticks, parts_of, ticks_at, ticks_per_unit
+from noisegate.linked.table_schema import Key, can_be_origin, key_parts, origin_ticks, ticks_at, ticks_per_unit
 from noisegate.schema import DEFAULT_MISSING_VALUES, Comparison, Date, Datetime
 from noisegate.schema.columns import Problem
 from noisegate.schema.encode import encode, plain_cells
 from noisegate.schema.files import write_toml
-from noisegate.schema.names import joined, names_of
+from noisegate.schema.names import joined_names, names_of
 from noisegate.schema.numeric import outwards
 
 _LEAST_PARENTS = 30
@@ -106,7 +106,7 @@ def draft_linked(paths: Mapping[str, Any]) -> LinkedDraft:
                 f"{name}: its records are named by {told}; name them by one key in both, or leave one out"
             )
         key = next(iter(named), None)
-        keys = [*parts_of(key), *([] if link is None else parts_of(link.parent_key))]
+        keys = [*key_parts(key), *([] if link is None else key_parts(link.parent_key))]
         above = _ancestors_keys(tables[name], links, name)
         try:
             rest = tables[name].drop_columns(list(dict.fromkeys([*keys, *above])))
@@ -181,7 +181,7 @@ def _ancestors_keys(table: pa.Table, links: Mapping[str, DraftedLink], name: str
     above = links.get(links[name].parent) if name in links else None
     keys: list[str] = []
     while above is not None:
-        keys += (*parts_of(above.parent_key), *parts_of(above.key))
+        keys += (*key_parts(above.parent_key), *key_parts(above.key))
         above = links.get(above.parent)
     return tuple(key for key in dict.fromkeys(keys) if key in table.column_names)
 
@@ -196,7 +196,7 @@ def _text_columns(table: pa.Table) -> dict[Key, pa.Array]:
     parts = [name for name in found if _NAMED_PART.search(str(name).lower()) or called_id(str(name))]
     single = {name for name in parts if _is_key(found[name])}
     several = [pair for pair in permutations(parts, 2) if single.isdisjoint(pair)]
-    found.update({pair: joined([found[name] for name in pair]) for pair in several})
+    found.update({pair: joined_names([found[name] for name in pair]) for pair in several})
     return found
 
 
@@ -233,7 +233,7 @@ def _link(child: str, column: Key, cells: pa.Array, parent: str, key: Key, value
 
 
 def _written(key: Key) -> str:
-    return " + ".join(parts_of(key))
+    return " + ".join(key_parts(key))
 
 
 def _share_in(cells: pa.Array, values: pa.Array) -> float:
@@ -253,7 +253,7 @@ def table_names(paths: list[Path]) -> dict[str, Path]:
 
 def _order(table: pa.Table, drafted: Draft, link: DraftedLink) -> str | None:
     """Returns the column that puts children in order: a date, else what is called like a time; few have two alike."""
-    names = joined([names_of(table[name].combine_chunks(), name) for name in parts_of(link.parent_key)])
+    names = joined_names([names_of(table[name].combine_chunks(), name) for name in key_parts(link.parent_key)])
     parents = names.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
     dated, named = [], []
     for column in drafted.schema.columns:

@@ -90,7 +90,7 @@ class RawTable:
         """Returns the kinds that the types of a Parquet file say; others often follow from private values."""
         if not isinstance(self._origins[0], ParquetFile):
             return {}
-        found = {name: kind_of(kind) for name, kind in self._types.items()}
+        found = {name: raw_kind_of(kind) for name, kind in self._types.items()}
         return {name: kind for name, kind in found.items() if kind is not None}
 
     def described(self, kinds: Mapping[str, str], path: Path | None, label: str | None) -> PartialSchema:
@@ -198,7 +198,7 @@ def _texts(gap: Gap, array: pa.Array, tokens: pa.Array) -> tuple[pa.Array, npt.N
     return array if present.all() else pc.filter(array, pa.array(present)), present
 
 
-def kind_of(kind: pa.DataType) -> str | None:
+def raw_kind_of(kind: pa.DataType) -> str | None:
     """Returns the kind of column that an Arrow type says; None for a type that stands for none."""
     kind = kind.value_type if pt.is_dictionary(kind) else kind
     if pt.is_timestamp(kind):

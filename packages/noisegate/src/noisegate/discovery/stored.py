@@ -44,7 +44,7 @@ def typed(column: Column, cells: pa.Array, kind: Any) -> pa.Array:
         levels, ordered = typed(column, plain, kind.value_type), kind.ordered and column.kind == "ordinal"
         return pa.DictionaryArray.from_arrays(codes, levels, ordered=ordered)
     if pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind):
-        return written(column, cells).cast(kind)
+        return spelled(column, cells).cast(kind)
     if pt.is_integer(cells.type) and (pt.is_decimal(kind) or pt.is_float16(kind)):
         cells = cells.cast(pa.string() if pt.is_decimal(kind) else pa.float64())
     # What is lost on the way is fractions, of a second and behind the digits of a float; never what stands before.
@@ -52,7 +52,7 @@ def typed(column: Column, cells: pa.Array, kind: Any) -> pa.Array:
     return cells.cast(kind, safe=exact)
 
 
-def written(column: Column, cells: Any) -> Any:
+def spelled(column: Column, cells: Any) -> Any:
     """Returns cells of a column as text, as its spelling says."""
     said: str | None = getattr(column, "spelling", None)
     if said is None or pt.is_string(cells.type):
@@ -70,7 +70,7 @@ def public_values(column: Column) -> pa.Array:
 
 
 def check_stored(columns: Iterable[Column]) -> None:
-    """Requires that columns can be had in their types and read in their spellings; a `SchemaError` says which cannot."""
+    """Requires types that hold their columns and spellings that are read; a `SchemaError` says which cannot."""
     for column in columns:
         for key, (holds, expected) in _CHECKS.items():
             said = getattr(column, key, None)
@@ -91,7 +91,7 @@ def _held(column: Column, ends: pa.Array) -> bool:
 
 def _read_back(column: Column, ends: pa.Array) -> bool:
     tokens = pa.array([], pa.string())
-    said, meant = (read_cells(column, cells, tokens)[0] for cells in (written(column, ends), ends))
+    said, meant = (read_cells(column, cells, tokens)[0] for cells in (spelled(column, ends), ends))
     return bool((np.abs(said - meant) < (DAY if column.kind == "datetime" else 1)).all())
 
 

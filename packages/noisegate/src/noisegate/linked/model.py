@@ -16,7 +16,7 @@ from noisegate.errors import ModelError, OptionError
 from noisegate.linked.chain import Cells, Chain, ColumnEffects, FamilyCells, Numbers
 from noisegate.linked.links import Link, LinkColumns
 from noisegate.linked.schema import LinkedSchema, LinkedTable
-from noisegate.linked.table_schema import origin_ticks, parts_of, positions_at
+from noisegate.linked.table_schema import key_parts, origin_ticks, positions_at
 from noisegate.models.checkpoint import FitSummary, under
 from noisegate.models.folder import LINKED, read_model, write_model
 from noisegate.models.mixture import Mixture
@@ -145,7 +145,7 @@ class LinkedModel(Shown):
         for one in self.links:
             parent, child = one.link.parent, one.link.child
             numbers, rows[child.name] = one.children(rows[parent.name], random)
-            above = tables[parent.name].take(np.repeat(np.arange(len(numbers)), numbers)).select(parts_of(parent.key))
+            above = tables[parent.name].take(np.repeat(np.arange(len(numbers)), numbers)).select(key_parts(parent.key))
             keys = np.arange(1, len(above) + 1) + done[child.name]
             done[child.name] += len(above)
             tables[child.name] = with_keys(child, decode(rows[child.name], child.schema, stored=True), keys, above)
@@ -191,8 +191,8 @@ def with_keys(table: LinkedTable, records: pa.Table, keys: Array, above: pa.Tabl
     """Returns records with their keys before their columns; ``above`` has those of each one's parent, and no more."""
     import pyarrow as pa
 
-    parents = dict(zip(parts_of(table.parent_key), [] if above is None else above.columns, strict=True))
-    columns = {name: parents.get(name, pa.array(keys)) for name in parts_of(table.key)} | parents
+    parents = dict(zip(key_parts(table.parent_key), [] if above is None else above.columns, strict=True))
+    columns = {name: parents.get(name, pa.array(keys)) for name in key_parts(table.key)} | parents
     return pa.table({**columns, **dict(zip(records.column_names, records.columns, strict=True))})
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from noisegate.cards import ResultCard, Sheet, Shown
 from noisegate.errors import DataError, SchemaError, choices
 from noisegate.linked.links import Link, qualified
-from noisegate.linked.table_schema import LinkedTable, check_origin, parts_of
+from noisegate.linked.table_schema import LinkedTable, check_origin, key_parts
 from noisegate.schema.columns import HEADINGS, check_keys, row_of
 from noisegate.schema.constraints import Constraint, constraint_from_form
 from noisegate.schema.files import parse_toml, path_of, read_text, write_toml
@@ -215,11 +215,11 @@ class LinkedSchema(Shown):
     def told(self, table: LinkedTable) -> str:
         """Returns in words how the records of a table hang on those of another."""
         if not table.child:
-            return f"Each record is a unit of privacy, named by {' and '.join(parts_of(table.key))}."
+            return f"Each record is a unit of privacy, named by {' and '.join(key_parts(table.key))}."
         ordered = "without an order" if table.order is None else f"ordered by {table.order}"
         orphans = "are dropped" if table.orphans == "drop" else "are refused"
         return (
-            f"Of each record of {table.parent}, named by {' and '.join(parts_of(table.parent_key))}: up to "
+            f"Of each record of {table.parent}, named by {' and '.join(key_parts(table.parent_key))}: up to "
             f"{table.most:,}, {ordered}. Those whose parent is not there {orphans}."
         )
 
@@ -309,7 +309,7 @@ def _keyed(table: LinkedTable, found: Mapping[str, LinkedTable]) -> LinkedTable:
             "dropped record is dropped"
         )
     table = table if table.parent_key is not None else replace(table, parent_key=parent.key)
-    if len(parts_of(table.parent_key)) != len(parts_of(parent.key)):
+    if len(key_parts(table.parent_key)) != len(key_parts(parent.key)):
         raise SchemaError(
             f"table {table.name!r}: parent_key = {table.parent_key!r}, and the key of {parent.name!r} is "
             f"{parent.key!r}; name a column for each of its columns, in its order"

@@ -34,7 +34,7 @@ from noisegate.linked.families import (
     transitions,
 )
 from noisegate.linked.schema import Link, LinkedSchema, LinkedTable
-from noisegate.linked.table_schema import Key, parts_of
+from noisegate.linked.table_schema import Key, key_parts
 from noisegate.records import WHOLE, WeightedRows
 from noisegate.schema import Schema
 from noisegate.schema.columns import Problem
@@ -237,7 +237,7 @@ class LinkedSource:
     ) -> tuple[npt.NDArray[np.uint64], Mask]:
         """Returns the keys in their columns as hashes, (records, 2), and which records have one."""
         missing = pa.array(table.schema.missing_values, pa.string())
-        hashes, places, absent = named({column: arrays[column] for column in parts_of(key)}, missing, self._key)
+        hashes, places, absent = named({column: arrays[column] for column in key_parts(key)}, missing, self._key)
         if absent.any() and not may_miss:
             says = "the key is missing; fill it in, or leave the record out"
             if key == table.parent_key:
@@ -247,7 +247,7 @@ class LinkedSource:
 
 
 def _told(key: Key) -> str:
-    return " and ".join(map(repr, parts_of(key)))
+    return " and ".join(map(repr, key_parts(key)))
 
 
 def _origins(source: Any, table: LinkedTable) -> list[Origin]:

@@ -98,11 +98,11 @@ class LinkedTable:
     @property
     def keys(self) -> tuple[str, ...]:
         """The columns that are read and not encoded: those of the keys."""
-        return tuple(dict.fromkeys((*parts_of(self.parent_key), *parts_of(self.key))))
+        return tuple(dict.fromkeys((*key_parts(self.parent_key), *key_parts(self.key))))
 
     def synthetic(self) -> Schema:
         """Returns the schema of synthetic records: with keys, whole numbers from 1 on, before the other columns."""
-        names = dict.fromkeys((*parts_of(self.key), *parts_of(self.parent_key)))
+        names = dict.fromkeys((*key_parts(self.key), *key_parts(self.parent_key)))
         keys = [Integer(name=name, lower=1, upper=2**53) for name in names]
         return replace(self.schema, columns=(*keys, *self.schema.columns), ignore=())
 
@@ -136,7 +136,7 @@ class LinkedTable:
         store(self, most=_whole("most", self.most))
         if not 1 <= self.most <= MOST_CHILDREN:
             raise SchemaError(f"most = {self.most} must be from 1 to {MOST_CHILDREN:,}")
-        if self.key is not None and set(parts_of(self.key)) <= set(parts_of(self.parent_key)):
+        if self.key is not None and set(key_parts(self.key)) <= set(key_parts(self.parent_key)):
             raise SchemaError(f"key = {self.key!r} names a record by no more than its parent; name its own column too")
         if self.order is not None:
             check_order(self.schema.column(self.order), "order =")
@@ -165,7 +165,7 @@ class LinkedTable:
         return cls(name=name, schema=schema, **own)
 
 
-def parts_of(key: Key) -> tuple[str, ...]:
+def key_parts(key: Key) -> tuple[str, ...]:
     """Returns the columns of a key."""
     return () if key is None else (key,) if isinstance(key, str) else tuple(key)
 

@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from noisegate.records import Images, Rows
 from noisegate.registry import extension
-from noisegate.schema.formats import written
 from noisegate.schema.layout import numbers_at
 from noisegate.schema.numeric import Date, Datetime, NumericColumn
 from noisegate.schema.pixels import ImageForm
@@ -85,7 +84,11 @@ def _numbers(column: NumericColumn, positions: npt.NDArray[np.float64]) -> pa.Ar
         cells = cells.cast(pa.timestamp("us", tz="UTC" if column.aware else None))
     elif isinstance(column, Date):
         cells = cells.cast(pa.date32())
-    return cells if column.format is None else written(column, cells)
+    if column.format is None:
+        return cells
+    from noisegate.schema.formats import written
+
+    return written(column, cells)
 
 
 def _levels(column: CodedColumn, codes: npt.NDArray[np.int32]) -> pa.Array:

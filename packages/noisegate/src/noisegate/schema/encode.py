@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
@@ -18,7 +19,6 @@ import pyarrow.types as pt
 
 from noisegate.records import Images, Rows
 from noisegate.schema.columns import Column, missing_cell, unfit_cell, unfit_type
-from noisegate.schema.formats import moment_of, plain_text
 from noisegate.schema.layout import positions_of
 from noisegate.schema.numeric import Datetime
 from noisegate.schema.schema import Schema
@@ -76,8 +76,8 @@ def read_cells(column: Column, array: pa.Array, tokens: pa.Array) -> tuple[npt.N
     array, present = plain_cells(array, tokens)
     values = array if present.all() else array.filter(pa.array(present))
     try:
-        plain = plain_text(column, values.cast(pa.string()) if pt.is_null(values.type) else values)
-        parsed = _parser(column)(plain)
+        plain = values.cast(pa.string()) if pt.is_null(values.type) else values
+        parsed = _parser(column)(plain if getattr(column, "format", None) is None else _unformatted(column, plain))
     except UnexpectedType:
         raise unfit_type(column, type_in_words(array.type)) from None
     if values is array and not (parsed.bad.any() or parsed.missing.any()):  # nearly always, so worth a short way
@@ -135,6 +135,12 @@ def type_in_words(kind: pa.DataType) -> str:
     if pt.is_timestamp(kind):
         return "moments without a time zone" if kind.tz is None else "moments with a time zone"
     return _WORDS.get(str(kind), f"values of type {kind}")
+
+
+def _unformatted(column: Column, values: pa.Array) -> pa.Array:
+    from noisegate.schema.formats import plain_text
+
+    return plain_text(column, values)
 
 
 def _parser(column: Column) -> Parser:
@@ -319,7 +325,17 @@ def _text_microseconds(values: pa.Array, *, aware: bool) -> Parsed:
     try:
         numbers[good] = _int64(chosen.cast(pa.timestamp("us", tz="UTC" if aware else None)))
     except pa.ArrowInvalid:  # a day that no calendar has, or a form that only Python reads: one by one
-        single = [moment_of(text.as_py()) for text in chosen]
+        single = [_moment(text.as_py()) for text in chosen]
         numbers[good] = [0 if number is None else number for number in single]
         good[np.flatnonzero(good)[[number is None for number in single]]] = False
     return Parsed(numbers, ~good, np.zeros(len(values), dtype=np.bool_))
+
+
+def _moment(text: str) -> int | None:
+    """Returns microseconds since 1970 of ISO text; None if it says no moment that there is."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    epoch = datetime(1970, 1, 1, tzinfo=None if moment.tzinfo is None else UTC)
+    return (moment - epoch) // timedelta(microseconds=1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +37,7 @@ def check_format(column: Any) -> None:
 
 
 def plain_text(column: Any, cells: pa.Array) -> pa.Array:
-    """Returns the text of a column as ISO text or plain numbers; what is not in its format as no number, or as it is."""
+    """Returns the text of a column as ISO text or plain numbers; what is not in its format as none, or as it is."""
     form = getattr(column, "format", None)
     if form is None:
         return cells
@@ -97,16 +96,6 @@ def _clocked(form: str, moment: str) -> str:
     said |= {"b": said["B"][:3], "y": said["Y"][2:], "p": "AM" if said["H"] < "12" else "PM"}
     said["I"] = f"{(int(said['H']) + 11) % 12 + 1:02}"
     return _FIELD.sub(lambda field: said[field[2]].removeprefix("0" * len(field[1])), form)
-
-
-def moment_of(text: str) -> int | None:
-    """Returns microseconds since 1970 of ISO text; None if it says no moment that there is."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    epoch = datetime(1970, 1, 1, tzinfo=None if moment.tzinfo is None else UTC)
-    return (moment - epoch) // timedelta(microseconds=1)
 
 
 @lru_cache

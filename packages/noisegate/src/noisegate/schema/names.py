@@ -39,7 +39,7 @@ def names_of(cells: pa.Array, column: str) -> pa.Array:
     )
 
 
-def joined(names: Sequence[pa.Array]) -> pa.Array:
+def joined_names(names: Sequence[pa.Array]) -> pa.Array:
     """Returns one name for those in several columns, each behind its length, so that no two have one; null for null."""
     if len(names) == 1:
         return names[0]

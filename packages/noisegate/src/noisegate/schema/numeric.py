@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from functools import cached_property
+from importlib import import_module
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from noisegate.errors import SchemaError
-from noisegate.schema.formats import check_format
 from noisegate.schema.values import column_name, day, flag, moment, real, store, whole
 
 MAX_STEPS = 2**53
@@ -40,7 +40,8 @@ class Bounded:
         name, read = column_name(self.name), self.read
         store(self, name=name, lower=read(name, "lower", self.lower), upper=read(name, "upper", self.upper))
         store(self, missing=flag(name, "missing", self.missing), atoms=self._read_atoms())
-        check_format(self)
+        if self.format is not None:
+            import_module("noisegate.schema.formats").check_format(self)  # most schemas have none
         self._check()
 
     def _read_atoms(self) -> tuple[Any, ...]:
@@ -115,8 +116,7 @@ class Stepped(Bounded):
         if (last - first) // spacing > MAX_STEPS:
             raise SchemaError(
                 f"column {self.name!r}: the bounds are {last - first} {self._unit} apart, more than the 2**53 = "
-                f"{MAX_STEPS} that can be told apart; narrow them, or use a coarser kind "
-                '("continuous", "date")'
+                f'{MAX_STEPS} that can be told apart; narrow them, or use a coarser kind ("continuous", "date")'
             )
         if (last - first) % spacing:
             raise SchemaError(
@@ -172,8 +172,7 @@ class Continuous(Bounded):
 
     Attributes:
         name: name of the column in the data.
-        lower: smallest value, public knowledge.
-        upper: largest value, public knowledge.
+        lower, upper: smallest and largest value, public knowledge.
         missing: whether a value may be absent.
         atoms: single values that many records have, such as 0, or 999 for unknown; public knowledge.
         format: how numbers are written in text, such as $#,##0.00; of days and moments by fields, such as %d.%m.%Y.
@@ -207,8 +206,7 @@ class Integer(Stepped):
     """Whole numbers between two bounds, at most 2**53 apart; those outside are moved to the nearer bound.
 
     Attributes:
-        lower: smallest value, public knowledge.
-        upper: largest value, public knowledge.
+        lower, upper: smallest and largest value, public knowledge.
         name, missing, atoms, format, type: see `Continuous`.
         step: distance of two neighbouring values; None for 1.
 
@@ -301,12 +299,10 @@ class Date(Stepped):
     """Calendar days between a first and a last one; those outside are moved to the nearer bound.
 
     Attributes:
-        lower: first day, public knowledge.
-        upper: last day, public knowledge.
-        missing, format: see `Continuous`.
-        atoms: single days that many records have, such as 9999-12-31 for never; see `Continuous`.
+        lower, upper: first and last day, public knowledge.
+        missing, atoms, format, type: see `Continuous`.
         step: distance of two neighbouring values in days, such as 7; None for 1.
-        type, spelling: see `Datetime`.
+        spelling: see `Datetime`.
 
     Examples:
         >>> from datetime import date
@@ -336,8 +332,7 @@ class Datetime(Stepped):
     Both bounds have a time zone, or neither, like the data; they are kept in UTC.
 
     Attributes:
-        lower: first moment, public knowledge.
-        upper: last moment, public knowledge.
+        lower, upper: first and last moment, public knowledge.
         missing, atoms, format, type: see `Continuous`.
         step: distance of two neighbouring values in seconds, such as 1 or 60; None for a microsecond.
         spelling: how text has it, and synthetic text too, such as ``"%Y-%m-%dT%H:%M:%S.%3fZ"``.
