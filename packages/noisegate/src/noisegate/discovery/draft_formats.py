@@ -79,6 +79,7 @@ def draft_formatted(name: str, cells: pa.Array, *, missing: bool) -> DraftedColu
 def _texts(cells: pa.Array) -> pa.Array | None:
     """Returns cells as text, whole numbers too; None if they are neither."""
     if pa.types.is_floating(cells.type):
+        cells = cells.cast(pa.float64())
         cells = cells.filter(pc.is_finite(cells))
         if not pc.all(pc.equal(pc.round(cells), cells)).as_py() or pc.any(pc.greater(pc.abs(cells), 1e15)).as_py():
             return None
