@@ -80,7 +80,7 @@ def draft(path: Any, label: str | None = None, *, beside: pa.Table | None = None
     """
     table, odd = read_public(path)
     where = Path(path).name if isinstance(path, str | Path) else "the table"
-    if not table.num_rows:
+    if not table.num_rows and table.column_names:
         raise DataError(f"{where}: there are no records to draft a schema from")
     if label is not None and label not in (*table.column_names, *odd):
         raise SchemaError(f"label {label!r} is not a column of {where}: {', '.join(table.column_names)}")
