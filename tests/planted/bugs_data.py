@@ -65,7 +65,7 @@ def csv_quotes_anywhere(check: Any, *arguments: Any, **options: Any) -> None:
 # Tables.
 
 
-@bug("test_one_date_among_moments_does_not_make_midnights_of_them")
+@bug("test_a_cell_is_the_same_beside_any_other_object")
 def one_type_for_all_objects(plant: Plant) -> None:
     """The type of a column of Python objects is guessed from all of them together."""
     plant.wrap("memory_tables.objects_to_arrow")(lambda _, cells: pa.array(cells, from_pandas=True))
