@@ -18,16 +18,7 @@ from .names import program, without_noise
 
 SLOW = frozenset(
     {"mepf-trained", "gan-images", "cgan-images", "joint-residual", "mepf-second", "dre-decoded", "gan-finetuned"}
-    | {
-        "gan-inversion",
-        "merf-connected",
-        "joint-odd",
-        "llm-projected",
-        "pairwise-units",
-        "psg-prior",
-        "dpdm",
-        "dpdm-bare",
-    }
+    | {"gan-inversion", "merf-connected", "joint-odd", "llm-projected", "psg-prior", "dpdm", "dpdm-bare"}
 )
 """Fits that take long, and whose maps others have too."""
 

@@ -72,20 +72,32 @@ def test_what_is_measured_in_place_of_pairs_is_no_more_than_was_planned(rows, ep
         assert len(tables) <= plan.release(PAIRS).query.tables + 5
 
 
-def earlier(release):
-    """The release as an earlier version wrote it: it says nothing of rules."""
+def asked(version, monkeypatch, rows, epsilon):
+    """A release by the rules of an earlier version, and its design; the first said nothing of rules."""
+    method, label, design = Pairwise(), "two classes", Pairwise.design
+    with monkeypatch.context() as patch:
+        patch.setattr(Pairwise, "design", lambda self, schema, epsilon: design(self, schema, epsilon, version=version))
+        then = method.plan(schema(label), Budget(epsilon=epsilon))
+    release = method.query(Gate(frame(rows, label), schema=schema(label), epsilon=epsilon), then)
     public = {name: value for name, value in release.certificate.public.items() if name != "design"}
-    return replace(release, certificate=replace(release.certificate, public=public))
+    public |= {"design": version} if version > 1 else {}
+    return replace(release, certificate=replace(release.certificate, public=public)), then.design
 
 
 def test_a_release_of_an_earlier_version_is_read_by_its_rules(monkeypatch):
-    method, label, design = Pairwise(), "two classes", Pairwise.design
-    with monkeypatch.context() as patch:
-        patch.setattr(Pairwise, "design", lambda self, schema, epsilon: design(self, schema, epsilon, version=1))
-        then = method.plan(schema(label), Budget(epsilon=0.1))
-    release = earlier(method.query(Gate(frame(400, label), schema=schema(label), epsilon=0.1), then))
-    bins, tables = then.design.read(release)
+    method = Pairwise()
+    release, then = asked(1, monkeypatch, 400, 0.1)
+    bins, tables = then.read(release)
     # Of all pairs, although they drown.
     assert len(release.values[PAIRS]) == sum(t.counts.size for t in tables if len(t.columns) == 3)
     assert method.fitting(release).tables.sizes == tuple(one.size for one in bins)
     assert [name for name in (COUNTS, SINGLES, PAIRS) if name in release.values] == [COUNTS, SINGLES, PAIRS]
+
+
+def test_a_release_of_the_version_that_gave_pairs_more_of_the_budget_is_read_by_its_rules(monkeypatch):
+    release, then = asked(5, monkeypatch, 3000, 1.0)
+    now = Pairwise().design(schema("two classes"), 1.0)
+    assert kinds(then.final(release.values, release.noise_std)[PAIRS].tables, "two classes") == {2}
+    assert kinds(now.final(release.values, release.noise_std)[PAIRS].tables, "two classes") == {1, 2}
+    bins, _ = then.read(release)
+    assert Pairwise().fitting(release).tables.sizes == tuple(one.size for one in bins)

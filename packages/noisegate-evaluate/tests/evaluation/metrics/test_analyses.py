@@ -75,9 +75,8 @@ def test_cells_of_equal_mass_see_what_crowds_and_what_is_shuffled():
     same, apart = measured(EqualMass, records(6000, 2)), measured(EqualMass, shuffled(records(6000, 2)))
     assert same.singles < 1.3 * same.sampling[0] and same.pairs < 1.1 * same.sampling[1] < apart.pairs
     real = records(6000, 1)
-    narrow = [table.set_column(0, "x", pa.array(np.asarray(table["x"]) * 0.01 * factor)) for table, factor in
-              ((real, 1), (real, 3))]  # fmt: skip
-    assert measured(EqualMass, narrow[1], narrow[0]).singles > 0.05
+    narrow, wider = (real.set_column(0, "x", pa.array(np.asarray(real["x"]) * scale)) for scale in (0.01, 0.03))
+    assert measured(EqualMass, wider, narrow).singles > 0.05
 
 
 def test_trees_tell_shuffled_columns_from_real_records_and_not_others():

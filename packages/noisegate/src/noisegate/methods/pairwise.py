@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 WIDE = 40
 """Above this many columns pairs are chosen instead of all being measured."""
-DESIGN = 5
+DESIGN = 6
 """Version of the rules by which cells and tables follow from settings and released histograms; 1 is not stated."""
 _CLEAR = 2.0
 Pairs = Annotated[tuple[tuple[str, str], ...], "a list of lists of 2 column names"]
@@ -103,7 +103,7 @@ class Pairwise(Method):
         layout = schema.layout
         cells = self.cells or cells_for(len(layout.numeric) + len(layout.coded), epsilon)
         fixed: dict[str, Any] = {"most_pairs": self.most_pairs, "screened": False, "pairs": (), "scaled": version > 1}
-        fixed["graded"], fixed["patient"] = version > 3, version > 4
+        fixed["graded"], fixed["patient"] = version > 3, version == 5
         yielding = version > 1 and self.pairs == "auto" and not self.triples
         clear = _CLEAR if version > 2 and self.cells is None else None
         bare = Design(layout=layout, cells=cells, yielding=yielding, clear=clear, **fixed)

@@ -7,7 +7,7 @@ sum: Mironov (CCS 2012), https://doi.org/10.1145/2382196.2382264.
   by OpenDP, about 10⁵ coordinates a second;
 * the discrete Gaussian convolved from a table, millions of coordinates a second: x₀ + c₁x₁ + c₂x₂ + … with public
   multipliers c, each x from the discrete Gaussian of parameter t = 4096 (Micciancio and Walter, CRYPTO 2017,
-  https://eprint.iacr.org/2017/259). A random word decides by its 32 bits, but once in 25,000 draws.
+  https://eprint.iacr.org/2017/259). A random word decides by its 32 bits, but once in 100,000 draws.
 """
 
 from __future__ import annotations

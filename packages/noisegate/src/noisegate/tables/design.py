@@ -38,7 +38,7 @@ Columns = tuple[int, ...]
 
 # A label with more values than this is one more column: each class's share of the signal would drown.
 MOST_CLASSES = 6
-# A numeric column is cut into so many cells at least, however large the noise is; and where designs are patient.
+# A numeric column is cut into so many cells at least, however large the noise is; and of patient designs.
 _FEWEST, _FEWEST_PATIENT = 4, 3
 # The weight of a stressed pair.
 STRESS = 2.0
@@ -46,7 +46,7 @@ STRESS = 2.0
 _COARSE = 3
 # Pairs are not measured where the noise on half of a table is more than this part of the records.
 _DROWNED = 0.65
-# The same of as many cells as there are to be for so few records; and where designs are patient.
+# The same of as many cells as there are to be for so few records; and of patient designs.
 _DROWNED_AIMED, _DROWNED_PATIENT = 0.3, 0.35
 # A smaller part of the budget is not worth a table.
 _LEAST_YIELDED = 0.02
@@ -72,7 +72,7 @@ class Design:
         clear: How many standard deviations of its noise a cell of a pair holds in the mean, where fewer cells than
             `cells` are cut for it; None to cut so many whatever the noise is.
         graded: Whether fine cells are finer near zero; see `fine_bins`.
-        patient: Whether pairs are measured in fewer cells, under more noise, before they are given up.
+        patient: Whether pairs are measured in fewer cells, more noise, before they are given up: version 5.
     """
 
     layout: Layout
