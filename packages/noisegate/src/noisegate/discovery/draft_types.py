@@ -70,6 +70,8 @@ def declared_categories(path: Any, origin: Any, table: pa.Table) -> dict[str, Ca
 def stored_types(path: Any, origin: Any, table: pa.Table) -> dict[str, pa.DataType]:
     """Returns the types of columns that have one: not in text, and not of Python objects."""
     kinds = {name: table[name].type for name in table.column_names if origin.typed}
+    if of_package(path, "polars", "DataFrame") or of_package(path, "polars", "LazyFrame"):  # which have one of text
+        kinds = {name: pa.string() if pt.is_large_string(kind) else kind for name, kind in kinds.items()}
     for raw, dtype in path.dtypes.items() if of_package(path, "pandas", "DataFrame") else ():
         name = str(raw).strip(TEXT_PADDING)
         kinds[name] = getattr(dtype, "pyarrow_dtype", kinds[name])
