@@ -27,14 +27,7 @@ from noisegate.data.frames import read_table
 from noisegate.data.headers import check_titles
 from noisegate.data.tables.tables import open_origins
 from noisegate.discovery.draft_numbers import draft_number, draft_time
-from noisegate.discovery.draft_types import (
-    Categories,
-    as_stored,
-    declared_categories,
-    draft_categories,
-    shortest,
-    stored_types,
-)
+from noisegate.discovery.draft_types import Categories, as_stored, declared, draft_categories, shortest
 from noisegate.discovery.drafted import DraftedColumn, draft_identifier, draft_text, drafted_text, schema_of
 from noisegate.errors import DataError, SchemaError
 from noisegate.records import Rows
@@ -120,8 +113,7 @@ def draft(path: Any, label: str | None = None) -> Draft:
         raise DataError(f"{where}: there are no records to draft a schema from")
     if label is not None and label not in table.column_names:
         raise SchemaError(f"label {label!r} is not a column of {where}: {', '.join(table.column_names)}")
-    kinds = stored_types(path, origins[0], table)
-    known = declared_categories(path, origins[0], table)
+    kinds, known = declared(path, origins[0], table)
     entries = tuple(
         _draft(name, table[name].combine_chunks(), kinds.get(name), known.get(name), is_label=name == label)
         for name in table.column_names
@@ -151,7 +143,7 @@ def _draft(
     cells = shortest(cells.filter(pa.array(present)))
     missing = not present.all() or (pa.types.is_floating(cells.type) and bool(pc.any(pc.is_nan(cells)).as_py()))
     levels = None if categories is None else draft_categories(name, categories, tokens, missing=missing)
-    identifier = None if is_label or (categories is not None and categories.ordered) else draft_identifier(name, cells)
+    identifier = None if is_label or (categories is not None and categories[1]) else draft_identifier(name, cells)
     return as_stored(identifier or levels or _by_values(name, cells, missing=missing, is_label=is_label), cells, kind)
 
 
