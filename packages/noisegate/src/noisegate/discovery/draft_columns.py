@@ -20,14 +20,7 @@ from noisegate.data.tables.memory import to_arrow
 from noisegate.data.tables.tables import open_origins
 from noisegate.discovery.draft_formats import draft_formatted
 from noisegate.discovery.draft_numbers import draft_number, draft_time
-from noisegate.discovery.draft_types import (
-    Categories,
-    as_stored,
-    declared_categories,
-    draft_categories,
-    shortest,
-    stored_types,
-)
+from noisegate.discovery.draft_types import Categories, as_stored, declared, draft_categories, shortest
 from noisegate.discovery.drafted import DraftedColumn, draft_boolean, draft_identifier, draft_reference, draft_text
 from noisegate.discovery.raw import raw_kind_of
 from noisegate.errors import DataError
@@ -78,7 +71,7 @@ def draft_columns(
     """Returns the entries of the columns ``names``, then ``odd`` ones, and what is read as missing in all of them."""
     cells = {name: table[name].combine_chunks() for name in names}
     origin = open_origins(public)[1][0]
-    kinds, known = (found(public, origin, table.select(names)) for found in (stored_types, declared_categories))
+    kinds, known = declared(public, origin, table.select(names))
     found = {mark for name, column in cells.items() if name != label for mark in _marks(name, column)}
     marks = (*DEFAULT_MISSING_VALUES, *sorted(found))
     entries = [
@@ -129,7 +122,7 @@ def _draft(
     missing = not present.all() or (pa.types.is_floating(cells.type) and bool(pc.any(pc.is_nan(cells)).as_py()))
     entry = None
     if categories is not None:
-        identifier = None if is_label or categories.ordered else draft_identifier(name, cells)
+        identifier = None if is_label or categories[1] else draft_identifier(name, cells)
         entry = identifier or draft_categories(name, categories, pa.array(marks), missing=missing)
     entry = as_stored(entry or _by_values(name, cells, missing=missing, is_label=is_label), cells, kind)
     told = marks[len(DEFAULT_MISSING_VALUES) :] if is_text(cells.type) else ()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import ROUND_CEILING, Decimal
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -27,68 +27,47 @@ from noisegate.schema.values import TEXT_PADDING
 
 _ENUM = b"_PL_ENUM"  # how Polars marks its Enum in Arrow, which has an order
 _ZONE = r"[+-]([0-9]{2}:?[0-9]{2})$"
-_SHAPE = (
-    ("0000-00-00", "%Y-%m-%d"),
-    ("00:00:00", "%H:%M:%S"),
-    ("00:00", "%H:%M"),
-    (".000000", ".%f"),
-    (".000", ".%3f"),
-)
+_SHAPE = {"0000-00-00": "%Y-%m-%d", "00:00:00": "%H:%M:%S", "00:00": "%H:%M", ".000000": ".%f", ".000": ".%3f"}
+
+Categories: TypeAlias = tuple[pa.Array, bool]
+"""The categories of a column, used or not, and whether they have an order."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Categories:
-    """The categories of a column, used or not."""
-
-    values: pa.Array
-    ordered: bool
-
-
-def declared_categories(path: Any, origin: Any, table: pa.Table) -> dict[str, Categories]:
-    """Returns what the types of columns say of categories: those of Arrow and Parquet, pandas and Polars."""
+def declared(path: Any, origin: Any, table: pa.Table) -> tuple[dict[str, pa.DataType], dict[str, Categories]]:
+    """Returns the types of columns, but of text and of Python objects, which have none, and their categories."""
     schema = getattr(origin, "schema", None)
     if isinstance(origin, ParquetFile):
         schema = pq.read_schema(for_arrow(origin.path))
     elif of_package(path, "polars", "DataFrame"):
         schema = path.head(0).to_arrow().schema
     enums = {field.name for field in schema or () if any(key.startswith(_ENUM) for key in field.metadata or ())}
-    cells = {name: table[name].combine_chunks() for name in table.column_names}
-    found = {
-        name: Categories(values=one.dictionary, ordered=one.type.ordered or name in enums)
-        for name, one in cells.items()
-        if pt.is_dictionary(one.type)
-    }
-    for name, dtype in path.dtypes.items() if of_package(path, "pandas", "DataFrame") else ():
-        if hasattr(dtype, "categories"):
-            with suppress(MixedObjects):
-                found[str(name).strip(TEXT_PADDING)] = Categories(
-                    values=objects_to_arrow(dtype.categories.tolist()), ordered=dtype.ordered
-                )
-    return found
-
-
-def stored_types(path: Any, origin: Any, table: pa.Table) -> dict[str, pa.DataType]:
-    """Returns the types of columns that have one: not in text, and not of Python objects."""
     kinds = {name: table[name].type for name in table.column_names if origin.typed}
     if of_package(path, "polars", "DataFrame") or of_package(path, "polars", "LazyFrame"):  # which have one of text
         kinds = {name: pa.string() if pt.is_large_string(kind) else kind for name, kind in kinds.items()}
+    listed = {name: kind for name, kind in kinds.items() if pt.is_dictionary(kind)}
+    found = {
+        name: (table[name].combine_chunks().dictionary, kind.ordered or name in enums) for name, kind in listed.items()
+    }
     for raw, dtype in path.dtypes.items() if of_package(path, "pandas", "DataFrame") else ():
         name = str(raw).strip(TEXT_PADDING)
         if name in kinds:
             kinds[name] = getattr(dtype, "pyarrow_dtype", kinds[name])
         if str(dtype) in ("object", "category"):
             kinds.pop(name, None)
-    return kinds
+        if hasattr(dtype, "categories") and name in table.column_names:
+            with suppress(MixedObjects):
+                found[name] = objects_to_arrow(dtype.categories.tolist()), dtype.ordered
+    return kinds, found
 
 
 def draft_categories(name: str, found: Categories, tokens: pa.Array, *, missing: bool) -> DraftedColumn | None:
     """Returns the entry of a column of categories; None where they are no levels."""
-    values, known = plain_cells(found.values, tokens)
+    (values, known), ordered = plain_cells(found[0], tokens), found[1]
     levels = values.filter(pa.array(known)).to_pylist()
     fit = is_text(values.type) or pt.is_integer(values.type)
-    if not fit or not levels or len(set(levels)) < len(levels) or (not found.ordered and len(levels) > MAX_LEVELS):
+    if not fit or not levels or len(set(levels)) < len(levels) or (not ordered and len(levels) > MAX_LEVELS):
         return None
-    if found.ordered:
+    if ordered:
         return DraftedColumn.of(Ordinal(name=name, levels=tuple(levels), missing=missing))
     return DraftedColumn.of(Categorical(name=name, levels=tuple(sorted(levels)), missing=missing))
 
@@ -136,7 +115,7 @@ def _spelling(kind: str, cells: pa.Array) -> str | None:
         return next((style("true/false") for style in styles if words <= {style("true"), style("false")}), None)
     shapes = pc.unique(pc.replace_substring_regex(pc.replace_substring_regex(cells, _ZONE, r"+\1"), "[0-9]", "0"))
     said = str(shapes[0])
-    for digits, directive in _SHAPE:
+    for digits, directive in _SHAPE.items():
         said = said.replace(digits, directive, 1) if directive != "%H:%M" or "%H" not in said else said
     return said if len(shapes) == 1 and "%H" in said and not re.search(r"\.\d|f\d", said) else None
 

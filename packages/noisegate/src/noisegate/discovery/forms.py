@@ -76,6 +76,13 @@ class NativeForm:
             return plain
         return typed(column, plain, pa.dictionary(pa.int32(), plain.type, family == _ORDERED))
 
+    def wanted(self, name: str) -> Any:
+        """Returns the dtype that is asked for; None where its categories are not the schema's, and may be private."""
+        dtype: Any = (self.types or {}).get(name)
+        levels = getattr(self.schema.column(name), "levels", ())
+        listed = type(dtype).__name__ in ("CategoricalDtype", "Enum")
+        return None if listed and set(dtype.categories) != set(levels) else dtype
+
     def cast(self, name: str, into: Callable[[Any], Any]) -> Any:
         """Returns a column in the type that is wanted; an OptionError where its values do not fit."""
         wanted = (self.types or {})[name]
@@ -109,7 +116,7 @@ def native_form(like: Any, schema: Schema, *, exact: bool = False) -> NativeForm
         raise OptionError(f"like: there is no column {absent[0]!r}, which the model makes; add it")
     numbers = {column.name for column in schema.layout.numeric if _CATEGORY in families.get(column.name, "")}
     known = {name: family for name, family in families.items() if name in schema.names and name not in numbers}
-    whole = [str(name) for name, _ in dtypes if type(name) is int]
+    whole = [str(name) for name, _ in dtypes if type(name) is int and str(name) in schema.names]
     return NativeForm(kind=kind, schema=schema, families=known, whole=whole, types=types if exact and types else None)
 
 
@@ -180,11 +187,7 @@ def _to_pandas(table: pa.Table, form: NativeForm) -> Any:
             cells = cells.cast(pa.timestamp("us"))
         dtype = _dtype(cells.type, family, missing=form.schema.column(name).missing)
         series = cells.to_pandas() if dtype is None else pd.Series(dtype.__from_arrow__(cells))
-        wanted = None if form.types is None else form.types[name]
-        # Categories that are not the schema's may be private.
-        strange = isinstance(wanted, pd.CategoricalDtype) and set(wanted.categories) != set(_levels(form, name))
-        if wanted is not None and not strange:
-            series = form.cast(name, series.astype)
+        series = series if form.wanted(name) is None else form.cast(name, series.astype)
         columns[int(name) if name in form.whole else name] = series
     return pd.DataFrame(columns)
 
@@ -206,10 +209,6 @@ def _dtype(kind: pa.DataType, family: str, *, missing: bool) -> Any:
     return None
 
 
-def _levels(form: NativeForm, name: str) -> Any:
-    return getattr(form.schema.column(name), "levels", ())
-
-
 def _to_polars(table: pa.Table, form: NativeForm) -> Any:
     """Returns a Polars frame; levels with an order are an Enum where the user's frame had categories, others text."""
     import polars as pl
@@ -218,8 +217,8 @@ def _to_polars(table: pa.Table, form: NativeForm) -> Any:
     frame = pl.from_arrow(table)
     assert isinstance(frame, pl.DataFrame)  # from_arrow gives a Series for arrays only
     for name in table.column_names:
-        wanted, levels = None if form.types is None else form.types[name], _levels(form, name)
-        if wanted is not None and not (isinstance(wanted, pl.Enum) and set(wanted.categories) != set(levels)):
+        levels: Any = getattr(form.schema.column(name), "levels", None)
+        if form.wanted(name) is not None:
             frame = frame.with_columns(form.cast(name, frame[name].cast))
         elif name in form.families and form.schema.column(name).kind == "ordinal" and isinstance(levels[0], str):
             frame = frame.with_columns(pl.col(name).cast(pl.Enum(levels)))

@@ -25,6 +25,7 @@ from noisegate.models.synthesizer import model_path, region_of
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.release import Release
 from noisegate.records import Rows
+from noisegate.registry import extension
 from noisegate.schema import decode
 from noisegate.schema.layout import numbers_at
 from noisegate.schema.numeric import Continuous
@@ -115,7 +116,8 @@ class LinkedModel(Shown):
         parts = list(self.batches(n, seed=seed, where=where))
         parts = parts or [self._tables(0, dict.fromkeys(self.schema.names, 0), public_random(seed), None)]
         tables = {name: pa.concat_tables([part[name] for part in parts]) for name in self.schema.names}
-        return {name: self.convert[name](table) for name, table in tables.items()} if self.convert else tables
+        forms = self.convert or {}
+        return {name: forms[name](table) if name in forms else table for name, table in tables.items()}
 
     def batches(
         self, n: int, *, seed: int | None = None, where: Mapping[str, Any] | None = None
@@ -155,7 +157,8 @@ class LinkedModel(Shown):
         """Writes the model into the new folder `folder`; a `ModelError` if it exists or cannot be written."""
         tensors = {f"{one.link.name}.{name}": part for one in self.links for name, part in one.tensors().items()}
         links = {one.link.name: one.to_json() for one in self.links}
-        model = {"kind": LINKED, "links": links, "fit": self.summary.to_json()}
+        forms = {name: form.to_json() for name, form in (self.convert or {}).items() if hasattr(form, "to_json")}
+        model = {"kind": LINKED, "links": links, "fit": self.summary.to_json(), "forms": forms}
         return write_model(model_path(folder), release=self.release, tensors=tensors, model=model)
 
     @staticmethod
@@ -175,9 +178,12 @@ class LinkedModel(Shown):
                 above = links.get(link.parent.name)
                 links[link.name] = LinkModel.from_saved(link, own, description["links"][link.name], above)
             summary = FitSummary.from_json(description["fit"])
+            saved, forms = extension("noisegate.forms", "saved", "what gives back tables"), description.get("forms", {})
+            made = {one.name: saved(forms.get(one.name), one.synthetic()) for one in _linked(release).tables}
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
             raise ModelError(f"{folder}: the model cannot be rebuilt: {error}") from None
-        return LinkedModel(release=release, links=tuple(links.values()), summary=summary)
+        convert = {name: form for name, form in made.items() if form is not None}
+        return LinkedModel(release=release, links=tuple(links.values()), summary=summary, convert=convert or None)
 
 
 def _linked(release: Release) -> LinkedSchema:

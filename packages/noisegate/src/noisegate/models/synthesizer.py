@@ -127,7 +127,13 @@ class Synthesizer(Shown):
         )
 
     def sample(
-        self, n: int, *, seed: int | None = None, where: Any = None, even: str | None = None, like: Any = None
+        self,
+        n: int,
+        *,
+        seed: int | None = None,
+        where: Mapping[str, Any] | None = None,
+        even: str | None = None,
+        like: Any = None,
     ) -> Any:
         """Returns `n` synthetic records, with the columns and types of the schema, that keep to its constraints.
 
