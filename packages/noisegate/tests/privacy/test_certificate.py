@@ -10,8 +10,15 @@ import pytest
 from noisegate import __version__
 from noisegate.errors import ModelError
 from noisegate.privacy import accounting
-from noisegate.privacy.certificate import Certificate, canonical_json, render
-from noisegate.privacy.events import Adjacency, GaussianEvent, SampledGaussianEvent, Sampler
+from noisegate.privacy.certificate import Certificate, canonical_json, render, row
+from noisegate.privacy.events import (
+    Adjacency,
+    BatchGaussianEvent,
+    GaussianEvent,
+    SampledGaussianEvent,
+    Sampler,
+    ShardGaussianEvent,
+)
 from noisegate.privacy.release import read_certificate
 
 EVENTS = (
@@ -161,3 +168,21 @@ def test_the_page_tells_a_person_what_the_file_tells_a_program():
     for event in EVENTS:
         assert f"| {event.name} | {event.coordinates} | {event.sensitivity:g} | {event.noise_std:.1f} |" in page
     assert certificate().to_json()["noise_source"] == "operating system, unseeded"
+
+
+@pytest.mark.parametrize("field", ["unit", "method", "noisegate"])
+@pytest.mark.parametrize("text", [" ", "two\nlines", "x" * 1001])
+def test_what_is_no_line_of_text_is_named(field, text):
+    changed = certificate(**{"version" if field == "noisegate" else field: text})
+    with pytest.raises(ModelError, match=f"the certificate's {field} is no line"):
+        Certificate.from_json(changed.to_json())
+
+
+def test_a_row_says_which_records_a_step_asks():
+    steps = {"name": "b", "rate": 0.05, "steps": 40, "sensitivity": 2**23, "noise_std": 2.0**23, "coordinates": 9}
+    steps["sampler"] = Sampler.DISCRETE_GAUSSIAN
+    assert " x 40 steps at rate 0.05 |" in row(SampledGaussianEvent(**steps))
+    assert "at rate 0.05, each of a sample as a whole" in row(BatchGaussianEvent(**steps, shards=1))
+    assert "3 disjoint shards in turn" in row(BatchGaussianEvent(**{**steps, "rate": 1.0}, shards=3))
+    assert "3 disjoint shards, of which each by itself at rate 0.05 are" in row(ShardGaussianEvent(**steps, shards=3))
+    assert "of which all are asked" in row(ShardGaussianEvent(**{**steps, "rate": 1.0}, shards=3))

@@ -141,3 +141,13 @@ def test_no_sampler_eats_more_than_a_tenth_of_delta():
     found = large.calibrate(Budget(epsilon=1.0, delta=1e-5))
     assert {event.sampler for event in found.events} == {Sampler.CONVOLVED_GAUSSIAN}
     assert 1 - 1e-4 <= found.epsilon <= 1.0
+
+
+def test_a_plan_says_its_noise_beside_what_records_add_up_to():
+    found = Plan(queries=(question(norm=2.0),)).calibrate(Budget(epsilon=1.0))
+    told = found.describe(1000)
+    (one,) = told["releases"]
+    assert one["sensitivity"] == pytest.approx(2.0, rel=1e-3)
+    assert one["signal_to_noise"] == pytest.approx(1000 * 2.0 / (one["noise_std"] * math.sqrt(10 * 2)))
+    assert found.describe(None)["releases"][0]["signal_to_noise"] is None
+    assert told["megabytes_at_the_gate"] == pytest.approx(300 + 20 * 64 / 1e6, abs=1e-6)

@@ -1,5 +1,7 @@
 """The silos in a certificate: which events one unit can be in, and what a false claim meets."""
 
+from dataclasses import replace
+
 import pytest
 
 from noisegate.errors import ModelError
@@ -72,9 +74,17 @@ def test_events_of_no_silo_are_refused():
         ({"silos": [{"name": "north"}]}, "broken"),
         ({"silos": [NORTH.to_json() | {"name": 3}]}, "broken"),
         ({"more": 1}, "does not know"),
+        *[({"colluding": bad}, f"states colluding={bad!r} of 2 silos") for bad in (-1, 2, True, "1")],
+        ({"colluding": 1}, "other events for some of its silos"),
     ],
 )
 def test_a_false_list_of_silos_is_refused(change, says):
     data = certified().to_json()
     with pytest.raises(ModelError, match=says):
         Certificate.from_json({**data, "silos": {**data["silos"], **change}})
+
+
+def test_a_secure_sum_is_of_the_same_events_in_all_silos():
+    data = certified(members=(NORTH, replace(NORTH, name="south", certificates=("another",)))).to_json()
+    read = Certificate.from_json({**data, "silos": {**data["silos"], "colluding": 1}})
+    assert read.silos.colluding == 1 and "together with 1 of the silos" in read.silos.sentence
