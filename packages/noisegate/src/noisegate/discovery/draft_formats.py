@@ -38,6 +38,7 @@ _WRITTEN = tuple(f"{day}{clock}" for day in (*_DATES, "%Y%m%d") for clock in _CL
 _DIGITS = ("%Y%m%d", "%Y%m", "%-H%M", "%H%M")
 # Digits alone are such a date or time where so many different ones are: by chance, hardly all of them would be.
 _LEAST_DIGITS = {"%Y%m%d": 3, "%Y%m": 8, "%-H%M": 0, "%H%M": 0}
+_LEAST_ANCIENT = 50
 _LEAST_HOURS, _LEAST_MINUTES = 8, 12
 _MONEY = r"(?:[$€£¥₹₽₩%‰]|kr\.?|Fr\.|zł|R\$|USD|EUR|GBP|CHF|JPY|CAD|AUD|SEK|NOK|DKK|INR|PLN)"
 _NUMBER = re.compile(rf"\(?[-+]?((?:{_MONEY}\s?)?)([0-9](?:[0-9.,'’\s]*[0-9])?)((?:\s?{_MONEY})?)\)?")
@@ -116,7 +117,8 @@ def _fits(column: Date | Datetime, distinct: pa.Array) -> bool:
         return True
     if "Y" in form:
         usual = pc.min_max(pc.year(moments)).as_py()
-        return len(distinct) >= _LEAST_DIGITS[form] and bool(1800 <= usual["min"] <= usual["max"] <= 2200)
+        earliest = 1000 if len(distinct) >= _LEAST_ANCIENT else 1800  # of as many other numbers some would be no day
+        return len(distinct) >= _LEAST_DIGITS[form] and bool(earliest <= usual["min"] <= usual["max"] <= 2200)
     hours, minutes = (pc.count_distinct(each(moments)).as_py() for each in (pc.hour, pc.minute))
     return bool(hours >= _LEAST_HOURS and minutes >= _LEAST_MINUTES)
 

@@ -106,8 +106,9 @@ _FREQUENT, _MOST_FREQUENT = 10, 50
 _WORDS = 3
 _OTHER = "other"
 _NAMED_ID = re.compile(
-    r"^unnamed: 0$|^__index_level_\d+__$|(?:^|[^a-z])(?:id|ids|uuid|guid|key|mrn|ssn|nhs|pid|rownames?|index|"
-    r"(?:row|record|patient|case|sample|subject|study|person|account|customer)[ _.-]?(?:no|nr|num|number))$"
+    r"^unnamed: 0$|^__index_level_\d+__$|(?:^|[^a-z])(?:id|ids|uuid|guid|key|mrn|ssn|nhs|pid|rownames?|index|iban|"
+    r"(?:row|record|patient|case|sample|subject|study|person|account|customer|phone|mobile)[ _.-]?"
+    r"(?:no|nr|num|number))$"
 )
 _NAMED_OTHER = re.compile(
     r"(?:^|[^a-z])(?:reports_to|managed_by|manager|supervisor|superior|boss|parent|mother|father|spouse|partner|"
