@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -70,13 +70,13 @@ def draft_schema(public: Any, label: str | None = None) -> Schema:
     return draft(public, label=label).schema
 
 
-def draft(path: Any, label: str | None = None, *, beside: pa.Table | None = None) -> Draft:
+def draft(path: Any, label: str | None = None, *, without: Collection[str] = ()) -> Draft:
     """Returns a draft of a schema from a *public* file: its bounds and levels come straight from the records.
 
     Numbers that are only 0 and 1, and a label of few distinct whole numbers, become categorical; numbers with leading
     zeros (codes) are text. Identifiers, free text and whatever else cannot be used as it is are put under ``ignore``,
     with the reason and what to do about it. A sample that is large enough also shows steps, atoms and constraints.
-    Raises as `draft_schema` does. The table ``beside`` has the same records with their keys, where these are left out.
+    Raises as `draft_schema` does. Columns ``without`` which it is drafted are keys.
     """
     table, odd = read_public(path)
     where = Path(path).name if isinstance(path, str | Path) else "the table"
@@ -84,7 +84,8 @@ def draft(path: Any, label: str | None = None, *, beside: pa.Table | None = None
         raise DataError(f"{where}: there are no records to draft a schema from")
     if label is not None and label not in (*table.column_names, *odd):
         raise SchemaError(f"label {label!r} is not a column of {where}: {', '.join(table.column_names)}")
-    entries, marks = draft_columns(path, table if beside is None else beside, odd, label, names=table.column_names)
+    names = [name for name in table.column_names if name not in without]
+    entries, marks = draft_columns(path, table, odd, label, names=names)
     why = next((" ".join(entry.why) for entry in entries if entry.ignored and entry.name == label), None)
     if why is not None:
         raise SchemaError(f"label {label!r} cannot be predicted as it is: {why}")

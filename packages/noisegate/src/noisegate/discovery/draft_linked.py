@@ -109,8 +109,7 @@ def draft_linked(paths: Mapping[str, Any]) -> LinkedDraft:
         keys = [*key_parts(key), *([] if link is None else key_parts(link.parent_key))]
         above = _ancestors_keys(tables[name], links, name)
         try:
-            rest = tables[name].drop_columns(list(dict.fromkeys([*keys, *above])))
-            own = drafts[name] = draft(rest, beside=tables[name])
+            own = drafts[name] = draft(paths[name], without={*keys, *above})
         except (DataError, SchemaError) as error:
             raise type(error)(f"{name}: {error}") from None
         schema = replace(own.schema, ignore=(*own.schema.ignore, *(each for each in above if each not in keys)))
