@@ -37,9 +37,9 @@ def tables(people=300):
     return {"people": first, "visits": pa.table(visits)}
 
 
-def test_frames_of_the_kinds_that_were_given_come_out():
-    model = noisegate.fit(tables(), schema=SCHEMA, **FAST)
-    made = model.sample(40, seed=1)
+def test_frames_of_the_kinds_that_were_given_come_out(tmp_path):
+    model = noisegate.fit(tables(), schema=SCHEMA, **FAST, out=tmp_path / "model")
+    made = noisegate.load(tmp_path / "model").sample(40, seed=1)
     people, visits = made["people"], made["visits"]
     assert isinstance(people, pd.DataFrame) and isinstance(visits, pa.Table)
     assert (list(people), visits.column_names) == (["id", "ill", "sex"], ["id", "day", "pain"])

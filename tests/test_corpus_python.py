@@ -5,7 +5,7 @@ import pytest
 
 import noisegate as ng
 from noisegate import NoisegateError, Schema
-from noisegate.data.frames import native_form
+from noisegate.discovery.forms import native_form
 from noisegate.schema import Boolean, Categorical, Comparison, Continuous, Date, Impossible, Integer, pixel_schema
 
 SCHEMA = Schema((Integer(name="age", lower=0, upper=9), Boolean(name="yes")), label="yes")

@@ -88,7 +88,7 @@ def test_a_schema_is_drafted_of_a_table_as_of_its_file(kind, tmp_path):
 
 def test_a_draft_takes_the_type_of_all_cells_of_an_object_column():
     many = pd.DataFrame({"code": pd.Series([1] * 70_000 + ["x"], dtype=object)})
-    with pytest.raises(noisegate.UserError, match="'code': holds Python objects of mixed"):
+    with pytest.raises(noisegate.UserError, match=r"'?code'?.* int and str"):
         noisegate.draft_schema(many)
 
 

@@ -65,20 +65,20 @@ def csv_quotes_anywhere(check: Any, *arguments: Any, **options: Any) -> None:
 # Tables.
 
 
-@bug("test_one_date_among_moments_does_not_make_midnights_of_them")
+@bug("test_a_cell_is_the_same_beside_any_other_object")
 def one_type_for_all_objects(plant: Plant) -> None:
     """The type of a column of Python objects is guessed from all of them together."""
     plant.wrap("memory_tables.objects_to_arrow")(lambda _, cells: pa.array(cells, from_pandas=True))
 
 
-@wrong("frames.NativeForm.__call__", "test_polars_categories_become_the_levels_of_the_schema")
+@wrong("forms.NativeForm.__call__", "test_polars_categories_become_the_levels_of_the_schema")
 def private_texts_in_polars_categories(call: Any, form: Any, table: Any) -> Any:
     """Synthetic categories share a table of texts with the private ones."""
     import polars as pl
 
     frame = call(form, table)
     if form.kind == "polars":
-        return frame.with_columns(pl.col(name).cast(pl.String).cast(pl.Categorical) for name in form.categories)
+        return frame.with_columns(pl.col(name).cast(pl.String).cast(pl.Categorical) for name in form.families)
     return frame
 
 

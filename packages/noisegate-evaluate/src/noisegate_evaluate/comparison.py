@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from noisegate.cards import ResultCard, Sheet, Shown
 from noisegate.verdict import Verdict
 from noisegate_evaluate.images import ImageDistances
-from noisegate_evaluate.judging import lowered, of_analyses, of_distance, of_marginals, of_models, of_number
+from noisegate_evaluate.judging import lowered, of_analyses, of_distance, of_marginals, of_models, of_number, of_rules
 from noisegate_evaluate.metrics.links import LinkDistances
 from noisegate_evaluate.metrics.marginals import MarginalReport
 from noisegate_evaluate.metrics.result import CAVEAT, MetricResult, as_json
@@ -134,6 +134,7 @@ class Report(EvaluationReport):
         yield of_marginals(self.marginals)
         yield from of_number(self.marginals)
         yield from of_analyses(self.metrics)
+        yield from of_rules(self.metrics)
         yield from self._judged_models()
 
     def _judged_models(self) -> Iterator[Verdict | None]:

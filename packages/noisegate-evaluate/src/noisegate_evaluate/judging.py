@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from noisegate.verdict import RANKS, WORDS, Verdict, Word, in_hundred, word_of_kept, word_of_misplaced
+from noisegate.verdict import MISPLACED, RANKS, WORDS, Verdict, Word, in_hundred, word_of_kept, word_of_misplaced
 from noisegate_evaluate.metrics.analyses import STRONG, Associations, Quantiles
 from noisegate_evaluate.metrics.marginals import MarginalReport, OrderDistance
 from noisegate_evaluate.metrics.result import MetricResult
+from noisegate_evaluate.metrics.rules import RulesKept
 
 # Scores differ by as much from one draw of a few thousand records to the next.
 _ALLOWANCE = 0.02
@@ -64,6 +65,16 @@ def of_analyses(metrics: Mapping[str, MetricResult | None]) -> Iterator[Verdict]
             reason += f"{quantiles.column!r}, real and synthetic"
             cure = f"bounds of {quantiles.column!r} that are nearer to its values, or a larger epsilon"
             yield _said(word, reason, cure, rank_error=beyond)
+
+
+def of_rules(metrics: Mapping[str, MetricResult | None]) -> Iterator[Verdict]:
+    """Yields which rules of real records synthetic ones break; where many do, they are usable at best."""
+    found = metrics.get("rules")
+    if isinstance(found, RulesKept) and found.broken:
+        told = [f"{rule} ({made:.0%} for {real:.0%})" for rule, real, made in found.broken]
+        reason = f"of {found.found} rules of real records {len(told)} are broken: {'; '.join(told[:3])}"
+        cure = "rules that are public knowledge as constraints in the schema, and sums left out and added up afterwards"
+        yield _said("usable" if found.broken[0][2] > MISPLACED["good"] else "good", reason, cure)
 
 
 def of_models(score: str, name: str, chance: float, made: Any, ceiling: Any) -> Verdict | None:

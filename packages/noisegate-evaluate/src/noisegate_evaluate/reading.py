@@ -13,8 +13,12 @@ import pyarrow.compute as pc
 
 from noisegate.errors import DataError, OptionError
 from noisegate.linked.schema import Link, LinkedSchema
+from noisegate.linked.table_schema import Key, key_parts
+from noisegate.records import Rows
 from noisegate.schema import CodedColumn, Column, Continuous, Integer, NumericColumn, Schema
-from noisegate.schema.encode import encode_tolerantly
+from noisegate.schema.columns import Problem
+from noisegate.schema.names import joined_names, names_of
+from noisegate_evaluate.tolerant import encode_tolerantly
 
 
 class Numbers(NamedTuple):
@@ -74,6 +78,20 @@ def cells(table: pa.Table, column: Column, schema: Schema, *, bins: int = 20) ->
 def columns_in_cells(table: pa.Table, schema: Schema, *, bins: int) -> dict[str, ColumnLevels]:
     """Returns the cell of each row of every column of the schema; see `cells`."""
     return {column.name: cells(table, column, schema, bins=bins) for column in schema.columns}
+
+
+def read_rows(table: pa.Table, schema: Schema, most: int) -> Rows:
+    """Returns at most so many records, evenly taken, as the schema encodes them; those that do not fit are left out."""
+    table = table.take(pa.array(range(0, table.num_rows, -(-table.num_rows // most) or 1)))
+    layout = schema.layout
+    numbers = [read_numbers(table, column, schema) for column in layout.numeric]
+    codes = [_encoded(table, column, schema) for column in layout.coded]
+    fits = np.ones(table.num_rows, dtype=np.bool_)
+    for column, (values, outside) in zip((*layout.numeric, *layout.coded), (*numbers, *codes), strict=True):
+        fits &= ~outside & (np.ones_like(fits) if column.numeric else values < column.size)
+    numeric = np.stack([one.unit for one in numbers], axis=1) if numbers else np.empty((len(fits), 0))
+    coded = np.stack([one for one, _ in codes], axis=1) if codes else np.empty((len(fits), 0))
+    return Rows(numeric[fits], coded[fits].astype(np.int32))
 
 
 def _encoded(table: pa.Table, column: Column, schema: Schema) -> tuple[np.ndarray, np.ndarray]:
@@ -150,7 +168,7 @@ def bring_together(tables: Tables, schema: LinkedSchema, what: str) -> LinkedTab
 
 def _families(tables: Tables, link: Link) -> LinkedPair:
     parents, children = tables[link.parent.name], tables[link.name]
-    known, asked = _keys(parents, str(link.parent.key)), _keys(children, str(link.child.parent_key))
+    known, asked = _keys(parents, link.parent.key), _keys(children, link.child.parent_key)
     found = pc.index_in(asked, value_set=known, skip_nulls=True)
     parent = pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     rows = np.flatnonzero(parent >= 0)
@@ -166,9 +184,13 @@ def _families(tables: Tables, link: Link) -> LinkedPair:
     return LinkedPair(parent=parent[rows], rows=rows, counts=counts, position=position, backwards=backwards, **wrong)
 
 
-def _keys(table: pa.Table, name: str) -> pa.Array:
-    """A column of keys as text, so that 1 in one table is "1" in another."""
-    return _column(table, name, " of the schema, a key,").cast(pa.string())
+def _keys(table: pa.Table, key: Key) -> pa.Array:
+    """Keys as text, so that 1 in one table is "1" in another."""
+    try:
+        return joined_names([names_of(_column(table, name, " of the schema, a key,"), name) for name in key_parts(key)])
+    except Problem as problem:
+        says = problem.says
+    raise DataError(says)
 
 
 def beside(linked: LinkedTables, schema: LinkedSchema) -> tuple[pa.Table, Schema]:

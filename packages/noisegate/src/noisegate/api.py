@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,7 +14,6 @@ from noisegate.privacy.events import RECORD, Adjacency
 from noisegate.runs.folder import Observer, Run, RunFolder, ShownProgress
 from noisegate.runs.work import resume_run, start_run
 from noisegate.schema import Schema
-from noisegate.schema.schema import is_linked
 
 if TYPE_CHECKING:
     from noisegate.gate.sums import Engine
@@ -107,12 +105,12 @@ def fit(
             given |= {"method": method.name}
             settings = method.to_json() | settings
         given["settings"] = settings | ({"seed": seed} if seed else {})
-        return _in_kind(resume_run(folder, data, given=given, device=device, engine=engine), data)
+        return resume_run(folder, data, given=given, device=device, engine=engine)
     run = Run.of(**options, settings={"seed": seed, **settings})
     rare = run.schema.usable().hardly_satisfiable
     if rare is not None:
         warnings.warn(rare, UserWarning, stacklevel=2)
-    return _in_kind(start_run(run, data, RunFolder(place, observer=observer), device=device, engine=engine), data)
+    return start_run(run, data, RunFolder(place, observer=observer), device=device, engine=engine)
 
 
 def synthesize(data: Any, *, schema: Schema | str | Path, epsilon: float, **options: Any) -> Synthesizer:
@@ -144,19 +142,3 @@ def synthesize(data: Any, *, schema: Schema | str | Path, epsilon: float, **opti
     method = options.get("method", AUTO)
     method_named(method.name if isinstance(method, Method) else method, makes="records")
     return cast("Synthesizer", fit(data, schema=schema, epsilon=epsilon, **options))
-
-
-def _in_kind(model: FittedModel, data: Any) -> FittedModel:
-    """Returns the model; what it samples is of the kind of table that the records came in."""
-    if data is None or isinstance(data, str | Path) or not hasattr(model, "convert"):
-        return model
-    from noisegate.data.frames import native_form
-
-    if is_linked(schema := model.release.stated_schema):
-        kinds = {
-            table.name: native_form(data[table.name], table.synthetic())
-            for table in schema.tables
-            if not isinstance(data[table.name], str | Path)
-        }
-        return cast("FittedModel", replace(cast("Any", model), convert=kinds))
-    return replace(cast("Synthesizer", model), convert=native_form(data, model.release.schema))

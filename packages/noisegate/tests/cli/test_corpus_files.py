@@ -75,7 +75,7 @@ TABLES = {
     "the header alone": (_rows(), "at least one record"),
     "no header": (_rows(GOOD, header=f"30,50.0,{CANARY},no"), "age, income, job, answer"),
     "a column more": (_rows(f"{GOOD},{CANARY}", header=f"{HEADER},email"), "'email'", "ignore = "),
-    "a name twice": (_text(HEADER, HEADER + ",age"), "more than one column is called 'age'"),
+    "a name twice": (_text(HEADER, HEADER + ",age"), "are all called 'age'; rename"),
     "a name too long": (_rows(GOOD, header=f"age,{'y' * 200_000},job,answer"), "a name may have 131,072 characters"),
     "semicolons": (_text(",", ";"), "semicolons between its fields", "commas"),
     "a field too few": (_rows(GOOD, f"30,{CANARY},no"), "line 3: expected 4 fields, as the header has, found 3"),

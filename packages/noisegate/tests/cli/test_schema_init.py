@@ -75,7 +75,7 @@ def test_odd_names_are_listed_as_they_are(desk, cli):
         (["--table", "x", "data.csv"], "--table 'x' chooses a part of a --dictionary"),
         (["--dictionary", "nowhere.csv"], "nowhere.csv cannot be read"),
         (["--dictionary", "data.csv"], "of no kind that is understood"),
-        (["--names-of", "bare.csv"], "a field of the first line is a number, as in a record"),
+        (["--names-of", "bare.csv"], "the first line looks like a record"),
         (["--names-of", "data.csv", "--label", "x"], "label 'x' is not a column of data.csv"),
     ],
 )
@@ -85,18 +85,3 @@ def test_bad_requests_leave_nothing(desk, cli, arguments, says):
     ended = cli("schema", "init", *arguments, "-o", "columns.toml")
     assert (ended.code, says in " ".join(ended.err.split())) == (2, True), ended.err
     assert CANARY not in ended.err + ended.out and desk.listing() == before
-
-
-def test_several_public_files_are_linked_tables(desk, cli):
-    (desk.folder / "people.csv").write_text(
-        "id,ill\n" + "".join(f"{i},{'yes' if i % 3 else 'no'}\n" for i in range(50))
-    )
-    (desk.folder / "visits.csv").write_text(
-        "id,day,pain,sex\n" + "".join(f"{i % 50},{i // 50},{i % 7},{'fm'[i % 2]}\n" for i in range(200))
-    )
-    told = cli("schema", "init", "people.csv", "visits.csv", "-o", "linked.toml", "--json").json
-    assert told["links"]["visits"]["parent"] == "people"
-    assert "visits.sex: the same in all records of each of 50 people; move it to people" in told["remarks"][0]
-    assert cli("schema", "check", "linked.toml", "--json").json["schema"]["tables"][1]["order"] == "day"
-    ended = cli("schema", "init", "people.csv", "visits.csv", "-o", "other.toml", "--label", "ill")
-    assert (ended.code, "--label ill: is of one table" in ended.err) == (2, True)

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -6,23 +8,15 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from noisegate.data import TableSource, native_form, read_table
+from noisegate.data import TableSource, read_table
 from noisegate.data.frames import records_table, with_labels
+from noisegate.discovery.forms import native_form
 from noisegate.errors import DataError
-from noisegate.schema import EncodedTable, decode
+from noisegate.schema import EncodedTable, Ordinal, decode
 
 
 def synthetic(people, schema):
     return decode(EncodedTable.concatenate(list(TableSource(people, schema).batches())), schema)
-
-
-def test_pandas_gets_dtypes_of_the_schema_and_its_categories(people, schema):
-    like = people.to_pandas().astype({"work": "category"})
-    found = native_form(like, schema)(synthetic(people, schema))
-    assert isinstance(found, pd.DataFrame) and list(found["work"].cat.categories) == ["Private", "Self, own", "other"]
-    assert found["grade"].dtype == "int64" and str(found["born"].dtype).startswith("datetime64")
-    plain = native_form(people.to_pandas(), schema)(synthetic(people, schema))
-    assert not isinstance(plain["work"].dtype, pd.CategoricalDtype)
 
 
 def test_dtypes_do_not_depend_on_the_records(people, schema):
@@ -32,16 +26,26 @@ def test_dtypes_do_not_depend_on_the_records(people, schema):
     odd = whole.astype({"age": "float64", "grade": "int8", "member": "object"})
     for like in (whole.iloc[:1], whole.iloc[:0], odd):
         pd.testing.assert_frame_equal(native_form(like, schema)(table), native_form(whole, schema)(table))
+    categories = native_form(whole.astype({"work": "category"}), schema)(table)["work"].cat.categories
+    assert list(categories) == ["Private", "Self, own", "other"]
     one, other = (native_form(frame, schema)(table) for frame in (pl.from_arrow(people), pl.from_arrow(people[:1])))
     assert one.equals(other) and one.schema == other.schema
 
 
 def test_polars_categories_become_the_levels_of_the_schema(people, schema):
-    for kind in (pl.Categorical, pl.Enum(["nobody knows", "other", "Self, own", "Private"])):
+    """An Enum claims an order: only where the schema has one; and what is not the schema's comes back from nowhere."""
+    work = schema.column("work")
+    order = Ordinal(name="work", levels=work.levels, missing=True)
+    ordered = replace(schema, columns=[order if one is work else one for one in schema.columns])
+    table, enum = synthetic(people, schema), pl.Enum(["nobody knows", "other", "Self, own", "Private"])
+    for kind in (pl.Categorical, enum):
         like = pl.from_arrow(people).with_columns(pl.col("work").cast(kind, strict=False))
-        found = native_form(like, schema)(synthetic(people, schema))
-        assert isinstance(found, pl.DataFrame) and found["work"].dtype == pl.Enum(["Private", "Self, own", "other"])
-    assert native_form(pl.from_arrow(people), schema)(synthetic(people, schema))["work"].dtype == pl.String
+        assert native_form(like, schema)(table)["work"].dtype == pl.String
+        assert native_form(like, ordered)(table)["work"].dtype == pl.Enum(work.levels)
+        exact = native_form(like, schema, exact=True)(table)["work"].dtype
+        assert exact == (pl.String if kind is enum else pl.Categorical)
+    like = people.to_pandas().astype({"work": pd.CategoricalDtype(enum.categories.to_list(), ordered=True)})
+    assert native_form(like, schema, exact=True)(table)["work"].dtype == pd.CategoricalDtype(work.levels)
 
 
 def test_arrow_keeps_its_dictionaries_with_every_level_of_the_schema(people, schema):
@@ -64,9 +68,8 @@ def test_read_table_without_one_keeps_what_is_there(people, tmp_path):
     assert read_table(tmp_path / "x.parquet").equals(people)
     (tmp_path / "csv").mkdir()
     (tmp_path / "csv" / "a.csv").write_text("a,b\n039,x\n")
-    (tmp_path / "csv" / "b.csv").write_text("b,a\n")
-    with pytest.raises(DataError, match="different columns"):
-        read_table(tmp_path / "csv")
+    (tmp_path / "csv" / "b.csv").write_text("b,a\ny,040\n")
+    assert read_table(tmp_path / "csv").to_pydict() == {"a": ["039", "040"], "b": ["x", "y"]}
     (tmp_path / "csv" / "b.csv").write_text("a,b\n1,\n")
     assert read_table(tmp_path / "csv").to_pydict() == {"a": ["039", "1"], "b": ["x", ""]}
 

@@ -7,7 +7,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from noisegate.data import TableSource, native_form
+from noisegate.data import TableSource
+from noisegate.discovery.forms import native_form
 from noisegate.errors import DataError, installed
 from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Integer, Schema
 

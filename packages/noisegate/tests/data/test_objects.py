@@ -14,7 +14,7 @@ from noisegate.schema import Continuous, Datetime, EncodedTable, Schema
 
 EVENING = dt.datetime(2020, 1, 1, 18)
 MOMENTS = Schema((Datetime(name="t", lower=dt.datetime(2019, 1, 1), upper=dt.datetime(2021, 1, 1)),))
-NUMBERS = Schema((Continuous(name="x", lower=0.0, upper=10.0),))
+NUMBERS = Schema((Continuous(name="x", lower=0.0, upper=10.0, missing=True),))
 
 
 def encode(cells, schema):
@@ -22,42 +22,25 @@ def encode(cells, schema):
     return EncodedTable.concatenate(list(TableSource(frame, schema).batches())).numeric[:, 0]
 
 
-def test_one_date_among_moments_does_not_make_midnights_of_them():
-    alone = encode([EVENING] * 50, MOMENTS)
-    try:
-        beside = encode([dt.date(2020, 1, 1), *[EVENING] * 50], MOMENTS)[1:]
-    except DataError as error:
-        assert "mixed" in str(error)  # refused, which says nothing about the others
-    else:
-        assert alone.tobytes() == beside.tobytes()
+OTHERS = [1, True, "2.5", Decimal("2.5"), np.float16(0.5), np.int8(3), None, float("nan")]
+BESIDE = [(cell, other, NUMBERS) for cell in (0.1, np.float16(0.1), np.float32(0.1)) for other in OTHERS]
 
 
-@pytest.mark.parametrize("other", [1, True, "2.5", Decimal("2.5"), np.float16(0.5), np.int8(3), None, float("nan")])
-@pytest.mark.parametrize("cell", [0.1, np.float16(0.1), np.float32(0.1)])
-def test_a_number_is_the_same_beside_any_other_object(cell, other):
-    schema = Schema((Continuous(name="x", lower=0.0, upper=10.0, missing=True),))
-    alone = encode([cell], schema)
-    try:
-        beside = encode([cell, other], schema)[:1]
-    except DataError as error:
-        assert "mixed" in str(error)
-    else:
-        assert alone.tobytes() == beside.tobytes()
+@pytest.mark.parametrize(("cell", "other", "schema"), [*BESIDE, (EVENING, dt.date(2020, 1, 1), MOMENTS)])
+def test_a_cell_is_the_same_beside_any_other_object(cell, other, schema):
+    for place, cells in enumerate(([cell, other], [other, cell])):
+        try:
+            beside = encode(cells, schema)[place]
+        except DataError as error:
+            assert "mixed" in str(error)  # refused, which says nothing about the others
+        else:
+            assert encode([cell], schema)[0] == beside
 
 
-@pytest.mark.parametrize(
-    "cells",
-    [
-        [1, 2.5],
-        ["a", 1],
-        [np.datetime64("2020-01-01"), np.int8(1)],
-        [object()],
-        [b"x"],
-        [1 + 2j],
-        [EVENING, EVENING.replace(tzinfo=dt.UTC)],
-        [dt.date(2020, 1, 1), EVENING],
-    ],
-)
+MIXED = [[1, 2.5], ["a", 1], [np.datetime64("2020-01-01"), np.int8(1)], [object()], [b"x"], [1 + 2j]]
+
+
+@pytest.mark.parametrize("cells", [*MIXED, [EVENING, EVENING.replace(tzinfo=dt.UTC)], [dt.date(2020, 1, 1), EVENING]])
 def test_mixed_and_unknown_objects_are_refused(cells):
     with pytest.raises(MixedObjects):
         objects_to_arrow(cells)

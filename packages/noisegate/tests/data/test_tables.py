@@ -154,7 +154,7 @@ def test_check_reads_names_and_types_but_no_record(tmp_path):
 
 
 def test_tables_in_memory_are_checked_too():
-    with pytest.raises(DataError, match="same name"):
+    with pytest.raises(DataError, match="columns 1 and 2 are all called 'age'"):
         TableSource(pd.DataFrame([[1, 2]], columns=["age", "age"]), SMALL)
     mixed = pd.DataFrame({"age": [1, "SECRET"], "grade": "low", "ok": True})
     with pytest.raises(DataError, match="no records"):

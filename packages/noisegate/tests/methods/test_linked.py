@@ -9,10 +9,11 @@ import pyarrow.compute as pc
 import pytest
 
 from noisegate import Budget, Gate, Schema, load, verify
-from noisegate.errors import MissingExtraError, ModelError, OptionError
+from noisegate.errors import MissingExtraError, ModelError, OptionError, SchemaError
 from noisegate.linked.method import Linked
 from noisegate.linked.model import LinkedModel
 from noisegate.linked.schema import LinkedSchema, LinkedTable
+from noisegate.linked.source import LinkedSource
 from noisegate.methods.registry import make_for
 from noisegate.schema import Boolean, Categorical, Integer
 from noisegate.schema.constraints import Comparison
@@ -232,3 +233,43 @@ def test_without_scipy_a_fit_is_refused_before_anything_is_spent(monkeypatch):
     monkeypatch.setattr("noisegate.errors.installed", lambda package: package != "scipy")
     with pytest.raises(MissingExtraError, match=r"linked needs scipy; .*noisegate\[scipy\]"):
         Linked().check_fit("cpu")
+
+
+def test_keys_of_several_columns_bring_together_and_are_made_afresh():
+    # Each account has the loans 1 and 11, so that 1 with 11 and 11 with 1 are told apart by their lengths alone.
+    two, owed = ("user", "loan"), [(user, number) for user in range(1, 41) for number in (1, 11)]
+    users, numbers = zip(*owed, strict=True)
+    paid, late = [each for each in owed for _ in range(1 + each[1] // 11)], pa.array([True, False, True] * 40)
+    whose, which = zip(*[(f"{user}.0", float(number)) for user, number in paid], strict=True)
+    data = {
+        "accounts": pa.table({"user": list(range(1, 41)), "ill": late[:40]}),
+        "loans": pa.table({"user": users, "loan": numbers, "big": late[:80]}),
+        "payments": pa.table({"user": whose, "loan": which, "late": late}),
+    }
+    accounts = LinkedTable(name="accounts", key="user", schema=Schema([Boolean(name="ill")]))
+    said = {"key": two, "parent": "accounts", "parent_key": "user", "most": 2}
+    loans = LinkedTable(name="loans", schema=Schema([Boolean(name="big")]), **said)
+    payments = LinkedTable(name="payments", parent="loans", most=3, schema=Schema([Boolean(name="late")]))
+    schema = LinkedSchema([accounts, loans, payments])
+    assert LinkedSchema.loads(schema.dumps()) == schema == LinkedSchema.from_json(schema.to_json())
+    with LinkedSource(data, schema) as source:
+        found = {link.name: [sorted(one.counts) for one in source.families(link)] for link in schema.links}
+    assert found == {"loans": [[2] * 40], "payments": [[1] * 40 + [2] * 40]}
+    with pytest.raises(SchemaError, match=r"names a record by no more than its parent"):
+        replace(schema.table("payments"), key=("loan", "user"))
+    with pytest.raises(SchemaError, match=r"name a column for each of its columns, in its order"):
+        LinkedSchema([accounts, loans, replace(payments, parent_key="user")])
+    made = Linked(**SETTINGS).fit(Gate(data, schema=schema, epsilon=5.0)).sample(300, seed=1)
+    keys = [set(zip(*(made[name][each].to_pylist() for each in two), strict=True)) for name in ("loans", "payments")]
+    assert keys[1] <= keys[0] and len(keys[0]) == made["loans"].num_rows > 0
+    assert {user for user, _ in keys[0]} <= set(made["accounts"]["user"].to_pylist())
+
+
+def test_children_that_found_no_parents_are_told_of():
+    lost = {
+        **DATA,
+        "visits": DATA["visits"].set_column(0, "id", pc.utf8_lpad(DATA["visits"]["id"].cast("string"), 9, "0")),
+    }
+    loose = LinkedSchema([PATIENTS, replace(VISITS, orphans="drop"), replace(CODES, orphans="drop")])
+    fitted = Linked(**SETTINGS).fit(Gate(lost, schema=loose, epsilon=5.0))
+    assert "are keys written alike in both tables?" in fitted.summary.notes["warning"]

@@ -38,6 +38,15 @@ from noisegate.schema import Boolean, Categorical, Continuous, Date, Datetime, I
         (lambda: Ordinal(name="o", levels=("a", "\ud800")), "not valid Unicode"),
         (lambda: Categorical(name="c", levels=("a", "b"), other="z"), "'c': other = 'z' is not one of the levels"),
         (lambda: Categorical(name="c", levels=(0, 1), other=True), "'c': other = True is not one of the levels"),
+        (lambda: Boolean(name="b", true_values=["y"], false_values=["Y"]), "each word once in any case"),
+        (
+            lambda: Integer(name="n", lower=0, upper=1, format="%d"),
+            "'n': format = '%d' cannot be read; expected one such",
+        ),
+        (
+            lambda: Date(name="d", lower="2020-01-01", upper="2021-01-01", format="%d %d"),
+            "'d': format = .*each field once",
+        ),
         (lambda: Boolean(name=""), "empty name"),
         (lambda: Boolean(name=3), "name of a column: expected text, found 3"),
     ],

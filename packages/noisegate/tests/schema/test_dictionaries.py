@@ -236,22 +236,6 @@ def test_what_is_open_is_named_at_once_and_may_be_bought(tmp_path):
     assert {name for name, one in columns.items() if type(one).__name__ == "Gap"} == {"hba1c", "bmi"}
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "says"),
-    [
-        ("a.csv", "colour,shape\nred,round\n", "is of no kind that is understood, which are: a code book"),
-        ("a.csv", "", "is of no kind that is understood"),
-        ("a.json", "{}", "is of no kind that is understood.*CSVW metadata"),
-        ("a.json", "{", "is not valid JSON"),
-        ("a.json", '{"fields": [{"name": "x", "constraints": 3}]}', "is broken"),
-        ("a.csv", "name,type\nx,int\nx,int\n", "'x' is described twice"),
-    ],
-)
-def test_a_file_of_another_kind_is_refused_in_words(name, text, says, tmp_path):
-    with pytest.raises(SchemaError, match=says):
-        drafted(tmp_path, text, name)
-
-
 def test_a_dictionary_that_contradicts_itself_does_not_stop_the_others(tmp_path):
     found = drafted(tmp_path, "name,type,min,max\nold,int,90,10\nage,int,0,120\n")
     assert "does not fit itself: column 'old': lower = 90 is above upper = 10" in found.ignored["old"]

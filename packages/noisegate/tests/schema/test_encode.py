@@ -22,7 +22,8 @@ from noisegate.schema import (
     pixel_schema,
 )
 from noisegate.schema.columns import Problem
-from noisegate.schema.encode import encode, encode_tolerantly, floats, integers
+from noisegate.schema.encode import encode, floats, integers
+from noisegate_evaluate.tolerant import encode_tolerantly
 
 ONES = ("a", 'q"', "ü", "\x01")
 

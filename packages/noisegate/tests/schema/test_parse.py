@@ -1,11 +1,12 @@
 """What a cell is read as does not depend on the cells that are read together with it."""
 
+from datetime import date
 from functools import partial
 
 import pyarrow as pa
 import pytest
 
-from noisegate.schema import Boolean, Categorical, Continuous, Decimal, Integer, Ordinal
+from noisegate.schema import Boolean, Categorical, Continuous, Date, Decimal, Integer, Ordinal
 from noisegate.schema.columns import Problem
 from noisegate.schema.encode import booleans, days, floats, integers, microseconds, read_cells
 from noisegate.schema.values import TEXT_PADDING
@@ -57,9 +58,12 @@ COLUMNS = [
     Ordinal(name="o", levels=("-2", "1", "+1.5")),
     Ordinal(name="w", levels=(1, 2, 3)),
     Boolean(name="b"),
+    Continuous(name="f", lower=-9, upper=9999, missing=True, format="#.##0,0 €"),
+    Date(name="t", lower=date(1970, 1, 1), upper=date(2020, 1, 1), missing=True, format="%Y%m%d"),
 ]
 TOKENS = [("", "?", "NA"), ("", "99", "-1", "nan", "0x1A", "1.5", "9007199254740993")]
 CELLS = [*NUMBERS, "a", "NA", "?", "99", "099", "99.0", *(f"{blank}1" for blank in TEXT_PADDING), "1\v", "nan ", None]
+CELLS += ["1.234", "1.234,5 €", "(1,5)", "20200101", "2020-01-01"]
 
 
 def read(column, array, tokens):

@@ -197,8 +197,7 @@ def made_up_family(schema: LinkedSchema, place: int) -> Family:
     """Returns a made-up family with keys of its own, that keeps to the rules of the schema."""
     root = schema.root
     rows: dict[str, Rows] = {root.name: candidates(root.schema, 1, seed=place)}
-    keys = {root.name: np.array([f"{place}"])}
-    made = {root.name: with_keys(root, decode(rows[root.name], root.schema), keys[root.name], None)}
+    made = {root.name: with_keys(root, decode(rows[root.name], root.schema), np.array([f"{place}"]))}
     for link in schema.links:
         child, parents = link.child, rows[link.parent.name]
         numbers = (1, 0, 2, child.most or 1, 3 * (child.most or 1))
@@ -206,9 +205,9 @@ def made_up_family(schema: LinkedSchema, place: int) -> Family:
         drawn = candidates(child.schema, max(len(of), 1), seed=place).rows(slice(0, len(of)))
         kept = ~_broken(link, parents.rows(of), drawn)
         of, rows[child.name] = of[kept], drawn.rows(kept)
-        keys[child.name] = np.array([f"{place}.{number}" for number in range(len(of))], dtype=str)
-        above = keys[link.parent.name][of]
-        made[child.name] = with_keys(child, decode(rows[child.name], child.schema), keys[child.name], above)
+        keys = np.array([f"{place}.{number}" for number in range(len(of))], dtype=str)
+        above = made[link.parent.name].take(of).select([str(link.parent.key)])
+        made[child.name] = with_keys(child, decode(rows[child.name], child.schema), keys, above)
     return made
 
 

@@ -18,7 +18,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags, check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from noisegate.data.frames import native_form, records_table, with_labels
+from noisegate.data.frames import records_table, with_labels
+from noisegate.discovery.forms import native_form
 from noisegate.errors import DataError, OptionError, UncoveredWarning
 from noisegate.gate.gate import Gate
 from noisegate.ledger.ledger import Ledger

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from noisegate.errors import DataError
 from noisegate.schema import Schema
 
+A_TITLE = "if the first line is a title, remove what stands above the names of the columns"
 _MARKS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
@@ -18,26 +20,28 @@ def check_header(found: Sequence[str], schema: Schema, name: str, *, show_names:
     Without ``show_names``, unknown names are quoted only if some is known: a first line may be a private record.
     """
     # Sets and counts: a table of pixels has thousands of columns.
-    known, seen = set(schema.names) | set(schema.ignore), Counter(found)
+    known, seen = set(schema.names) | set(schema.ignore), set(found)
     if not any(column in seen for column in schema.names) and not show_names:
         # Names of the schema behind another mark are public; then the line is a header and no record.
         if len(found) == 1 and any(not set(schema.names).isdisjoint(found[0].split(mark)) for mark in _MARKS):
             check_titles(found, name)
         raise DataError(
             f"{name}: none of the {len(found)} field{'s' * (len(found) != 1)} of the first line is a column of the "
-            f"schema; expected a first line with the names {', '.join(schema.names)}, separated by commas"
+            f"schema; expected a first line with the names {', '.join(schema.names)}, separated by commas; "
+            f"{A_TITLE}"
         )
-    repeated = sorted(column for column, times in seen.items() if times > 1 and column not in schema.ignore)
-    if repeated:
-        raise DataError(f"{name}: more than one column is called {repeated[0]!r}; rename or remove all but one")
+    check_once(found, name, but=schema.ignore)
     absent = [column for column in schema.names if column not in seen]
     extra = [column for column in found if column not in known]
     if absent:
-        near = difflib.get_close_matches(absent[0], extra, n=1)
+        alike = [column for column in extra if _composed(column) == _composed(absent[0])]
+        near = alike or difflib.get_close_matches(absent[0], extra, n=1)
+        hint = f" (is it the one called {near[0]!r}?)" if near else ""
+        hint = " (one that looks the same has accents as letters of their own, as on a Mac)" if alike else hint
+        cure = "copy the name from the data into the schema" if alike else "add it to the data"
         raise DataError(
-            f"{name}: column {', '.join(map(repr, absent))} of the schema is not in the data"
-            f"{f' (is it the one called {near[0]!r}?)' if near else ''}; "
-            "add it to the data, or remove it from the schema"
+            f"{name}: column {', '.join(map(repr, absent))} of the schema is not in the data{hint}; {cure}, or remove "
+            "it from the schema"
         )
     check_titles(found if "" in extra else extra, name)
     if extra:
@@ -53,10 +57,25 @@ def check_titles(found: Sequence[str], name: str) -> None:
     other = next((words for mark, words in _MARKS.items() if len(found) == 1 and mark in found[0]), None)
     if other is not None:
         raise DataError(f"{name}: the first line has {other} between its fields; save the file with commas")
+    if len(found) > 1 and found[0] and not any(found[1:]):
+        raise DataError(f"{name}: only the first field of the first line has a text: {A_TITLE}")
     if "" in found:
         raise DataError(
             f"{name}: column {list(found).index('') + 1} has no name; remove it (pandas: write with index=False)"
         )
+
+
+def check_once(found: Sequence[str], name: str, *, but: Collection[str] = (), show_names: bool = True) -> None:
+    """Requires that no name but those of columns to ignore is there twice; quotes it with ``show_names``, as above."""
+    twice = next((column for column, times in Counter(found).items() if times > 1 and column not in but), None)
+    if twice is not None:
+        places = [str(place) for place, column in enumerate(found, start=1) if column == twice]
+        called = f"are all called {twice!r}" if show_names else "have the same name"
+        raise DataError(f"{name}: columns {' and '.join(places)} {called}; rename or remove all but one")
+
+
+def _composed(name: str) -> str:
+    return unicodedata.normalize("NFC", name)
 
 
 def check_alike(headers: Sequence[tuple[str, Sequence[str]]], *, show_names: bool) -> None:

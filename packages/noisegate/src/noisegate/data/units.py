@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,22 +19,13 @@ import pyarrow.types as pt
 
 from noisegate.errors import DataError
 from noisegate.schema.columns import Problem
-from noisegate.schema.encode import Mask, is_text
-from noisegate.schema.values import TEXT_PADDING
+from noisegate.schema.encode import Mask
+from noisegate.schema.names import joined_names, names_of
 
 Keys = npt.NDArray[np.uint64]
 
 _MISSING = "it is missing whose record this is; fill it in, or leave such records out of the data"
 _CLAMPED = "numbers beyond 64 bits cannot be told from each other; write units as text"
-
-
-class UnitProblem(Problem):
-    """A record whose unit is missing or cannot be told from others, or a column of a type that does not tell units."""
-
-    @property
-    def missing(self) -> bool:
-        """Whether the unit is missing."""
-        return self.says.endswith(_MISSING)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,8 +47,8 @@ def check_unit_column(
         wrong = "is not in the data" if not kinds else "is in the data more than once"
         raise DataError(f"{name}: {what} {column!r} {wrong}; name the column that says whose record each one is")
     try:
-        _names(pa.array([], kinds[0]), column)
-    except UnitProblem as problem:
+        names_of(pa.array([], kinds[0]), column)
+    except Problem as problem:
         raise DataError(f"{name}, {problem.says}") from None
 
 
@@ -72,60 +63,45 @@ class UnitCounter:
         """Returns which of the next records are used, (rows,), by the unit of each, in the order of the data.
 
         Raises:
-            UnitProblem: for the first record whose unit is missing, or a number beyond 64 bits; or for all, if they are
+            Problem: for the first record whose unit is missing, or a number beyond 64 bits; or for all, if they are
                 neither text, bytes nor whole numbers.
         """
         column = self._limit.column
-        hashes, places, absent = named(units, column, self._missing, self._limit.key)
+        hashes, places, absent = named({column: units}, self._missing, self._limit.key)
         if absent.any():
-            raise UnitProblem(int(np.argmax(absent)), f"column {column!r}: {_MISSING}")
+            raise Problem(int(np.argmax(absent)), f"column {column!r}: {_MISSING}")
         met = np.bincount(places, minlength=len(hashes))
         before = self._table.add(hashes, met, self._limit.contributions)
         return before[places] + _ranks(places, met) < self._limit.contributions
 
 
 def named(
-    units: pa.Array, column: str, missing_values: pa.Array, key: bytes
+    cells: Mapping[str, pa.Array], missing_values: pa.Array, key: bytes
 ) -> tuple[Keys, npt.NDArray[np.intp], Mask]:
-    """Returns hashes of the names that are met, (names, 2), the place of each record's among them, and who has none.
+    """Returns hashes of the names in columns, (names, 2), the place of each record's among them, and who has none.
 
-    Places are meaningless where a name is missing. A UnitProblem is raised for the first number beyond 64 bits; or for
-    all, if they are neither text, bytes nor whole numbers.
+    Places are meaningless where a part of a name is missing. A Problem is raised for the first number beyond 64 bits;
+    or for all, if they are neither text, bytes nor whole numbers.
     """
-    names = _names(units, column)
-    absent = names.is_null()
-    if pt.is_string(names.type):
-        absent = pc.or_(absent, pc.is_in(names, value_set=missing_values))
-    clamped = _clamped(units)
-    if clamped.any():
-        raise UnitProblem(int(np.argmax(clamped)), f"column {column!r}: {_CLAMPED}")
+    names = joined_names([_present(units, column, missing_values) for column, units in cells.items()])
     coded = names.dictionary_encode()
     plain = coded.dictionary.cast(pa.binary()).to_pylist()
-    joined = b"".join(hashlib.blake2b(name, digest_size=16, key=key).digest() for name in plain)
-    places = coded.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.intp)
+    hashes = b"".join(hashlib.blake2b(name, digest_size=16, key=key).digest() for name in plain)
     return (
-        np.frombuffer(joined, dtype=np.uint64).reshape(-1, 2),
-        places,
-        np.asarray(absent.to_numpy(zero_copy_only=False), dtype=np.bool_),
+        np.frombuffer(hashes, dtype=np.uint64).reshape(-1, 2),
+        coded.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.intp),
+        np.asarray(names.is_null().to_numpy(zero_copy_only=False), dtype=np.bool_),
     )
 
 
-def _names(units: pa.Array, column: str) -> pa.Array:
-    """Returns units as text (whole numbers in decimal, without surrounding blanks) or as bytes."""
-    if pt.is_dictionary(units.type):
-        units = units.dictionary_decode()
-    kind = units.type
-    if pt.is_integer(kind) or pt.is_null(kind):
-        return units.cast(pa.string())
-    if is_text(kind):
-        return pc.utf8_trim(units.cast(pa.string()), characters=TEXT_PADDING)
-    if pt.is_binary(kind) or pt.is_large_binary(kind) or pt.is_fixed_size_binary(kind):
-        return units.cast(pa.binary())
-    raise UnitProblem(
-        None,
-        f"column {column!r}: expected text or whole numbers that name the units, found a column of {kind}, where one "
-        "unit may be written in several ways; convert the column",
-    )
+def _present(units: pa.Array, column: str, missing_values: pa.Array) -> pa.Array:
+    """Returns the names in a column, null where one is missing."""
+    names, clamped = names_of(units, column), _clamped(units)
+    if clamped.any():
+        raise Problem(int(np.argmax(clamped)), f"column {column!r}: {_CLAMPED}")
+    if pt.is_string(names.type):
+        names = pc.if_else(pc.is_in(names, value_set=missing_values), pa.scalar(None, pa.string()), names)
+    return names
 
 
 def _clamped(units: pa.Array) -> Mask:

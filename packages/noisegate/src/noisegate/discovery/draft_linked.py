@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 import textwrap
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +25,12 @@ from noisegate.linked.families import Families
 from noisegate.linked.links import Link
 from noisegate.linked.schema import LinkedSchema, LinkedTable
 from noisegate.linked.source import LinkedSource
-from noisegate.linked.table_schema import can_be_origin, origin_ticks, ticks_at, ticks_per_unit
+from noisegate.linked.table_schema import Key, can_be_origin, key_parts, origin_ticks, ticks_at, ticks_per_unit
 from noisegate.schema import DEFAULT_MISSING_VALUES, Comparison, Date, Datetime
-from noisegate.schema.encode import encode, is_text, plain_cells
+from noisegate.schema.columns import Problem
+from noisegate.schema.encode import encode, plain_cells
 from noisegate.schema.files import write_toml
+from noisegate.schema.names import joined_names, names_of
 from noisegate.schema.numeric import outwards
 
 _LEAST_PARENTS = 30
@@ -33,6 +38,7 @@ _LEAST_PARENTS = 30
 _NAMED_TIME = re.compile(
     r"(?:^|[^a-z])(day|days|date|time|year|month|week|period|wave|visit|seq|sequence|order|round|rank)(?:$|[^a-z])"
 )
+_NAMED_PART = re.compile(r"(?:^|[^a-z])(?:no|nr|num|number|seq|sequence|line|position)$")
 _LEAST_FOUND = 0.9
 """Of the records of a child, at least so many name one of the parents: a sample may hold some without theirs."""
 
@@ -42,8 +48,8 @@ class DraftedLink:
     """A table whose records name those of another one."""
 
     parent: str  # name of the table of the parents
-    key: str  # the column there in which each value stands once
-    parent_key: str  # the column of the child that has these values
+    key: Key  # the column there in which each value stands once, or the columns in which together they do
+    parent_key: Key  # the column, or columns, of the child that have these values
     found: float  # share of the child's records whose parent is there
     why: str  # what was seen, and whether it leaves doubts
 
@@ -93,11 +99,17 @@ def draft_linked(paths: Mapping[str, Any]) -> LinkedDraft:
     drafts, linked = {}, []
     for name in (next(name for name in tables if name not in links), *links):
         link = links.get(name)
-        key = next((below.key for below in links.values() if below.parent == name), None)
-        keys = [*([] if key is None else [key]), *([] if link is None else [link.parent_key])]
+        named = {below.key: child for child, below in links.items() if below.parent == name}
+        if len(named) > 1:
+            told = " and ".join(f"{_written(key)} in {child}" for key, child in named.items())
+            raise SchemaError(
+                f"{name}: its records are named by {told}; name them by one key in both, or leave one out"
+            )
+        key = next(iter(named), None)
+        keys = [*key_parts(key), *([] if link is None else key_parts(link.parent_key))]
         above = _ancestors_keys(tables[name], links, name)
         try:
-            own = drafts[name] = draft(tables[name].drop_columns(list(dict.fromkeys([*keys, *above]))))
+            own = drafts[name] = draft(paths[name], without={*keys, *above})
         except (DataError, SchemaError) as error:
             raise type(error)(f"{name}: {error}") from None
         schema = replace(own.schema, ignore=(*own.schema.ignore, *(each for each in above if each not in keys)))
@@ -122,7 +134,8 @@ def _links(tables: Mapping[str, pa.Table]) -> dict[str, DraftedLink]:
                 for column in named[child]
                 if parent != child and (other < place or column not in keys[child])
                 for key in keys[parent]
-                if (link := _link(child, column, named[child][column], parent, key, named[parent][key])) is not None
+                if (column == key or column not in keys[child] or parent.rstrip("s") in str(column))
+                and (link := _link(child, column, named[child][column], parent, key, named[parent][key])) is not None
             ]
             if found:
                 possible[child][parent] = max(found, key=lambda link: (link.parent_key == link.key, link.found))
@@ -132,6 +145,8 @@ def _links(tables: Mapping[str, pa.Table]) -> dict[str, DraftedLink]:
         for child, found in possible.items()
         if found and not all(any(parent in possible[other] for other in found) for parent in found)
     }
+    for child, above in possible.items():
+        _check_one_parent(child, [above[one] for one in above if not any(one in possible[upper] for upper in above)])
     roots = [name for name in tables if name not in links]
     if len(roots) != 1:
         raise SchemaError(
@@ -150,22 +165,37 @@ def _links(tables: Mapping[str, pa.Table]) -> dict[str, DraftedLink]:
     return ordered
 
 
+def _check_one_parent(child: str, parents: list[DraftedLink]) -> None:
+    """Refuses a table whose records name those of two others, of which none hangs on the other."""
+    meant = [link for link in parents if link.parent_key == link.key or link.parent.rstrip("s") in str(link.parent_key)]
+    if len(meant) > 1:
+        told = ", and of ".join(f"{link.parent}, by {_written(link.parent_key)}" for link in meant[:2])
+        raise SchemaError(
+            f"{child}: its records name those of {told}; a table hangs on one other: join the columns of "
+            f"{meant[1].parent} to {child} in the data, and leave out the file of {meant[1].parent}"
+        )
+
+
 def _ancestors_keys(table: pa.Table, links: Mapping[str, DraftedLink], name: str) -> tuple[str, ...]:
-    above, keys = links.get(links[name].parent) if name in links else None, []
+    above = links.get(links[name].parent) if name in links else None
+    keys: list[str] = []
     while above is not None:
-        keys.append(above.parent_key)
-        keys.append(above.key)
+        keys += (*key_parts(above.parent_key), *key_parts(above.key))
         above = links.get(above.parent)
     return tuple(key for key in dict.fromkeys(keys) if key in table.column_names)
 
 
-def _text_columns(table: pa.Table) -> dict[str, pa.Array]:
-    found = {}
+def _text_columns(table: pa.Table) -> dict[Key, pa.Array]:
+    found: dict[Key, pa.Array] = {}
     for name in table.column_names:
         cells, present = plain_cells(table[name].combine_chunks(), pa.array(DEFAULT_MISSING_VALUES))
-        if is_text(cells.type) or pt.is_integer(cells.type):
-            text = cells.cast(pa.string())
-            found[name] = pc.if_else(pa.array(present), text, pa.scalar(None, pa.string()))
+        with suppress(Problem):  # of a type that names nothing
+            if pt.is_string((names := names_of(cells, name)).type):
+                found[name] = pc.if_else(pa.array(present), names, pa.scalar(None, pa.string()))
+    parts = [name for name in found if _NAMED_PART.search(str(name).lower()) or called_id(str(name))]
+    single = {name for name in parts if _is_key(found[name])}
+    several = [pair for pair in permutations(parts, 2) if single.isdisjoint(pair)]
+    found.update({pair: joined_names([found[name] for name in pair]) for pair in several})
     return found
 
 
@@ -173,22 +203,40 @@ def _is_key(cells: pa.Array) -> bool:
     return len(cells) > 0 and not cells.null_count and pc.count_distinct(cells).as_py() == len(cells)
 
 
-def _link(child: str, column: str, cells: pa.Array, parent: str, key: str, values: pa.Array) -> DraftedLink | None:
-    if not (column == key or (called_id(column) and called_id(key)) or parent.rstrip("s") in column):
+def _link(child: str, column: Key, cells: pa.Array, parent: str, key: Key, values: pa.Array) -> DraftedLink | None:
+    one, other = _written(column), _written(key)
+    alike = called_id(one) and called_id(other)
+    if column != key and not (
+        isinstance(column, str) and isinstance(key, str) and (alike or parent.rstrip("s") in one)
+    ):
         return None
-    found = float(pc.mean(pc.is_in(cells.drop_null(), value_set=values).cast(pa.float64())).as_py() or 0.0)
+    named, empty = cells.drop_null(), cells.null_count
+    found = _share_in(named, values)
     if found < _LEAST_FOUND:
+        bare = [pc.utf8_ltrim(texts, characters="0") for texts in (named, values)] if pt.is_string(named.type) else []
+        if bare and _share_in(*bare) >= _LEAST_FOUND:
+            raise SchemaError(
+                f"{child}.{one} and {parent}.{other}: the keys are the same but for leading zeros, and 000001 is "
+                "another one than 1; write them alike in both files"
+            )
         return None
-    sure = "sure" if column == key and found == 1 else "a guess: look at it"
+    sure = "sure" if column == key and found == 1 and not empty else "a guess: look at it"
     if column != key:
         sure += ", the two columns have different names"
-    if found < 1:
+    if found < 1 or empty:
         sure += ', and set orphans = "drop" if the others may be left out'
-    why = (
-        f"each of the {len(values):,} values of {parent}.{key} is there once, and {found:.1%} of the {len(cells):,} of "
-        f"{child}.{column} are among them ({sure})"
-    )
+    among = f"{math.floor(1000 * found) / 1000:.1%} of the {len(named):,} of {child}.{one} are among them"
+    among += f"; {empty:,} of the records name none" if empty else ""
+    why = f"each of the {len(values):,} values of {parent}.{other} is there once, and {among} ({sure})"
     return DraftedLink(parent=parent, key=key, parent_key=column, found=found, why=why)
+
+
+def _written(key: Key) -> str:
+    return " + ".join(key_parts(key))
+
+
+def _share_in(cells: pa.Array, values: pa.Array) -> float:
+    return float(pc.mean(pc.is_in(cells, value_set=values).cast(pa.float64())).as_py() or 0.0)
 
 
 def table_names(paths: list[Path]) -> dict[str, Path]:
@@ -204,7 +252,8 @@ def table_names(paths: list[Path]) -> dict[str, Path]:
 
 def _order(table: pa.Table, drafted: Draft, link: DraftedLink) -> str | None:
     """Returns the column that puts children in order: a date, else what is called like a time; few have two alike."""
-    parents = table[link.parent_key].combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    names = joined_names([names_of(table[name].combine_chunks(), name) for name in key_parts(link.parent_key)])
+    parents = names.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
     dated, named = [], []
     for column in drafted.schema.columns:
         if column.numeric and not column.missing and not any(column.outer):

@@ -6,7 +6,6 @@ A regularity is taken for one only where the sample has enough records and no ex
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
@@ -18,23 +17,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisegate.discovery.drafted import DraftedColumn
+from noisegate.discovery.known_ends import known_ends
 from noisegate.schema import Categorical, Continuous, Date, Datetime, Decimal, Integer
 from noisegate.schema.encode import Parser, UnexpectedType, days, floats, integers, is_text, microseconds
 from noisegate.schema.numeric import MAX_STEPS, outwards
 
 _MAX_LABEL_LEVELS = 20
+# So few whole numbers, of which so many records have each and so many values lie between two, may be codes.
+_MOST_CODES, _PER_CODE = 20, 10
 # A column of more different values than this has cells that hold several of them.
 _CELLS = 1024
 _EPOCH = datetime(1970, 1, 1)
 _SECONDS = (86_400, 3_600, 60, 1)
-_FOREIGN = re.compile(r"([0-9]{1,4})([./-])([0-9]{1,2})\2([0-9]{2,4})\.?(?:[ T]+[0-9]{1,2}:[0-9]{2}.*)?")
 _LEAST_ROWS, _LEAST_DISTINCT = 50, 10
 """A grid needs as many records and different values: of ten random ones, 1 in 500 have a common divisor of two."""
 
-_MOST_DIGITS = 6
-# So few decimals, in so many records at least, are how the column is written.
-_MOST_SHOWN, _LEAST_SHOWN = 3, 20
-_MOST_UNITS = 2**50
+_MOST_DIGITS = 12
+# Decimals that so many records at least have are how the column is written.
+_LEAST_SHOWN = 20
+_MOST_UNITS = 2**48  # so that ends rounded outwards are told from their neighbours too
+_MOST_WHOLE, _LARGEST = 2**62, 1e300
 # A sentinel is said by as many records, alone or with a few others.
 _SENTINEL_ROWS, _MOST_SENTINELS = 10, 4
 _CODES = {-value for value in (1, 2, 3, 4, 5, 6, 7, 8, 9, 66, 77, 88, 97, 98, 99, 999, 9999, 99999)}
@@ -60,33 +62,57 @@ def draft_number(name: str, cells: pa.Array, *, missing: bool, is_label: bool) -
     numbers = _parsed(floats, cells)
     if numbers is None:
         return None
-    numbers = numbers[~np.isnan(numbers)]
     finite = numbers[np.isfinite(numbers)]
     if not len(finite):
         return DraftedColumn.left_out(name, "no finite number is in the sample; state bounds", _open(missing))
-    whole = _parsed(integers, cells)
-    largest = max(abs(finite.min()), abs(finite.max()))
-    if whole is None or len(finite) < len(numbers) or largest > MAX_STEPS // 4:
+    if max(abs(finite.min()), abs(finite.max())) > _LARGEST:
+        return DraftedColumn.left_out(name, f"numbers beyond {_LARGEST:g} cannot be told apart; write their logarithms")
+    whole = _parsed(integers, cells) if len(finite) == len(numbers) else None
+    if whole is None or max(-int(whole.min()), whole.max()) > _MOST_WHOLE:
         return _real(name, finite, missing=missing, all_finite=len(finite) == len(numbers))
-    distinct, counts = np.unique(finite.astype(np.int64), return_counts=True)
+    distinct, counts = np.unique(whole, return_counts=True)
+    if (asked := _few(name, distinct, counts, missing=missing)) is not None:
+        return asked
+    if float(np.ptp(finite)) > MAX_STEPS // 4:
+        return _real(name, finite, missing=missing, all_finite=True)
     if set(distinct.tolist()) == {0, 1} or (is_label and len(distinct) <= _MAX_LABEL_LEVELS):
         return DraftedColumn.of(Categorical(name=name, levels=tuple(distinct.tolist()), missing=missing))
-    return _whole(name, distinct, counts, missing=missing)
+    held = np.iinfo(cells.type.to_pandas_dtype()) if pa.types.is_integer(cells.type) else np.iinfo(np.int64)
+    return _whole(name, distinct, counts, (int(held.min), int(held.max)), missing=missing)
 
 
 def _open(missing: bool) -> dict[str, Any]:
     return {"kind": "continuous", "lower": ..., "upper": ..., **({"missing": True} if missing else {})}
 
 
-def _whole(
+def _few(
     name: str, distinct: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], *, missing: bool
+) -> DraftedColumn | None:
+    """Returns an entry of levels for few whole numbers that stand far apart, as codes do; None if they do not."""
+    inner = distinct[~_sentinels(distinct, counts)].astype(np.float64)
+    if not 2 < len(inner) <= _MOST_CODES or counts.sum() < _PER_CODE * len(distinct):
+        return None
+    if np.ptp(inner) < _PER_CODE * len(inner) * np.gcd.reduce(np.diff(distinct)):
+        return None
+    reason = (
+        f"levels: only {len(distinct)} different whole numbers, far apart, as codes are; is it a quantity? Then write "
+        f'kind = "integer", lower = {distinct[0]}, upper = {distinct[-1]}'
+    )
+    return DraftedColumn.of(Categorical(name=name, levels=tuple(distinct.tolist()), missing=missing), [reason])
+
+
+def _whole(
+    name: str, distinct: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], held: tuple[int, int], *, missing: bool
 ) -> DraftedColumn:
     if len(distinct) == 1 and distinct[0] in (0, 1):
         alone = f"the sample shows {distinct[0]} alone; widen the bounds if other numbers can be"
         return DraftedColumn.of(Integer(name=name, lower=0, upper=1, missing=missing), [alone])
     outer = _sentinels(distinct, counts)
     inner, rows = distinct[~outer], int(counts[~outer].sum())
-    first, last = (int(end) for end in outwards(float(inner[0]), float(inner[-1]), smallest=1.0))
+    start = int(inner[0]) if max(-inner[0], inner[-1]) > _MOST_UNITS else 0  # float64 holds the distance, not the ends
+    ends = outwards(float(inner[0] - start), float(inner[-1] - start), smallest=1.0)
+    ends = known_ends(name, inner[0], inner[-1]) or (start + int(ends[0]), start + int(ends[1]))
+    first, last = max(ends[0], held[0]), min(ends[1], held[1])
     reasons: list[str] = []
     described: dict[str, Any] = {"name": name, "missing": missing}
     grid = _grid(inner, rows)
@@ -103,6 +129,8 @@ def _real(name: str, numbers: npt.NDArray[np.float64], *, missing: bool, all_fin
     outer = _sentinels(distinct, counts)
     inner, rows = distinct[~outer], int(counts[~outer].sum())
     lower, upper = outwards(float(inner[0]), float(inner[-1]))
+    known = known_ends(name, inner[0], inner[-1]) or (lower, upper)
+    lower, upper = max(lower, known[0]), min(upper, known[1])
     described: dict[str, Any] = {"name": name, "missing": missing}
     grid = _grid(inner, rows) or _decimals(inner, rows) if all_finite else None
     if grid is None:
@@ -117,7 +145,7 @@ def _real(name: str, numbers: npt.NDArray[np.float64], *, missing: bool, all_fin
 
 def _on_grid(first: int, last: int, units: npt.NDArray[np.int64], step: int) -> tuple[int, int]:
     lowest, highest = int(units[0]), int(units[-1])
-    return lowest - -(-(lowest - first) // step) * step, highest + -(-(last - highest) // step) * step
+    return lowest - (lowest - first) // step * step, highest + (last - highest) // step * step
 
 
 def _atoms(
@@ -139,7 +167,7 @@ def _parsed(parse: Parser, values: pa.Array) -> npt.NDArray[Any] | None:
         found = parse(values)
     except UnexpectedType:
         return None
-    return None if found.bad.any() else found.numbers
+    return None if found.bad.any() else found.numbers[~found.missing]
 
 
 def draft_time(name: str, cells: pa.Array, *, missing: bool) -> DraftedColumn | None:
@@ -151,7 +179,7 @@ def draft_time(name: str, cells: pa.Array, *, missing: bool) -> DraftedColumn | 
         found = _parsed(partial(microseconds, aware=zone is not None), cells)
         if found is not None:
             return _moments(name, found, zone, missing=missing)
-    return _foreign(name, cells, missing=missing) if is_text(cells.type) else None
+    return None
 
 
 def _days(name: str, found: npt.NDArray[np.int64], *, missing: bool) -> DraftedColumn:
@@ -175,25 +203,6 @@ def _moments(name: str, found: npt.NDArray[np.int64], zone: Any, *, missing: boo
     upper += timedelta(microseconds=1) - timedelta(seconds=step)
     reason = f"step: all {len(found):,} moments are a whole number of {step} seconds"
     return DraftedColumn.of(Datetime(name=name, lower=lower, upper=upper, missing=missing, step=step), [reason])
-
-
-def _foreign(name: str, cells: pa.Array, *, missing: bool) -> DraftedColumn | None:
-    shapes = [_FOREIGN.fullmatch(text) for text in pc.unique(cells).to_pylist()]
-    if not all(shapes):
-        return None
-    kind: type[Date] | type[Datetime] = Datetime if any(":" in one[0] for one in shapes if one) else Date
-    written = "2020-12-31T23:59:59" if kind is Datetime else "2020-12-31"
-    years = [int(year) for one in shapes if one for year in (one[1], one[4]) if len(year) == 4]
-    form: dict[str, Any] = {"kind": kind.kind, "lower": ..., "upper": ...}
-    if len(years) == len(shapes) and min(years) > 0:
-        ends = ((1, 1), (12, 31, 23, 59, 59)) if kind is Datetime else ((1, 1), (12, 31))
-        clock: Any = datetime if kind is Datetime else date
-        form |= {"lower": clock(min(years), *ends[0]), "upper": clock(max(years), *ends[1])}
-    form |= {"missing": True} if missing else {}
-    example = next(one[0] for one in shapes if one)
-    return DraftedColumn.left_out(
-        name, f"days written like {example} are not read; write them as {written} in the data", form
-    )
 
 
 def _sentinels(values: _Numbers, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
@@ -229,9 +238,11 @@ def _grid(values: _Numbers, rows: int) -> _SampledGrid | None:
 
 
 def _decimals(values: _Numbers, rows: int) -> _SampledGrid | None:
-    """Returns the grid of as many decimals as the values, ascending and distinct, show; for few of them."""
-    for digits in range(1, _MOST_SHOWN + 1):
+    """Returns the grid of as many decimals as the values, ascending and distinct, show."""
+    for digits in range(1, _MOST_DIGITS + 1):
         units = np.rint(values * 10.0**digits)
+        if float(np.abs(units).max()) > _MOST_UNITS:
+            return None
         if rows >= _LEAST_SHOWN and (units / 10.0**digits == values).all():
             return _SampledGrid(step=1, scale=10**digits, units=units.astype(np.int64))
     return None

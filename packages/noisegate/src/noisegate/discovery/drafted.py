@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisegate.errors import SchemaError
-from noisegate.schema import Categorical
-from noisegate.schema.columns import Column, column_form, column_from_form
+from noisegate.schema import Boolean, Categorical
+from noisegate.schema.columns import Column, Problem, column_form, column_from_form
 from noisegate.schema.encode import is_text
 from noisegate.schema.files import unseen, write_toml
+from noisegate.schema.names import names_of
 from noisegate.schema.schema import Schema
 
 OPEN = ...
@@ -104,10 +106,44 @@ _FREQUENT, _MOST_FREQUENT = 10, 50
 _WORDS = 3
 _OTHER = "other"
 _NAMED_ID = re.compile(
-    r"(?:^|[^a-z])(?:id|ids|uuid|guid|key|mrn|ssn|nhs|pid|rownames?|index|"
-    r"(?:row|record|patient|case|sample|subject|study|person|account|customer)[ _.-]?(?:no|nr|num|number))$"
+    r"^unnamed: 0$|^__index_level_\d+__$|(?:^|[^a-z])(?:id|ids|uuid|guid|key|mrn|ssn|nhs|pid|rownames?|index|iban|"
+    r"(?:row|record|patient|case|sample|subject|study|person|account|customer|phone|mobile)[ _.-]?"
+    r"(?:no|nr|num|number))$"
 )
+_NAMED_OTHER = re.compile(
+    r"(?:^|[^a-z])(?:reports_to|managed_by|manager|supervisor|superior|boss|parent|mother|father|spouse|partner|"
+    r"repl(?:y|ies)_to|referred_by)(?:_?(?:id|no|nr|num|number))?$"
+)
+_LEAST_FOUND = 0.9
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+_TRUTHS = (
+    ("y", "n"),
+    ("t", "f"),
+    ("ja", "nein"),
+    ("j", "n"),
+    ("oui", "non"),
+    ("sí", "no"),
+    ("si", "no"),
+    ("tak", "nie"),
+)
+
+
+def draft_boolean(name: str, values: pa.Array, *, missing: bool) -> DraftedColumn | None:
+    """Returns the entry of a column whose distinct values are truth values; None if they are none."""
+    if not is_text(values.type):
+        return DraftedColumn.of(Boolean(name=name, missing=missing)) if pa.types.is_boolean(values.type) else None
+    words = values.to_pylist() if len(values) < 20 else [""]
+    lowered = {word.lower() for word in words}
+    if lowered <= {"true", "false"}:
+        return DraftedColumn.of(Boolean(name=name, missing=missing))
+    true, false = next((pair for pair in _TRUTHS if lowered == {*pair}), ("", ""))
+    if not true:
+        return None
+    said = {key: [each for each in words if each.lower() == one] for key, one in (("true", true), ("false", false))}
+    column = Boolean(name=name, missing=missing, true_values=tuple(said["true"]), false_values=tuple(said["false"]))
+    return DraftedColumn.of(column, [f"true_values: {true!r} and {false!r} are taken for true and false"])
 
 
 def draft_identifier(name: str, cells: pa.Array) -> DraftedColumn | None:
@@ -134,23 +170,38 @@ def called_id(name: str) -> bool:
     return _NAMED_ID.search(_CAMEL.sub("_", name).lower()) is not None
 
 
+def draft_reference(name: str, table: pa.Table) -> DraftedColumn | None:
+    """Returns the entry of a column that names another record of its own table, such as reports_to; None if none."""
+    if not _NAMED_OTHER.search(_CAMEL.sub("_", name).lower()):
+        return None
+    named: dict[str, pa.Array] = {}
+    for column in table.column_names:
+        with suppress(Problem):  # of a type that names nothing
+            named[column] = names_of(table[column].combine_chunks(), column).cast(pa.binary())
+    cells = named.pop(name, pa.nulls(0)).drop_null()
+    keys = [key for key, one in named.items() if pc.count_distinct(one, mode="all").as_py() == len(one)]
+    shares = {key: pc.mean(pc.is_in(cells, value_set=named[key]).cast(pa.float64())).as_py() or 0.0 for key in keys}
+    key = next((key for key, share in shares.items() if share >= _LEAST_FOUND), None)
+    if key is None:
+        return None
+    reason = f"it names another record of the same table, by {key}, and a copy has none such"
+    cure = "if that matters, write what is known of the other record into columns of this one"
+    return DraftedColumn.left_out(name, f"{reason}; {cure}")
+
+
 def _counts_on(cells: pa.Array) -> bool:
     try:
         numbers = np.sort(cells.cast(pa.int64()).to_numpy(zero_copy_only=False))
     except pa.ArrowInvalid:
         return False
-    return bool(numbers[0] in (0, 1) and numbers[-1] - numbers[0] == len(numbers) - 1)
+    # Drawn from so narrow a range, so many numbers that measure something would not all differ (a chance below 10⁻⁶).
+    wide = float(numbers[-1]) - float(numbers[0])
+    return bool((numbers[0] in (0, 1) and wide == len(numbers) - 1) or len(numbers) ** 2 > 30 * (wide + 1))
 
 
 def draft_text(name: str, cells: pa.Array, *, missing: bool) -> DraftedColumn:
     """Returns the entry of a column of levels; ignored, with what it might become, where they are too many."""
-    if not is_text(cells.type):
-        return DraftedColumn.left_out(name, f"values of type {cells.type} have no kind in a schema; convert them")
     values = pc.unique(cells)
-    if pc.any(pc.match_substring(values, ",")).as_py() and _all(values, r"^[+-]?[0-9]+(?:,[0-9]+)?$"):
-        reason = f"numbers with a comma, like {values[0]}, are not read; write them with a point in the data"
-        open_: dict[str, Any] = {"kind": "continuous", "lower": ..., "upper": ...}
-        return DraftedColumn.left_out(name, reason, open_ | ({"missing": True} if missing else {}))
     words = float(np.median([len(level.split()) for level in values.to_pylist()]))
     if words > _WORDS and len(values) >= _LEAST_IDENTIFIERS:
         return DraftedColumn.left_out(name, f"{len(values):,} distinct texts: free text, which must not be learnt")

@@ -50,7 +50,7 @@ def init(
     names_of: Annotated[
         Path | None,
         typer.Option(
-            help="Private CSV or Parquet file: its columns are listed, for you to fill in kinds. No record is read."
+            help="Private CSV or Parquet file: its columns are listed, for you to fill in kinds. No record is copied."
         ),
     ] = None,
     images: Annotated[

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from noisegate.data.headers import check_alike, check_titles
+from noisegate.data.headers import check_alike, check_once, check_titles
 from noisegate.data.tables.parts import ParquetFile
 from noisegate.data.tables.tables import Origin, open_origins, told
 from noisegate.discovery.partial import (
@@ -33,9 +33,10 @@ from noisegate.schema import Column
 from noisegate.schema.columns import Problem, unfit_type
 from noisegate.schema.encode import is_text, plain_cells, read_cells, type_in_words
 from noisegate.schema.files import write_toml
+from noisegate.schema.values import TEXT_PADDING
 
 _BATCH_ROWS = 32768
-_NO_NAME = re.compile(r"[+-]?[0-9.,:/ -]+")
+_NO_NAME = re.compile(r"[+-]?[0-9.,:/ -]+|\d{4}-\d{2}-\d{2}[T ].*|\S+@\S+\.\S+|true|false|null|n/a|nan", re.IGNORECASE)
 _KINDS: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
     (is_text, "categorical"),
     (pt.is_boolean, "boolean"),
@@ -64,8 +65,8 @@ class RawTable:
         headers = [(origin.name, [name for name, _ in origin.columns()]) for origin in self._origins]
         check_alike(headers, show_names=show_values or self._origins[0].typed)
         self._types = dict(self._origins[0].columns())
-        if any(len(names) > len(self._types) for _, names in headers):
-            raise DataError(f"{self.name}: two columns have the same name; rename or remove one")
+        for name, names in headers:
+            check_once(names, name, show_names=show_values or self._origins[0].typed)
         check_titles(self.names, self.name)
 
     @property
@@ -77,11 +78,19 @@ class RawTable:
         """Returns whether a message may quote names: a first line without any ``known`` one may be a record."""
         return self._show_values or self._origins[0].typed or any(name in known for name in self.names)
 
+    def named_by_a_record(self) -> bool:
+        """Returns whether a name is also a value of its column, in the first megabyte of text or the first records."""
+        for origin in (origin for origin in self._origins if not origin.typed):
+            for name, cells in next(iter(origin.batches(self.names, _BATCH_ROWS)), {}).items():
+                if is_text(cells.type) and pc.any(pc.equal(pc.utf8_trim(cells, TEXT_PADDING), name)).as_py():
+                    return True
+        return False
+
     def suggested_kinds(self) -> dict[str, str]:
         """Returns the kinds that the types of a Parquet file say; others often follow from private values."""
         if not isinstance(self._origins[0], ParquetFile):
             return {}
-        found = {name: _kind(kind) for name, kind in self._types.items()}
+        found = {name: raw_kind_of(kind) for name, kind in self._types.items()}
         return {name: kind for name, kind in found.items() if kind is not None}
 
     def described(self, kinds: Mapping[str, str], path: Path | None, label: str | None) -> PartialSchema:
@@ -141,22 +150,23 @@ class RawTable:
 
 
 def columns_file(path: str | Path, *, label: str | None = None) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """Returns a file of public facts to fill in, all names, and those whose kind is open; only headers are read.
+    """Returns a file of public facts to fill in, all names, and those whose kind is open.
 
-    The first line of a text file must hold names: one that looks like a record is refused, and nothing of it is shown.
+    The first line of a text file must hold names: one that looks like a record, such as one of the first records, is
+    refused, and nothing of it is shown.
     """
     table = RawTable(path)
     names, known = table.names, table.suggested_kinds()
-    if not known and any(_NO_NAME.fullmatch(name) for name in names):
+    if not known and (any(_NO_NAME.fullmatch(name) for name in names) or table.named_by_a_record()):
         raise DataError(
-            f"{table.name}: a field of the first line is a number, as in a record, and not a name; write the names of "
-            "the columns into the first line"
+            f"{table.name}: the first line looks like a record, by a value that is no name or stands below it too; "
+            "write the names of the columns into the first line"
         )
     if label is not None and label not in names:
         raise SchemaError(f"label {label!r} is not a column of {table.name}: {', '.join(names)}")
     unknown = tuple(name for name in names if name not in known)
     head = (
-        f"# The columns of {table.name}. Their names are taken as public; no record was read.\n"
+        f"# The columns of {table.name}. Their names are taken as public; no record was copied.\n"
         f"# Fill in each kind, one of: {', '.join(KINDS)}.\n"
         "# What is publicly known of bounds (lower, upper) and levels saves budget, as in\n"
         '# age = { kind = "integer", lower = 0, upper = 120 }.\n\n'
@@ -188,7 +198,8 @@ def _texts(gap: Gap, array: pa.Array, tokens: pa.Array) -> tuple[pa.Array, npt.N
     return array if present.all() else pc.filter(array, pa.array(present)), present
 
 
-def _kind(kind: pa.DataType) -> str | None:
+def raw_kind_of(kind: pa.DataType) -> str | None:
+    """Returns the kind of column that an Arrow type says; None for a type that stands for none."""
     kind = kind.value_type if pt.is_dictionary(kind) else kind
     if pt.is_timestamp(kind):
         return "datetime" if kind.tz is None else MOMENT_IN_UTC

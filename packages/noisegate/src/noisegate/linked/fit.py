@@ -38,6 +38,8 @@ from noisegate.tables.mixture_fit import MixtureFit, mixture_of, within_cells
 from noisegate.tables.released import COARSE, HISTOGRAMS, Answered
 from noisegate.tables.tables import ClassTables, Start, likely_shares
 
+_FEW = 0.1
+"""Of fewer children of a parent in the mean it is asked whether their keys were found."""
 _PARENTS = 20_000
 """Parents that are drawn for the fit of a chain."""
 
@@ -63,6 +65,18 @@ class LinkFit(MixtureFit):
         place = self.design.columns.number
         cuts = np.searchsorted(self.design.tables.fine[place].cuts, self._bins[place].cuts)
         return np.asarray([0, *(cuts + 1)])
+
+    @property
+    def warning(self) -> str | None:
+        """What is wrong with the fit once it has run, or with what was released, in words; None where nothing is."""
+        masses, child = self._numbers.masses, self.design.link.child
+        children, parents = float(np.arange(len(masses)) @ masses), float(masses.sum())
+        if child.orphans == "drop" and children < _FEW * parents:
+            return (
+                f"about {children:,.0f} of its records hang on about {parents:,.0f} of {child.parent}, by the release; "
+                'are keys written alike in both tables? 000001 is another one than 1, and orphans = "drop" drops it.'
+            )
+        return super().warning
 
     def mixture(self) -> Mixture:
         """Returns the mixture that the fit has reached; of the number of children it says what was released of it."""
@@ -148,11 +162,12 @@ class LinkedFit:
                 link, mixture = fit.design.link, fit.mixture()
                 above = made.get(link.parent.name)
                 random = public_random(self._seed)
-                if above is None:
-                    parents = mixture.cells(mixture.draw(_PARENTS, random))
+                parents = None if above is None else above.one_each(_PARENTS, random)
+                if parents is None or not len(parents):  # the first link, or one below a link without children
+                    cells = mixture.cells(mixture.draw(_PARENTS, random))
                 else:
-                    parents = LinkModel.parent_cells(link, mixture, above.one_each(_PARENTS, random))
-                chain: Chain = fit_chain(fit.design.columns, mixture, parents, self._seed)
+                    cells = LinkModel.parent_cells(link, mixture, parents)
+                chain: Chain = fit_chain(fit.design.columns, mixture, cells, self._seed)
                 made[link.name] = LinkModel(link=link, chain=chain, above=above)
         return tuple(made.values())
 

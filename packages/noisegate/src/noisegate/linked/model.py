@@ -16,7 +16,7 @@ from noisegate.errors import ModelError, OptionError
 from noisegate.linked.chain import Cells, Chain, ColumnEffects, FamilyCells, Numbers
 from noisegate.linked.links import Link, LinkColumns
 from noisegate.linked.schema import LinkedSchema, LinkedTable
-from noisegate.linked.table_schema import origin_ticks, positions_at
+from noisegate.linked.table_schema import key_parts, origin_ticks, positions_at
 from noisegate.models.checkpoint import FitSummary, under
 from noisegate.models.folder import LINKED, read_model, write_model
 from noisegate.models.mixture import Mixture
@@ -25,6 +25,7 @@ from noisegate.models.synthesizer import model_path, region_of
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.release import Release
 from noisegate.records import Rows
+from noisegate.registry import extension
 from noisegate.schema import decode
 from noisegate.schema.layout import numbers_at
 from noisegate.schema.numeric import Continuous
@@ -115,7 +116,8 @@ class LinkedModel(Shown):
         parts = list(self.batches(n, seed=seed, where=where))
         parts = parts or [self._tables(0, dict.fromkeys(self.schema.names, 0), public_random(seed), None)]
         tables = {name: pa.concat_tables([part[name] for part in parts]) for name in self.schema.names}
-        return {name: self.convert[name](table) for name, table in tables.items()} if self.convert else tables
+        forms = self.convert or {}
+        return {name: forms[name](table) if name in forms else table for name, table in tables.items()}
 
     def batches(
         self, n: int, *, seed: int | None = None, where: Mapping[str, Any] | None = None
@@ -138,24 +140,25 @@ class LinkedModel(Shown):
 
     def _tables(self, n: int, done: dict[str, int], random: Any, region: Region | None) -> dict[str, pa.Table]:
         root = self.schema.root
-        rows, keys, tables = {root.name: self.links[0].founders(n, random, region)}, {}, {}
-        keys[root.name] = np.arange(1, n + 1) + done[root.name]
-        tables[root.name] = with_keys(root, decode(rows[root.name], root.schema), keys[root.name], None)
+        rows, tables = {root.name: self.links[0].founders(n, random, region)}, {}
+        keys = np.arange(1, n + 1) + done[root.name]
+        tables[root.name] = with_keys(root, decode(rows[root.name], root.schema, stored=True), keys)
         done[root.name] += n
         for one in self.links:
-            parent, child = one.link.parent.name, one.link.child
-            numbers, rows[child.name] = one.children(rows[parent], random)
-            above = np.repeat(keys[parent], numbers)
-            keys[child.name] = np.arange(1, len(above) + 1) + done[child.name]
+            parent, child = one.link.parent, one.link.child
+            numbers, rows[child.name] = one.children(rows[parent.name], random)
+            above = tables[parent.name].take(np.repeat(np.arange(len(numbers)), numbers)).select(key_parts(parent.key))
+            keys = np.arange(1, len(above) + 1) + done[child.name]
             done[child.name] += len(above)
-            tables[child.name] = with_keys(child, decode(rows[child.name], child.schema), keys[child.name], above)
+            tables[child.name] = with_keys(child, decode(rows[child.name], child.schema, stored=True), keys, above)
         return tables
 
     def save(self, folder: str | Path) -> Path:
         """Writes the model into the new folder `folder`; a `ModelError` if it exists or cannot be written."""
         tensors = {f"{one.link.name}.{name}": part for one in self.links for name, part in one.tensors().items()}
         links = {one.link.name: one.to_json() for one in self.links}
-        model = {"kind": LINKED, "links": links, "fit": self.summary.to_json()}
+        forms = {name: form.to_json() for name, form in (self.convert or {}).items() if hasattr(form, "to_json")}
+        model = {"kind": LINKED, "links": links, "fit": self.summary.to_json(), "forms": forms}
         return write_model(model_path(folder), release=self.release, tensors=tensors, model=model)
 
     @staticmethod
@@ -175,9 +178,12 @@ class LinkedModel(Shown):
                 above = links.get(link.parent.name)
                 links[link.name] = LinkModel.from_saved(link, own, description["links"][link.name], above)
             summary = FitSummary.from_json(description["fit"])
+            saved, forms = extension("noisegate.forms", "saved", "what gives back tables"), description.get("forms", {})
+            made = {one.name: saved(forms.get(one.name), one.synthetic()) for one in _linked(release).tables}
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
             raise ModelError(f"{folder}: the model cannot be rebuilt: {error}") from None
-        return LinkedModel(release=release, links=tuple(links.values()), summary=summary)
+        convert = {name: form for name, form in made.items() if form is not None}
+        return LinkedModel(release=release, links=tuple(links.values()), summary=summary, convert=convert or None)
 
 
 def _linked(release: Release) -> LinkedSchema:
@@ -187,13 +193,12 @@ def _linked(release: Release) -> LinkedSchema:
     return found
 
 
-def with_keys(table: LinkedTable, records: pa.Table, keys: Array, above: Array | None) -> pa.Table:
-    """Returns records with their keys before their columns."""
+def with_keys(table: LinkedTable, records: pa.Table, keys: Array, above: pa.Table | None = None) -> pa.Table:
+    """Returns records with their keys before their columns; ``above`` has those of each one's parent, and no more."""
     import pyarrow as pa
 
-    columns = {} if table.key is None else {table.key: pa.array(keys)}
-    if table.parent_key is not None and above is not None:
-        columns[table.parent_key] = pa.array(above)
+    parents = dict(zip(key_parts(table.parent_key), [] if above is None else above.columns, strict=True))
+    columns = {name: parents.get(name, pa.array(keys)) for name in key_parts(table.key)} | parents
     return pa.table({**columns, **dict(zip(records.column_names, records.columns, strict=True))})
 
 

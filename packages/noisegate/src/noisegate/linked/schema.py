@@ -13,7 +13,7 @@ from typing import Any
 from noisegate.cards import ResultCard, Sheet, Shown
 from noisegate.errors import DataError, SchemaError, choices
 from noisegate.linked.links import Link, qualified
-from noisegate.linked.table_schema import LinkedTable, check_origin
+from noisegate.linked.table_schema import LinkedTable, check_origin, key_parts
 from noisegate.schema.columns import HEADINGS, check_keys, row_of
 from noisegate.schema.constraints import Constraint, constraint_from_form
 from noisegate.schema.files import parse_toml, path_of, read_text, write_toml
@@ -215,12 +215,12 @@ class LinkedSchema(Shown):
     def told(self, table: LinkedTable) -> str:
         """Returns in words how the records of a table hang on those of another."""
         if not table.child:
-            return f"Each record is a unit of privacy, named by {table.key}."
+            return f"Each record is a unit of privacy, named by {' and '.join(key_parts(table.key))}."
         ordered = "without an order" if table.order is None else f"ordered by {table.order}"
         orphans = "are dropped" if table.orphans == "drop" else "are refused"
         return (
-            f"Of each record of {table.parent}, named by {table.parent_key}: up to {table.most:,}, {ordered}. Those "
-            f"whose parent is not there {orphans}."
+            f"Of each record of {table.parent}, named by {' and '.join(key_parts(table.parent_key))}: up to "
+            f"{table.most:,}, {ordered}. Those whose parent is not there {orphans}."
         )
 
     def _check_link(self, table: LinkedTable) -> None:
@@ -282,6 +282,11 @@ def _in_order(tables: Any) -> tuple[LinkedTable, ...]:
         ready = [table for table in left if not table.child or table.parent in found]
         if not ready:
             table = left[0]
+            if table.parent == table.name:
+                raise SchemaError(
+                    f"table {table.name!r}: parent = {table.parent!r} is the table itself, whose records would have no "
+                    "first one; put the column that names another record under ignore"
+                )
             raise SchemaError(
                 f"table {table.name!r}: parent = {table.parent!r} is no table of the schema, or hangs on this one in a "
                 f"circle; the tables are {choices(table.parent, names)}"
@@ -303,4 +308,10 @@ def _keyed(table: LinkedTable, found: Mapping[str, LinkedTable]) -> LinkedTable:
             f'table {table.name!r}: orphans = "drop" is needed here too, as in {parent.name!r}: what hangs on a '
             "dropped record is dropped"
         )
-    return table if table.parent_key is not None else replace(table, parent_key=parent.key)
+    table = table if table.parent_key is not None else replace(table, parent_key=parent.key)
+    if len(key_parts(table.parent_key)) != len(key_parts(parent.key)):
+        raise SchemaError(
+            f"table {table.name!r}: parent_key = {table.parent_key!r}, and the key of {parent.name!r} is "
+            f"{parent.key!r}; name a column for each of its columns, in its order"
+        )
+    return table

@@ -34,6 +34,7 @@ from noisegate.linked.families import (
     transitions,
 )
 from noisegate.linked.schema import Link, LinkedSchema, LinkedTable
+from noisegate.linked.table_schema import Key, key_parts
 from noisegate.records import WHOLE, WeightedRows
 from noisegate.schema import Schema
 from noisegate.schema.columns import Problem
@@ -192,10 +193,13 @@ class LinkedSource:
         parent, child = link.parent, link.child
         if twice:
             name = self._origins[parent.name][0].name
-            return DataError(f"{name}, column {parent.key!r}: two records have the same key; expected each one once")
+            return DataError(
+                f"{name}, column {_told(parent.key)}: two records have the same key; expected each one once"
+            )
         return DataError(
-            f"{self._origins[child.name][0].name}, column {child.parent_key!r}: a record names none of the table "
-            f'{parent.name!r}; add its parent there, or set orphans = "drop" for {child.name!r} to leave such out'
+            f"{self._origins[child.name][0].name}, column {_told(child.parent_key)}: a record names none of the table "
+            f"{parent.name!r}; add its parent there, write keys alike, zeros before them too, or set "
+            f'orphans = "drop" for {child.name!r} to leave such out'
         )
 
     def _spill(self, table: LinkedTable, by: str) -> Spill:
@@ -229,21 +233,25 @@ class LinkedSource:
                 yield records if used.all() else records[used]
 
     def _hashes(
-        self, table: LinkedTable, column: str, arrays: Mapping[str, pa.Array], *, may_miss: bool
+        self, table: LinkedTable, key: Key, arrays: Mapping[str, pa.Array], *, may_miss: bool
     ) -> tuple[npt.NDArray[np.uint64], Mask]:
-        """Returns the keys in a column as hashes, (records, 2), and which records have one."""
+        """Returns the keys in their columns as hashes, (records, 2), and which records have one."""
         missing = pa.array(table.schema.missing_values, pa.string())
-        hashes, places, absent = named(arrays[column], column, missing, self._key)
+        hashes, places, absent = named({column: arrays[column] for column in key_parts(key)}, missing, self._key)
         if absent.any() and not may_miss:
             says = "the key is missing; fill it in, or leave the record out"
-            if column == table.parent_key:
+            if key == table.parent_key:
                 says = f'the key of its parent is missing; fill it in, or set orphans = "drop" for {table.name!r}'
-            raise Problem(int(np.argmax(absent)), f"column {column!r}: {says}")
+            raise Problem(int(np.argmax(absent)), f"column {_told(key)}: {says}")
         return (hashes[places] if len(hashes) else np.zeros((len(places), 2), dtype=np.uint64)), ~absent
 
 
+def _told(key: Key) -> str:
+    return " and ".join(map(repr, key_parts(key)))
+
+
 def _origins(source: Any, table: LinkedTable) -> list[Origin]:
-    name, origins = open_origins(source, table.schema.names)
+    name, origins = open_origins(source, (*table.keys, *table.schema.names))
     for origin in origins:
         if origin.name == name and not hasattr(origin, "path"):
             origin.name = f"{name} of {table.name!r}"  # type: ignore[misc]  # in memory, where files have none

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,9 @@ from noisegate.schema.schema import Schema
 from noisegate.schema.values import column_name, real, store, whole
 
 Orphans = Literal["refuse", "drop"]
+Key: TypeAlias = str | Sequence[str] | None
+"""A column that names records, or several that do so together."""
+
 MOST_CHILDREN = 100_000
 """Largest ``most``: a parent's children are sampled one after the other."""
 
@@ -45,10 +48,11 @@ class LinkedTable:
     Attributes:
         name: of letters, digits, _ and -; synthetic tables are written to files of this name.
         schema: the columns that are read, without the keys, which are never encoded.
-        key: the column that names each record; needed where the table has children.
+        key: the column that names each record, or those that do so together; needed where the table has children.
         parent: name of the table of the parents; None for the one that the others hang on, whose records are the units
             of privacy, each with all that belongs to it.
-        parent_key: the column that holds the key of the record's parent; None for one called as there.
+        parent_key: the column, or columns, with the key of the record's parent, in the order of that; None for those
+            called as there.
         order: the column of numbers, dates or moments that puts the children of a parent in order, or None.
         since: the parent's column that the first child's distance is counted from; None for ``order``'s lower bound.
         longest_gap: the longest gap between two children that is told from longer ones: in numbers, days or, for
@@ -66,9 +70,9 @@ class LinkedTable:
 
     name: str
     schema: Schema
-    key: str | None = None
+    key: Key = None
     parent: str | None = None
-    parent_key: str | None = None
+    parent_key: Key = None
     order: str | None = None
     since: str | None = None
     longest_gap: float | None = None
@@ -94,11 +98,12 @@ class LinkedTable:
     @property
     def keys(self) -> tuple[str, ...]:
         """The columns that are read and not encoded: those of the keys."""
-        return tuple(dict.fromkeys(name for name in (self.parent_key, self.key) if name is not None))
+        return tuple(dict.fromkeys((*key_parts(self.parent_key), *key_parts(self.key))))
 
     def synthetic(self) -> Schema:
         """Returns the schema of synthetic records: with keys, whole numbers from 1 on, before the other columns."""
-        keys = [Integer(name=name, lower=1, upper=2**53) for name in dict.fromkeys((self.key, self.parent_key)) if name]
+        names = dict.fromkeys((*key_parts(self.key), *key_parts(self.parent_key)))
+        keys = [Integer(name=name, lower=1, upper=2**53) for name in names]
         return replace(self.schema, columns=(*keys, *self.schema.columns), ignore=())
 
     def _check(self) -> None:
@@ -106,7 +111,12 @@ class LinkedTable:
             raise SchemaError("expected a Schema of columns; images cannot be linked")
         for key in ("key", "parent", "parent_key", "order", "since"):
             value = getattr(self, key)
-            if value is not None:
+            if isinstance(value, list | tuple) and key.endswith("key"):
+                names = tuple(map(column_name, value))
+                if len(set(names)) < len(names) or not names:
+                    raise SchemaError(f"{key} = {list(names)!r} must name one column or more, each once")
+                store(self, **{key: names if len(names) > 1 else names[0]})
+            elif value is not None:
                 store(self, **{key: column_name(value)})
         if self.orphans not in get_args(Orphans):
             raise SchemaError(f'orphans = {self.orphans!r} must be "refuse" or "drop"')
@@ -126,8 +136,8 @@ class LinkedTable:
         store(self, most=_whole("most", self.most))
         if not 1 <= self.most <= MOST_CHILDREN:
             raise SchemaError(f"most = {self.most} must be from 1 to {MOST_CHILDREN:,}")
-        if self.key is not None and self.key == self.parent_key:
-            raise SchemaError(f"key and parent_key are both {self.key!r}; they are two columns")
+        if self.key is not None and set(key_parts(self.key)) <= set(key_parts(self.parent_key)):
+            raise SchemaError(f"key = {self.key!r} names a record by no more than its parent; name its own column too")
         if self.order is not None:
             check_order(self.schema.column(self.order), "order =")
         for name in ("since", "longest_gap"):
@@ -138,7 +148,8 @@ class LinkedTable:
 
     def form(self) -> dict[str, Any]:
         """Returns the fields beside the schema, as schema files hold them; those at their default are left out."""
-        return {name: getattr(self, name) for name in _DEFAULTS if getattr(self, name) != _DEFAULTS[name]}
+        found = {name: getattr(self, name) for name in _DEFAULTS if getattr(self, name) != _DEFAULTS[name]}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
 
     @classmethod
     def from_form(cls, name: str, form: Any, *, listed: bool = False) -> LinkedTable:
@@ -152,6 +163,11 @@ class LinkedTable:
         except SchemaError as error:
             raise SchemaError(f"table {name!r}: {error}") from None
         return cls(name=name, schema=schema, **own)
+
+
+def key_parts(key: Key) -> tuple[str, ...]:
+    """Returns the columns of a key."""
+    return () if key is None else (key,) if isinstance(key, str) else tuple(key)
 
 
 _DEFAULTS: dict[str, Any] = {

@@ -44,6 +44,7 @@ USUALLY_KEPT = 0.5
 """Where a smaller share of drawn records keeps to the constraints, whoever samples is told."""
 
 _TRIED = 4096
+_FORMS = "what gives back tables of their kind"
 # Of the numbers of a batch of images: 64 MB as float64.
 _BATCH_NUMBERS = 2**23
 MOST_ROWS = 2**53
@@ -126,7 +127,13 @@ class Synthesizer(Shown):
         )
 
     def sample(
-        self, n: int, *, seed: int | None = None, where: Mapping[str, Any] | None = None, even: str | None = None
+        self,
+        n: int,
+        *,
+        seed: int | None = None,
+        where: Mapping[str, Any] | None = None,
+        even: str | None = None,
+        like: Any = None,
     ) -> Any:
         """Returns `n` synthetic records, with the columns and types of the schema, that keep to its constraints.
 
@@ -138,14 +145,16 @@ class Synthesizer(Shown):
                 an open end. Every other column then follows the model, given these values.
             even: A column of levels or truth values, each of which as many records shall have (to within one), whatever
                 the model's shares: a small class is then as large as the others. None is missing there.
+            like: A table whose kind, order of columns and dtypes the sample shall have. Of its records nothing is used;
+                but dtypes may tell of values that they were chosen by, as those of ``pandas.read_csv`` do.
 
         Returns:
-            A PyArrow table; after `noisegate.synthesize`, the kind of table that was given there.
+            A PyArrow table; where the model was fitted to another kind of table in memory, one of that kind.
 
         Raises:
             OptionError: if `n` is negative or no whole number, `where` names an unknown column or a value that it
-                cannot have, `even` a column without levels or one that `where` names, or the model gives fewer than one
-                such record in 10,000.
+                cannot have, `even` a column without levels or one that `where` names, `like` lacks a column or has a
+                type that cannot hold it, or the model gives fewer than one such record in 10,000.
         """
         import pyarrow as pa
 
@@ -153,14 +162,17 @@ class Synthesizer(Shown):
         if self.often_broken is not None:
             warnings.warn(self.often_broken, UserWarning, stacklevel=2)
         _check_memory(n, len(self.schema.columns))
-        table = pa.concat_tables(list(batches) or [decode(_no_record(self.schema), self.schema)])
+        table = pa.concat_tables(list(batches) or [decode(_no_record(self.schema), self.schema, stored=True)])
+        if like is not None:
+            return extension("noisegate.forms", "native", _FORMS)(like, self.schema, exact=True)(table)
         return self.convert(table) if self.convert else table
 
     def batches(
         self, n: int, *, seed: int | None = None, where: Mapping[str, Any] | None = None, even: str | None = None
     ) -> Iterator[pa.Table]:
         """Returns `n` synthetic records in Arrow tables of at most 16,384, in constant memory; see `sample`."""
-        return (decode(records, self.schema) for records in self.records(n, seed=seed, where=where, even=even))
+        drawn = self.records(n, seed=seed, where=where, even=even)
+        return (decode(records, self.schema, stored=True) for records in drawn)
 
     def images(
         self, n: int, *, seed: int | None = None, where: Mapping[str, Any] | None = None, even: str | None = None
@@ -287,6 +299,8 @@ class Synthesizer(Shown):
             ModelError: if the folder exists or cannot be written.
         """
         model = {"kind": self.model.kind, **self.model.to_json(), "fit": self.summary.to_json()}
+        if (form := getattr(self.convert, "to_json", None)) is not None:
+            model["form"] = form()
         return write_model(model_path(folder), release=self.release, tensors=self.model.tensors(), model=model)
 
     @staticmethod
@@ -305,9 +319,11 @@ class Synthesizer(Shown):
         try:
             model = model_class(description["kind"]).from_saved(release.schema, tensors, description)
             summary = FitSummary.from_json(description["fit"])
+            saved = extension("noisegate.forms", "saved", _FORMS)
+            convert = saved(description.get("form"), release.schema)  # older models have none
         except (*_UNFIT, AttributeError, RuntimeError, MemoryError) as error:
             raise ModelError(f"{folder}: the model cannot be rebuilt: {error}") from None
-        return Synthesizer(release=release, model=model, summary=summary)
+        return Synthesizer(release=release, model=model, summary=summary, convert=convert)
 
 
 def load(folder: str | Path) -> FittedModel:

@@ -23,7 +23,7 @@ from noisegate.privacy import accounting
 from noisegate.privacy.gradient_plan import CalibratedStepPlan
 from noisegate.privacy.plan import PricedPlan
 from noisegate.privacy.release import Release
-from noisegate.registry import extensions
+from noisegate.registry import extension, extensions
 from noisegate.runs.folder import CHECKPOINT_FILE, Run, RunFolder
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def start_run(
     Sums run on `engine`; None for this machine. A UserError or a BudgetRefusedError comes before anything is spent.
     """
     with held() as may_stop:
-        work = _Work(folder=folder, device=device, may_stop=may_stop)
+        work = _Work(folder=folder, device=device, may_stop=may_stop, data=data)
         return work.model(run.method, *work.release(run, data, show_values=show_values, resumed=False, engine=engine))
 
 
@@ -133,7 +133,7 @@ def resume_run(
     """
     observer = folder.observer
     with held() as may_stop:
-        work = _Work(folder=folder, device=device, may_stop=may_stop)
+        work = _Work(folder=folder, device=device, may_stop=may_stop, data=data)
         if not folder.training:
             if engine is not None:
                 raise OptionError(
@@ -164,6 +164,7 @@ class _Work:
     folder: RunFolder
     device: str
     may_stop: Callable[[], None]
+    data: Any = None  # the records, if they are at hand: what is sampled is of the kind of table that they came in
 
     def release(
         self,
@@ -248,6 +249,8 @@ class _Work:
                 with kept, self.folder.observer.working("Fitting", fitting.steps) as progress:
                     fitting.run(lambda state: self._stepped(state, kept, progress))
                     model: FittedModel = method.synthesizer(release, fitting)
+                    if not isinstance(self.data, str | Path | None):
+                        model = extension("noisegate.forms", "in_kind", "what gives back tables")(model, self.data)
                     if folder.out is not None:
                         model.save(folder.out)
             finally:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.records import Images, Rows
+from noisegate.registry import extension
 from noisegate.schema.layout import numbers_at
 from noisegate.schema.numeric import Date, Datetime, NumericColumn
 from noisegate.schema.pixels import ImageForm
@@ -18,11 +19,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def decode(encoded: Rows, schema: Schema) -> pa.Table:
+def decode(encoded: Rows, schema: Schema, *, stored: bool = False) -> pa.Table:
     """Returns ``encoded`` as an Arrow table with the columns of ``schema``, in its order.
 
     Types: continuous and decimal float64, integer int64, date date32, datetime timestamp[us] (UTC if the bounds have a
-    time zone), levels string or int64, boolean bool. Missing values are null; positions outside [0, 1] are clamped.
+    time zone), levels string or int64, boolean bool or its words; what has a format is text; with ``stored``, the
+    `type` of each column that has one. Missing values are null; positions outside [0, 1] are clamped.
 
     Raises:
         ValueError: if ``encoded`` does not fit the schema: wrong width, a code of no level, missing where not allowed.
@@ -47,6 +49,10 @@ def decode(encoded: Rows, schema: Schema) -> pa.Table:
         raise ValueError(f"the encoded table has another number of columns than the schema {', '.join(schema.names)}")
     arrays = {column.name: _numbers(column, encoded.numeric[:, i]) for i, column in enumerate(layout.numeric)}
     arrays |= {column.name: _levels(column, encoded.codes[:, i]) for i, column in enumerate(layout.coded)}
+    for column in schema.columns if stored else ():
+        if column.type is not None:
+            typed = extension("noisegate.forms", "typed", "what gives back types")
+            arrays[column.name] = typed(column, arrays[column.name], column.type)
     return pa.table({name: arrays[name] for name in schema.names})
 
 
@@ -73,11 +79,16 @@ def _numbers(column: NumericColumn, positions: npt.NDArray[np.float64]) -> pa.Ar
     if missing.any() and not column.missing:
         raise ValueError(f"column {column.name!r}: a missing value where the schema allows none")
     numbers = numbers_at(column, np.where(missing, 0.0, positions))
+    cells = pa.array(numbers.astype(np.int32) if isinstance(column, Date) else numbers, mask=missing)
     if isinstance(column, Datetime):
-        return pa.array(numbers, mask=missing).cast(pa.timestamp("us", tz="UTC" if column.aware else None))
-    if isinstance(column, Date):
-        return pa.array(numbers.astype(np.int32), mask=missing).cast(pa.date32())
-    return pa.array(numbers, mask=missing)
+        cells = cells.cast(pa.timestamp("us", tz="UTC" if column.aware else None))
+    elif isinstance(column, Date):
+        cells = cells.cast(pa.date32())
+    if column.format is None:
+        return cells
+    from noisegate.schema.formats import written
+
+    return written(column, cells)
 
 
 def _levels(column: CodedColumn, codes: npt.NDArray[np.int32]) -> pa.Array:
@@ -86,6 +97,8 @@ def _levels(column: CodedColumn, codes: npt.NDArray[np.int32]) -> pa.Array:
     if ((codes < 0) | (codes >= column.size)).any():
         raise ValueError(f"column {column.name!r}: a code outside 0..{column.size - 1}")
     values: list[Any] = list(column.levels)
+    if isinstance(column, Boolean) and column.words:
+        values = [column.false_values[0], column.true_values[0]]
     text_or_number = pa.string() if isinstance(values[0], str) else pa.int64()
-    levels = pa.array(values, pa.bool_() if isinstance(column, Boolean) else text_or_number)
+    levels = pa.array(values, pa.bool_() if isinstance(values[0], bool) else text_or_number)
     return levels.take(pa.array(codes, mask=codes == len(values)))

@@ -1,11 +1,11 @@
 """An Arrow table to records of numbers and codes: what is made of a cell depends on that cell alone.
 
-The first cell that does not fit its column ends the reading; nothing in `encode_tolerantly`, for tables to compare.
+The first cell that does not fit its column ends the reading.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
@@ -20,7 +20,7 @@ import pyarrow.types as pt
 from noisegate.records import Images, Rows
 from noisegate.schema.columns import Column, missing_cell, unfit_cell, unfit_type
 from noisegate.schema.layout import positions_of
-from noisegate.schema.numeric import Date, Datetime
+from noisegate.schema.numeric import Datetime
 from noisegate.schema.schema import Schema
 from noisegate.schema.values import TEXT_PADDING, Boolean, Categorical, CodedColumn, Ordinal
 
@@ -30,7 +30,7 @@ _FLOAT = r"^[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:inf|inf
 _DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _MOMENT = rf"^{_DATE}(?:[ T](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]+)?)?)?"
 _ZONE = r"(?:Z|[+-][0-9]{2}:?[0-9]{2})"
-_TRUE, _FALSE = pa.array(["true", "yes", "1", "1.0"]), pa.array(["false", "no", "0", "0.0"])
+_TRUE, _FALSE = ("true", "yes", "1", "1.0"), ("false", "no", "0", "0.0")
 DAY = 86_400_000_000  # microseconds
 _INT64 = np.iinfo(np.int64)
 _PER_MICROSECOND = {"s": 1_000_000, "ms": 1_000, "us": 1}
@@ -76,7 +76,8 @@ def read_cells(column: Column, array: pa.Array, tokens: pa.Array) -> tuple[npt.N
     array, present = plain_cells(array, tokens)
     values = array if present.all() else array.filter(pa.array(present))
     try:
-        parsed = _parser(column)(values) if not pt.is_null(array.type) else floats(pa.array([], pa.float64()))
+        plain = values.cast(pa.string()) if pt.is_null(values.type) else values
+        parsed = _parser(column)(plain if getattr(column, "format", None) is None else _unformatted(column, plain))
     except UnexpectedType:
         raise unfit_type(column, type_in_words(array.type)) from None
     if values is array and not (parsed.bad.any() or parsed.missing.any()):  # nearly always, so worth a short way
@@ -94,7 +95,7 @@ def read_cells(column: Column, array: pa.Array, tokens: pa.Array) -> tuple[npt.N
 def _read_at_once(column: Column, array: pa.Array, tokens: pa.Array) -> npt.NDArray[Any] | None:
     """Returns what `read_cells` makes of text in which each cell is a number or a level as it stands; else None."""
     # Such a cell has no blanks around it, and is no token if no token is that number (a level never is one).
-    if not pt.is_string(array.type):
+    if not pt.is_string(array.type) or getattr(column, "format", None) is not None:
         return None
     if isinstance(column, Ordinal | Categorical) and isinstance(column.levels[0], str):
         codes = pc.index_in(array, value_set=pa.array(column.levels))
@@ -136,12 +137,23 @@ def type_in_words(kind: pa.DataType) -> str:
     return _WORDS.get(str(kind), f"values of type {kind}")
 
 
+def _unformatted(column: Column, values: pa.Array) -> pa.Array:
+    from noisegate.schema.formats import plain_text
+
+    return plain_text(column, values)
+
+
 def _parser(column: Column) -> Parser:
     if isinstance(column, Datetime):
         return partial(microseconds, aware=column.aware)
-    if isinstance(column, Ordinal | Categorical):
-        return partial(codes_of, column)
-    return {"integer": integers, "date": days, "boolean": booleans}.get(column.kind, floats)
+    if not column.numeric:
+        return truths(column) if isinstance(column, Boolean) else partial(codes_of, column)
+    return {"integer": integers, "date": days}.get(column.kind, floats)
+
+
+def truths(column: Boolean) -> Parser:
+    """Returns what reads a column of truth values."""
+    return partial(booleans, true=column.true_values, false=column.false_values) if column.words else booleans
 
 
 def codes_of(column: CodedColumn, values: pa.Array) -> Parsed:
@@ -233,14 +245,14 @@ def microseconds(values: pa.Array, *, aware: bool) -> Parsed:
     return _good(np.clip(ticks, _INT64.min // factor + 1, _INT64.max // factor) * factor)
 
 
-def booleans(values: pa.Array) -> Parsed:
-    """Returns 0 and 1 of truth values, the numbers 0 and 1, or text that says true/false, yes/no or 1/0 in any case."""
+def booleans(values: pa.Array, true: Sequence[str] = _TRUE, false: Sequence[str] = _FALSE) -> Parsed:
+    """Returns 0 and 1 of truth values, the numbers 0 and 1, or text in any case: by default true/false, yes/no, 1/0."""
     if pt.is_boolean(values.type):
         return _good(_int64(values))
     if is_text(values.type):
-        lowered = pc.ascii_lower(values)
-        true, false = _mask(pc.is_in(lowered, value_set=_TRUE)), _mask(pc.is_in(lowered, value_set=_FALSE))
-        return Parsed(true.astype(np.int64), ~(true | false), np.zeros_like(true))
+        lowered = pc.utf8_lower(values)
+        yes, no = (_mask(pc.is_in(lowered, value_set=pc.utf8_lower(pa.array(words)))) for words in (true, false))
+        return Parsed(yes.astype(np.int64), ~(yes | no), np.zeros_like(yes))
     found = integers(values)
     return Parsed(found.numbers, found.bad | ((found.numbers >> 1) != 0) & ~found.missing, found.missing)
 
@@ -320,81 +332,10 @@ def _text_microseconds(values: pa.Array, *, aware: bool) -> Parsed:
 
 
 def _moment(text: str) -> int | None:
+    """Returns microseconds since 1970 of ISO text; None if it says no moment that there is."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         return None
     epoch = datetime(1970, 1, 1, tzinfo=None if moment.tzinfo is None else UTC)
     return (moment - epoch) // timedelta(microseconds=1)
-
-
-def encode_tolerantly(column: Column, array: pa.Array, tokens: pa.Array) -> tuple[npt.NDArray[Any], Mask]:
-    """Returns the positions or codes of one column, and where it is outside of all that it can say, (rows,).
-
-    Positions are float64 in [0, 1], NaN where missing or outside; codes are int32, there the number of levels.
-    """
-    if pt.is_nested(array.type):  # as text, which no schema can place
-        array = pa.array([None if cell is None else str(cell) for cell in array.to_pylist()], pa.string())
-    known: Collection[Any] = () if column.numeric else column.levels
-    usual = pa.array([text for text in ("", "nan", "NaN") if text not in known], pa.string())
-    array, present = plain_cells(array, pa.concat_arrays([tokens, usual]))
-    outside = np.zeros(len(array), dtype=np.bool_)
-    if pt.is_null(array.type):
-        return placed(column, np.zeros(0), present), outside
-    rows = np.flatnonzero(present)
-    try:
-        parsed = _tolerant_parser(column)(array.filter(pa.array(present)))
-    except UnexpectedType:
-        parsed = Parsed(np.zeros(len(rows)), np.ones(len(rows), dtype=np.bool_), np.zeros(len(rows), dtype=np.bool_))
-    outside[rows[parsed.bad]] = True
-    gone = parsed.bad | parsed.missing
-    present[rows[gone]] = False
-    return placed(column, parsed.numbers[~gone], present), outside
-
-
-def _tolerant_parser(column: Column) -> Parser:
-    if isinstance(column, Boolean):
-        return booleans
-    if not column.numeric:
-        return partial(_guessed_codes, column)
-    if isinstance(column, Date | Datetime):
-        return partial(_any_moments, in_days=isinstance(column, Date))
-    return lambda values: floats(values.cast(pa.int8()) if pt.is_boolean(values.type) else values)
-
-
-def _any_moments(values: pa.Array, *, in_days: bool) -> Parsed:
-    if is_text(values.type):
-        naive, aware = microseconds(values, aware=False), microseconds(values, aware=True)
-        found = Parsed(np.where(naive.bad, aware.numbers, naive.numbers), naive.bad & aware.bad, naive.missing)
-    else:
-        found = microseconds(values, aware=pt.is_timestamp(values.type) and values.type.tz is not None)
-    return Parsed(found.numbers // DAY, found.bad, found.missing) if in_days else found
-
-
-def _guessed_codes(column: CodedColumn, values: pa.Array) -> Parsed:
-    """Returns codes as `codes_of` does; of what is no text also by what its reader may have taken the level for."""
-    if is_text(values.type) or not isinstance(column.levels[0], str):
-        return codes_of(column, values.cast(pa.int8()) if pt.is_boolean(values.type) else values)
-    places = {_guess(level): code for code, level in reversed(list(enumerate(column.levels)))}
-    places |= {str(level): code for code, level in enumerate(column.levels)}
-    other = getattr(column, "other", None)
-    unknown = -1 if other is None else column.levels.index(other)
-    distinct = values.dictionary_encode()
-    cells, rows = distinct.dictionary.to_pylist(), distinct.indices.to_numpy()
-    codes = np.array([places.get(_spelled(cell), places.get(_guess(cell), unknown)) for cell in cells], dtype=np.int32)
-    found, missing = codes[rows], np.array([cell != cell for cell in cells], dtype=np.bool_)[rows]
-    return Parsed(found, (found < 0) & ~missing, missing)
-
-
-def _spelled(cell: Any) -> str:
-    """Returns a value as a level would be written: 3.0 is written 3, as nullable integers often arrive as floats."""
-    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell).strip()
-
-
-def _guess(cell: Any) -> str:
-    """Returns one text for everything that a type-guessing reader may take for the same number or truth value."""
-    text = _spelled(cell)
-    try:
-        return repr(float(text))
-    except ValueError:
-        return text.lower() if text.lower() in ("true", "false") else text

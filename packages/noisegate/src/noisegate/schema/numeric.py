@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from functools import cached_property
+from importlib import import_module
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from noisegate.errors import SchemaError
@@ -27,6 +28,8 @@ class Bounded:
     upper: Any
     missing: bool = False
     atoms: Any = ()
+    format: str | None = None
+    type: str | None = None
 
     kind: ClassVar[str]
     numeric: ClassVar[Literal[True]] = True
@@ -37,6 +40,8 @@ class Bounded:
         name, read = column_name(self.name), self.read
         store(self, name=name, lower=read(name, "lower", self.lower), upper=read(name, "upper", self.upper))
         store(self, missing=flag(name, "missing", self.missing), atoms=self._read_atoms())
+        if self.format is not None:
+            import_module("noisegate.schema.formats").check_format(self)  # most schemas have none
         self._check()
 
     def _read_atoms(self) -> tuple[Any, ...]:
@@ -111,8 +116,7 @@ class Stepped(Bounded):
         if (last - first) // spacing > MAX_STEPS:
             raise SchemaError(
                 f"column {self.name!r}: the bounds are {last - first} {self._unit} apart, more than the 2**53 = "
-                f"{MAX_STEPS} that can be told apart; narrow them, or use a coarser kind "
-                '("continuous", "date")'
+                f'{MAX_STEPS} that can be told apart; narrow them, or use a coarser kind ("continuous", "date")'
             )
         if (last - first) % spacing:
             raise SchemaError(
@@ -168,10 +172,11 @@ class Continuous(Bounded):
 
     Attributes:
         name: name of the column in the data.
-        lower: smallest value, public knowledge.
-        upper: largest value, public knowledge.
+        lower, upper: smallest and largest value, public knowledge.
         missing: whether a value may be absent.
         atoms: single values that many records have, such as 0, or 999 for unknown; public knowledge.
+        format: how numbers are written in text, such as $#,##0.00; of days and moments by fields, such as %d.%m.%Y.
+        type: Arrow type of the column in data, and in samples too, such as ``"float"``; None for that of `decode`.
 
     Examples:
         >>> from noisegate.schema import Continuous
@@ -201,9 +206,8 @@ class Integer(Stepped):
     """Whole numbers between two bounds, at most 2**53 apart; those outside are moved to the nearer bound.
 
     Attributes:
-        lower: smallest value, public knowledge.
-        upper: largest value, public knowledge.
-        name, missing, atoms: see `Continuous`.
+        lower, upper: smallest and largest value, public knowledge.
+        name, missing, atoms, format, type: see `Continuous`.
         step: distance of two neighbouring values; None for 1.
 
     Examples:
@@ -237,7 +241,7 @@ class Decimal(Stepped):
     Attributes:
         lower: smallest value, public knowledge.
         upper: largest value, a whole number of steps above it.
-        name, missing, atoms: see `Continuous`.
+        name, missing, atoms, format, type: see `Continuous`.
         step: distance of two neighbouring values, such as 0.01.
 
     Examples:
@@ -295,11 +299,10 @@ class Date(Stepped):
     """Calendar days between a first and a last one; those outside are moved to the nearer bound.
 
     Attributes:
-        lower: first day, public knowledge.
-        upper: last day, public knowledge.
-        missing: whether a value may be absent.
-        atoms: single days that many records have, such as 9999-12-31 for never; see `Continuous`.
+        lower, upper: first and last day, public knowledge.
+        missing, atoms, format, type: see `Continuous`.
         step: distance of two neighbouring values in days, such as 7; None for 1.
+        spelling: see `Datetime`.
 
     Examples:
         >>> from datetime import date
@@ -312,6 +315,7 @@ class Date(Stepped):
     upper: date
     atoms: tuple[date, ...] = ()
     step: int | None = None
+    spelling: str | None = None
 
     kind: ClassVar[Literal["date"]] = "date"
     read = staticmethod(day)
@@ -328,11 +332,10 @@ class Datetime(Stepped):
     Both bounds have a time zone, or neither, like the data; they are kept in UTC.
 
     Attributes:
-        lower: first moment, public knowledge.
-        upper: last moment, public knowledge.
-        missing: whether a value may be absent.
-        atoms: single moments that many records have; see `Continuous`.
+        lower, upper: first and last moment, public knowledge.
+        missing, atoms, format, type: see `Continuous`.
         step: distance of two neighbouring values in seconds, such as 1 or 60; None for a microsecond.
+        spelling: how text has it, and synthetic text too, such as ``"%Y-%m-%dT%H:%M:%S.%3fZ"``.
 
     Examples:
         >>> from datetime import datetime
@@ -345,6 +348,7 @@ class Datetime(Stepped):
     upper: datetime
     atoms: tuple[datetime, ...] = ()
     step: int | None = None
+    spelling: str | None = None
 
     kind: ClassVar[Literal["datetime"]] = "datetime"
     read = staticmethod(moment)
@@ -355,6 +359,8 @@ class Datetime(Stepped):
             raise SchemaError(
                 f"column {self.name!r}: one of lower and upper has a time zone; give it to both or to neither"
             )
+        if self.aware and self.format is not None:
+            raise SchemaError(f"column {self.name!r}: moments with a time zone are read as ISO text; take format out")
         for atom in self.atoms:
             if (atom.tzinfo is None) == self.aware:
                 raise SchemaError(

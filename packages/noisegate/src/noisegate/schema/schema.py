@@ -74,8 +74,9 @@ class Schema(Shown):
             if name in self.names:
                 raise SchemaError(f"column {name!r} is both described and in `ignore`; remove it from one of them")
         for column in self.layout.coded:
-            unread = [level for level in column.levels if str(level) in self.missing_values]
-            if unread and not isinstance(column, Boolean):
+            said = column.words if isinstance(column, Boolean) else column.levels
+            unread = [level for level in said if str(level) in self.missing_values]
+            if unread:
                 raise SchemaError(
                     f"column {column.name!r}: level {unread[0]!r} is also one of missing_values and could never be "
                     "read; remove it from the levels (and set missing = true), or from missing_values"
@@ -140,6 +141,8 @@ class Schema(Shown):
         show_as_they_read("the name of a column,", self.names if self.images is None else [self.label])
         for column in self.layout.coded:
             show_as_they_read(f"column {column.name!r}: the level", column.levels)
+        if self.images is None and any(one.type or getattr(one, "spelling", None) for one in self.columns):
+            extension("noisegate.forms", "check", "what gives back types")(self.columns)
         clash = contradiction(self.constraints, self.layout, self.missing_values) if self.constraints else ()
         if clash:
             raise SchemaError(

@@ -133,6 +133,7 @@ class _Coded:
     name: str
     levels: Any
     missing: bool
+    type: Any
     numeric: ClassVar[Literal[False]] = False
 
     def __post_init__(self) -> None:
@@ -157,6 +158,7 @@ class Ordinal(_Coded):
         name: name of the column in the data.
         levels: every value that the column may hold, in order; all text or all whole numbers.
         missing: whether a value may be absent.
+        type: see `Continuous`.
 
     Examples:
         >>> from noisegate.schema import Ordinal
@@ -167,6 +169,7 @@ class Ordinal(_Coded):
     name: str
     levels: tuple[str | int, ...]
     missing: bool = False
+    type: str | None = None
 
     kind: ClassVar[Literal["ordinal"]] = "ordinal"
 
@@ -180,6 +183,7 @@ class Categorical(_Coded):
         levels: every value that the column may hold; all text or all whole numbers.
         other: the level that stands for every value that is not listed, or None to refuse such values.
         missing: whether a value may be absent.
+        type: see `Continuous`.
 
     Examples:
         >>> from noisegate.schema import Categorical
@@ -191,6 +195,7 @@ class Categorical(_Coded):
     levels: tuple[str | int, ...]
     other: str | int | None = None
     missing: bool = False
+    type: str | None = None
 
     kind: ClassVar[Literal["categorical"]] = "categorical"
 
@@ -206,20 +211,45 @@ class Categorical(_Coded):
 class Boolean(_Coded):
     """True or false; text files may say true/false, yes/no or 1/0.
 
+    Attributes:
+        name, missing, type: see `Categorical`.
+        true_values: what text says for true instead, in any case; the first is written. None for truth values.
+        false_values: what it says for false; both are stated, or none.
+        spelling: how text has truth values, and synthetic text too, such as ``"True/False"``.
+
     Examples:
         >>> from noisegate.schema import Boolean
         >>> Boolean(name="ill").levels, Boolean(name="ill", missing=True).size
         ((False, True), 3)
+        >>> Boolean(name="ill", true_values=["Y"], false_values=["N"]).words
+        ('N', 'Y')
     """
 
     name: str
     missing: bool = False
+    true_values: tuple[str, ...] = ()
+    false_values: tuple[str, ...] = ()
+    type: str | None = None
+    spelling: str | None = None
 
     kind: ClassVar[Literal["boolean"]] = "boolean"
     levels: ClassVar[tuple[bool, bool]] = (False, True)  # type: ignore[misc]
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What text says for false and for true, if it is stated."""
+        return (*self.false_values, *self.true_values)
+
     def _check(self) -> None:
-        pass
+        for key in ("true_values", "false_values"):
+            stated = getattr(self, key)
+            store(self, **{key: tuple(map(str, levels(self.name, stated))) if stated else ()})
+        lowered = [word.lower() for word in self.words]
+        if bool(self.true_values) != bool(self.false_values) or len(set(lowered)) < len(lowered):
+            raise SchemaError(
+                f"column {self.name!r}: true_values and false_values must both be stated, each word once in any case, "
+                f"found {list(self.true_values)} and {list(self.false_values)}"
+            )
 
 
 CodedColumn: TypeAlias = Ordinal | Categorical | Boolean

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
+from noisegate.data.headers import A_TITLE
 from noisegate.data.stores import opened, status
 from noisegate.errors import DataError
 from noisegate.schema.values import TEXT_PADDING
@@ -162,10 +163,9 @@ class CsvFile:
         try:
             for line, following, fields in self._records(strict=True):  # noqa: B007 - told below
                 if len(fields) != width:
-                    return DataError(
-                        f"{self.name}, line {line}: expected {width} fields, as the header has, found "
-                        f"{len(fields)}; put values that hold a comma in double quotes"
-                    )
+                    cure = "put values that hold a comma in double quotes" if width > 1 else A_TITLE
+                    fits = f"{width} field{'s' * (width > 1)}, as the header has"
+                    return DataError(f"{self.name}, line {line}: expected {fits}, found {len(fields)}; {cure}")
         except UnicodeDecodeError:
             return self._not_utf8()
         except (csv.Error, OSError):

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from noisegate.data.headers import check_once
 from noisegate.errors import DataError
 from noisegate.schema.values import TEXT_PADDING
 
@@ -64,7 +65,7 @@ def table_in_memory(data: Any, names: Sequence[str] | None = None) -> TableInMem
         raise _no_table(data)
     if (columns := columns_of(data, names)) is not None:
         return _frame(table_of_arrays(columns), "dict" if isinstance(data, Mapping) else "array")
-    return _frame(data)
+    return _frame(data, names=names or ())
 
 
 def of_package(data: Any, package: str, name: str) -> bool:
@@ -85,7 +86,7 @@ class TableInMemory:
         self._columns = [(str(raw).strip(TEXT_PADDING), raw, kind) for raw, kind in kinds]
 
     def columns(self) -> list[tuple[str, pa.DataType]]:
-        """Returns name and type of each column; a pandas column of Python objects has the type null."""
+        """Returns name and type of each column; one of Python objects, or of a type that Arrow lacks, has null."""
         return [(name, kind) for name, _, kind in self._columns]
 
     def batches(self, names: Sequence[str], rows: int) -> Iterator[Mapping[str, pa.Array]]:
@@ -99,7 +100,7 @@ class TableInMemory:
         return f"{self.name}, record {row + 1}"
 
 
-def _frame(native: Any, called: str = "DataFrame") -> TableInMemory:
+def _frame(native: Any, called: str = "DataFrame", names: Sequence[str] = ()) -> TableInMemory:
     import narwhals as nw
 
     try:
@@ -107,8 +108,12 @@ def _frame(native: Any, called: str = "DataFrame") -> TableInMemory:
     except TypeError:
         raise _no_table(native) from None
     except nw.exceptions.DuplicateError:
-        raise DataError("DataFrame: two columns have the same name; rename or remove one") from None
+        check_once([str(name) for name in getattr(native, "column_names", native.columns)], called)
+        raise
     pandas = nw.dependencies.is_pandas_dataframe(native)
+    index = next((name for name in names if pandas and name in native.index.names and name not in frame.columns), None)
+    if index is not None:
+        raise DataError(f"{called}: column {index!r} is the index of the frame; give data.reset_index()")
     objects = {name for name, dtype in native.dtypes.items() if dtype.kind == "O"} if pandas else set()
 
     def cells(raw: Any, start: int, stop: int) -> Any:
@@ -124,7 +129,12 @@ def _frame(native: Any, called: str = "DataFrame") -> TableInMemory:
         for start in range(0, len(frame), rows):
             yield {raw: cells(raw, start, start + rows) for raw in names}
 
-    return TableInMemory(called, [(raw, cells(raw, 0, 0).type) for raw in frame.columns], read)
+    def kind(raw: Any) -> pa.DataType:
+        with suppress(DataError):  # said where the column is read: it may be ignored
+            return cells(raw, 0, 0).type
+        return pa.null()
+
+    return TableInMemory(called, [(raw, kind(raw)) for raw in frame.columns], read)
 
 
 def line_for(data: Any) -> str | None:

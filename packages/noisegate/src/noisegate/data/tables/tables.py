@@ -324,7 +324,8 @@ class TableSource(Source[Origin]):
                 names = [name for name in names if name != self._units.column]
             if names != list(self.schema.names):
                 check_header(names, self.schema, origin.name, show_names=origin.typed or self._show_values)
-            empty = {name: pa.array([], kind.value_type if pt.is_dictionary(kind) else kind) for name, kind in columns}
+            kinds = {name: kind.value_type if pt.is_dictionary(kind) else kind for name, kind in columns}
+            empty = {name: pa.array([], kinds[name]) for name in self.schema.names}
             told(partial(encode, empty, self.schema), origin, show_values=False)
         if len(headers) > 1:
             check_alike(headers, show_names=True)  # each is in the schema by now: described, ignored, or the unit

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,16 @@ class Dictionary:
     """The draft of a schema that a data dictionary gives."""
 
     kind: str  # what the file is, in words
-    entries: tuple[DraftedColumn, ...]  # the columns
+    variables: tuple[Variable, ...]  # the columns
     missing_values: tuple[str, ...] = DEFAULT_MISSING_VALUES  # text that stands for a missing value
     added: tuple[str, ...] = ()  # columns that the data may have beside them, which are ignored
     label: str | None = None  # the column to be predicted from the others, or None
+
+    @cached_property
+    def entries(self) -> tuple[DraftedColumn, ...]:
+        """What the file says of each column; the label is never missing, unless the dictionary says that it may be."""
+        known = (replace(one, missing=bool(one.missing)) if one.name == self.label else one for one in self.variables)
+        return tuple(variable.entry() for variable in known)
 
     @property
     def open(self) -> tuple[str, ...]:
@@ -56,14 +63,14 @@ def read_dictionary(path: str | Path, *, table: str | None = None, label: str | 
     `table` names a sheet, a resource or a table, where there are several, and `label` the column to be predicted.
     """
     file = path_of(path, "the dictionary")
-    found = _json(file, table) if file.suffix.lower() == ".json" else _sheet(file, table)
+    found = replace(_json(file, table) if file.suffix.lower() == ".json" else _sheet(file, table), label=label)
     names = [entry.name for entry in found.entries]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise SchemaError(f"dictionary {file}: {twice!r} is described twice; keep one")
     if label is not None and label not in {entry.name for entry in found.entries if not entry.ignored}:
         raise SchemaError(f"label {label!r} is not a column that dictionary {file} describes: {', '.join(names)}")
-    return Dictionary(**{**vars(found), "label": label})
+    return found
 
 
 def _sheet(file: Path, table: str | None) -> Dictionary:
@@ -73,10 +80,10 @@ def _sheet(file: Path, table: str | None) -> Dictionary:
     for rows in sheets.values():
         project = redcap(rows)
         if project is not None:
-            return Dictionary(kind="REDCap data dictionary", entries=_entries(project[0]), added=project[1])
+            return Dictionary(kind="REDCap data dictionary", variables=_seen(project[0]), added=project[1])
         variables = codebook(rows)
         if variables:
-            return Dictionary(kind="code book", entries=_entries(variables))
+            return Dictionary(kind="code book", variables=_seen(variables))
     raise SchemaError(f"dictionary {file} is of no kind that is understood, which are: {UNDERSTOOD}")
 
 
@@ -96,7 +103,7 @@ def _json(file: Path, table: str | None) -> Dictionary:
             named = {str(one.get("url", place)): one for place, one in enumerate(form.get("tables", [form]))}
             one = _chosen(named, table, where, "table")
             variables, tokens = csvw(one.get("tableSchema", form.get("tableSchema")), {**form, **one})
-            return Dictionary(kind="CSVW metadata", entries=_entries(variables), missing_values=tokens)
+            return Dictionary(kind="CSVW metadata", variables=_seen(variables), missing_values=tokens)
     except (KeyError, TypeError, AttributeError):
         raise SchemaError(f"{where} is broken: a part of it is missing or of another type; correct the file") from None
     raise SchemaError(f"{where} is of no kind that is understood, which are: {UNDERSTOOD}")
@@ -108,7 +115,7 @@ def _linked(file: Path, schema: Any) -> Any:
 
 def _frictionless(form: Mapping[str, Any]) -> Dictionary:
     variables, tokens = read_table_schema(form)
-    return Dictionary(kind="Frictionless Table Schema", entries=_entries(variables), missing_values=tokens)
+    return Dictionary(kind="Frictionless Table Schema", variables=_seen(variables), missing_values=tokens)
 
 
 def _chosen(named: Mapping[str, Any], table: str | None, where: str, what: str) -> Any:
@@ -120,5 +127,5 @@ def _chosen(named: Mapping[str, Any], table: str | None, where: str, what: str) 
     raise SchemaError(f"{where}: {problem}; choose one with {said('table')}: {', '.join(named)}")
 
 
-def _entries(variables: Sequence[Variable]) -> tuple[DraftedColumn, ...]:
-    return tuple(variable.entry() for variable in variables if unseen(variable.name) is None)
+def _seen(variables: Sequence[Variable]) -> tuple[Variable, ...]:
+    return tuple(variable for variable in variables if unseen(variable.name) is None)

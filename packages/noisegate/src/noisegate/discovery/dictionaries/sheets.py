@@ -32,7 +32,8 @@ _HEADINGS = {
     "range": "range validrange allowedrange",
     "values": "values levels codes choices categories valuelabels allowedvalues validvalues permissiblevalues "
     "permittedvalues enum coding options responseoptions value",
-    "missing": "missingcodes missingvalues missingcode missing navalues",
+    "codes": "missingcodes missingvalues missingcode navalues missing",
+    "absent": "missing nullable optional maybemissing canbemissing",
     "required": "required mandatory requiredfield",
     "decimals": "decimals decimalplaces precision",
     "step": "step resolution",
@@ -40,6 +41,7 @@ _HEADINGS = {
     "identifier": "identifier phi pii isid isidentifier",
 }
 _YES = ("y", "yes", "1", "true", "x")
+_NO = ("", "n", "no", "0", "0%", "false", "none", "never", "-")
 _KINDS = {
     "integer": r"int(eger)?|whole( number)?|count|smallint|bigint|long|i(nt)?(8|16|32|64)",
     "continuous": r"num(eric|ber)?|float(32|64)?|double|decimal|real|continuous|scale|interval|ratio",
@@ -159,10 +161,11 @@ def codebook(rows: Sequence[Sequence[str]]) -> list[Variable] | None:
     found = _headed_rows(rows, _HEADINGS, "name")
     if found is None or not any(row[key] for row in found for key in ("type", "values", "lower", "range", "label")):
         return None
-    return [_variable(row) for row in found if row["name"]]
+    told = any(row["absent"] for row in found)
+    return [_variable(row, told=told) for row in found if row["name"]]
 
 
-def _variable(row: dict[str, str]) -> Variable:
+def _variable(row: dict[str, str], *, told: bool = False) -> Variable:
     kind = _kind(row["type"])
     lower, upper, values = row["lower"] or None, row["upper"] or None, row["values"]
     span = _RANGE.fullmatch(row["range"] or ("" if kind in ("categorical", "ordinal") else values))
@@ -171,7 +174,7 @@ def _variable(row: dict[str, str]) -> Variable:
     levels = [] if kind in ("date", "datetime", "boolean") else _split_codes(values)
     about = f"{row['label']} [{row['unit']}]" if row["unit"] else row["label"]
     said: dict[str, Any] = {"name": row["name"], "about": about}
-    codes = tuple(code for code, _ in _split_codes(row["missing"]) if re.fullmatch(r"-?[0-9.]+", code))
+    codes = tuple(code for code, _ in _split_codes(row["codes"]) if re.fullmatch(r"-?[0-9.]+", code))
     if kind == "identifier" or row["identifier"].lower() in _YES:
         return Variable(kind=None, ignored=IDENTIFIER, **said)
     if kind in ("text", None) and not levels and not lower and not upper:
@@ -187,7 +190,11 @@ def _variable(row: dict[str, str]) -> Variable:
         upper=upper,
         levels=levels,
         step=_step(row),
-        missing=row["required"].lower() not in _YES,
+        missing=row["required"].lower() not in _YES
+        if row["required"]
+        else row["absent"].lower() not in _NO
+        if told
+        else None,
         codes=codes,
         **said,
     )
@@ -278,7 +285,7 @@ def _of_field(field: Mapping[str, Any], keys: Iterable[str]) -> Variable:
     said: dict[str, Any] = {
         "name": str(field["name"]),
         "about": str(field.get("title") or field.get("description") or ""),
-        "missing": not rules.get("required", False),
+        "missing": not rules["required"] if "required" in rules else None,
     }
     if field["name"] in keys or rules.get("unique"):
         return Variable(kind=None, ignored=IDENTIFIER, **said)
@@ -328,7 +335,11 @@ def _of_column(column: Mapping[str, Any], keys: set[str], place: int) -> Variabl
     base, form = str(rules.get("base", "string")), rules.get("format")
     name = _worded(column.get("titles")) or str(column.get("name") or f"_col.{place + 1}")
     about = _worded(column.get("dc:description") or column.get("dc:title") or rules.get("dc:description"))
-    said: dict[str, Any] = {"name": name, "about": about, "missing": not column.get("required", False)}
+    said: dict[str, Any] = {
+        "name": name,
+        "about": about,
+        "missing": not column["required"] if "required" in column else None,
+    }
     if column.get("name") in keys:
         return Variable(kind=None, ignored=IDENTIFIER, **said)
     ends: dict[str, Any] = {

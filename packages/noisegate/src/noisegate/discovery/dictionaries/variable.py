@@ -37,7 +37,7 @@ class Variable:
     upper: Any = None
     levels: Sequence[tuple[str, str]] = ()  # each code with what it means, which may be empty
     step: float | None = None  # distance of two values, or None
-    missing: bool = True  # whether a value may be absent
+    missing: bool | None = None  # whether a value may be absent; None where the dictionary does not say, as if it may
     codes: Sequence[str] = ()  # codes that stand for a missing value
     ignored: str | None = None  # why no model should see it, or None
 
@@ -51,7 +51,7 @@ class Variable:
             kinds = ", ".join(COLUMN_KINDS)
             return DraftedColumn(name=self.name, form={"kind": OPEN}, why=(*about, f"state kind, one of {kinds}"))
         form, why = self._coded() if self.kind in _CODED else self._bounded()
-        form |= {"missing": True} if self.missing else {}
+        form |= {} if self.missing is False else {"missing": True}
         entry = DraftedColumn(name=self.name, form=form, why=(*about, *why))
         try:
             _ = entry.column

@@ -57,16 +57,20 @@ def table_writer(out: Path, schema: Schema) -> Iterator[Callable[[pa.Table], Non
 
 
 def _spelled(rows: pa.Table, schema: Schema) -> pa.Table:
-    """Returns the table with its missing cells as text, where an empty cell would not be read as missing."""
+    """Returns the table as text has it, and its missing cells where an empty one would not be read as missing."""
     import pyarrow as pa
 
-    if not schema.missing_values or "" in schema.missing_values:
-        return rows
-    for column in schema.columns:
-        if column.missing:
-            # The text that the CSV writer would make of the cells.
-            cells = rows[column.name].cast(pa.string()).fill_null(schema.missing_values[0])
-            rows = rows.set_column(rows.column_names.index(column.name), column.name, cells)
+    written = extension("noisegate.forms", "written", "what writes columns as text")
+    word = None if "" in schema.missing_values else next(iter(schema.missing_values), None)
+    for column in () if schema.images is not None else schema.columns:
+        cells = rows[column.name]
+        if pa.types.is_dictionary(cells.type):
+            cells = cells.cast(cells.type.value_type)
+        if (column.missing and word is not None) or getattr(column, "spelling", None) is not None:
+            cells = written(column, cells)
+        if column.missing and word is not None:
+            cells = cells.fill_null(word)
+        rows = rows.set_column(rows.column_names.index(column.name), column.name, cells)
     return rows
 
 
