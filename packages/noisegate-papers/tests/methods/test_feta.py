@@ -48,6 +48,7 @@ def test_means_are_the_released_sums_over_the_records_that_the_public_expects(wa
     np.testing.assert_allclose(warmed[0], np.broadcast_to(expected, (2, 16)), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_with_little_noise_they_are_the_means_of_the_classes(warmed):
     made, data = method(means_share=1.0, means_bound=1.0), stripes(1000)
     shares = (data.label == "across").mean()
@@ -89,6 +90,7 @@ def test_a_loss_that_the_gate_refuses_costs_nothing(tmp_path, monkeypatch):
     assert [entry.kind for entry in ledger.history("clinic")] == [Kind.REGISTER]
 
 
+@pytest.mark.slow
 def test_what_is_learned_from_means_stays_when_steps_are_few():
     settings = {"means_steps": 80, "steps": 1, "learning_rate": 1e-6, "channels": (8,), "patch": 1, "means_batch": 32}
     made = method(**settings, means_bound=1.0, means_share=1.0, sampling_steps=8).fit(

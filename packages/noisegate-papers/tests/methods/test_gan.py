@@ -82,6 +82,7 @@ def test_two_clusters_are_found_with_the_labels_that_they_have(method):
     assert abs(share - 0.5) < 0.08 if method is DPCGAN else share > 0.55
 
 
+@pytest.mark.slow
 def test_a_cluster_that_is_not_there_is_not_made():
     found = DPGAN(**FAST).fit(gate(table(share=0.0))).sample(1000, seed=0).to_pandas()
     assert found.u.mean() < 4

@@ -47,7 +47,8 @@ def accuracy(model, rows=600):
     return (found == np.array(fresh["y"].to_pylist())).mean()
 
 
-@pytest.mark.parametrize("projection", [pytest.param(None, marks=pytest.mark.slow), 4])
+@pytest.mark.slow
+@pytest.mark.parametrize("projection", [None, 4])
 def test_several_maps_learn_what_one_map_cannot(projection):
     """Two-sided: one map of each class is logistic regression, which cannot tell it."""
     method = replace(

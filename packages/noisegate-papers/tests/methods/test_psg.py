@@ -171,6 +171,7 @@ def test_what_a_network_was_shown_becomes_the_most_probable_record():
     assert records.codes.tolist() == [[1, 0], [0, 1]]
 
 
+@pytest.mark.slow
 def test_images_of_a_prior_come_from_one_network():
     method = replace(IMAGES, prior=True, steps=4, learning_rate=0.01)
     synthesizer = method.fit(gate(pixel_table(100), PIXELS), device="cpu")
@@ -304,6 +305,7 @@ def test_it_is_refused_where_there_is_none(made, changed, told):
         replace(made, start="gaussians", **changed)
 
 
+@pytest.mark.slow
 def test_the_draws_follow_from_the_seed():
     made = [begun(replace(WARM, seed=seed), *stripes(100, 0))[0] for seed in (0, 0, 1)]
     assert np.array_equal(made[0], made[1]) and not np.array_equal(made[0], made[2])
