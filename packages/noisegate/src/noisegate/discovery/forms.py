@@ -26,13 +26,13 @@ _CATEGORY, _ORDERED = "category", "ordered category"
 class NativeForm:
     """The kind of table that a user works with; calling it turns an Arrow table into one.
 
-    Types are the schema's: those of the user's table may have been chosen by the values in it. Of these only what is
-    the user's own choice is copied: whether a column holds categories, and of which family of pandas it is.
+    Types are the schema's: those of the user's table may have been chosen by the values in it. Of these only whether a
+    column holds categories is copied, which no reader chooses; all of them where samples shall be like a table.
     """
 
     kind: str  # "pandas", "polars", "arrow", "datasets", "dict", "array" (two axes) or "records" (a structured array)
     schema: Schema
-    families: Mapping[str, str]  # of columns: categories; and in pandas "masked", "pyarrow" or "string[...]"
+    families: Mapping[str, str]  # of columns: categories; with `types` also pandas' "masked", "pyarrow", "string[...]"
     whole: Collection[str] = ()  # names that are whole numbers in pandas
     types: Mapping[str, Any] | None = None  # of a table that samples shall be like, by whoever asks for it
 
@@ -67,7 +67,7 @@ class NativeForm:
 
         plain, family = cells.combine_chunks(), self.families.get(column.name)
         if pa.types.is_dictionary(plain.type):
-            if family is not None and self.kind == "arrow" and self.types is None:
+            if self.kind == "arrow" and self.types is None:
                 return plain
             plain = plain.dictionary_decode()
         if self.types is not None and (self.kind == "arrow" or family == "pyarrow"):
@@ -115,7 +115,10 @@ def native_form(like: Any, schema: Schema, *, exact: bool = False) -> NativeForm
     if absent:
         raise OptionError(f"like: there is no column {absent[0]!r}, which the model makes; add it")
     numbers = {column.name for column in schema.layout.numeric if _CATEGORY in families.get(column.name, "")}
-    known = {name: family for name, family in families.items() if name in schema.names and name not in numbers}
+    # One record may decide whether a reader finds whole numbers or text, or Arrow's few enough values for a dictionary;
+    # that a column has categories in pandas or Polars is its user's choice.
+    kept = {name: family for name, family in families.items() if exact or (kind != "arrow" and _CATEGORY in family)}
+    known = {name: family for name, family in kept.items() if name in schema.names and name not in numbers}
     whole = [str(name) for name, _ in dtypes if type(name) is int and str(name) in schema.names]
     return NativeForm(kind=kind, schema=schema, families=known, whole=whole, types=types if exact and types else None)
 
