@@ -101,8 +101,4 @@ def an_attacker_who_sees_half(tradeoff: Any, certificate: Any) -> Any:
     return dataclasses.replace(curve, pairs=tuple((epsilon / 2, delta) for epsilon, delta in curve.pairs))
 
 
-table(
-    Path(__file__).with_name("cost.txt").read_text(encoding="utf-8"),
-    _is=_is,
-    priced=_priced,
-)
+table(Path(__file__).with_name("cost.txt").read_text(encoding="utf-8"), _is=_is, priced=_priced)

@@ -147,10 +147,7 @@ def rounds_that_look_at_the_images(plant: Plant) -> None:
         select(evolution, known[-1] if known else votes)
 
 
-@wrong(
-    "votes.ImageVotes.__call__",
-    "test_an_image_votes_for_its_label_once_and_moves_the_sum_by_the_bound_and_no_more",
-)
+@wrong("votes.ImageVotes.__call__", "test_an_image_votes_for_its_label_once_and_moves_the_sum_by_the_bound_and_no_more")
 def an_image_votes_for_every_near_candidate(call: Any, votes: Any, records: Any) -> Any:
     """An image votes for its nearest candidate and for the one beside it."""
     once = call(votes, records)

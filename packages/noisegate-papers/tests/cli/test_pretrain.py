@@ -10,23 +10,13 @@ from torch import nn
 from noisegate.cli.main import app
 from noisegate.schema.pixels import ImageShape
 from noisegate_images.networks.decoder import load_decoder
-from noisegate_images.networks.encoder import (
-    SHIPPED_SHA256,
-    WIDTH,
-    build_encoder,
-    folded,
-    load_encoder,
-    save_encoder,
-)
+from noisegate_images.networks.encoder import SHIPPED_SHA256, WIDTH, build_encoder, folded, load_encoder, save_encoder
 from noisegate_papers.contrib.pretraining.decoder import DecoderFitting
 from noisegate_papers.contrib.pretraining.encoder import EncoderFitting
 
 from .conftest import keeps
 
-QUICK = {
-    "encoder": ("--epochs", "2"),
-    "decoder": ("--size", "16", "--steps", "2", "--channels", "1"),
-}
+QUICK = {"encoder": ("--epochs", "2"), "decoder": ("--size", "16", "--steps", "2", "--channels", "1")}
 FITTINGS = {"encoder": EncoderFitting, "decoder": DecoderFitting}
 
 

@@ -7,14 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from noisegate.features.binning import (
-    MOST_FINE_CELLS,
-    atom_cells,
-    denoise,
-    fine_bins,
-    merged_bins,
-    single_cells,
-)
+from noisegate.features.binning import MOST_FINE_CELLS, atom_cells, denoise, fine_bins, merged_bins, single_cells
 from noisegate.models.within_cell import WithinCell
 from noisegate.schema import Continuous, Date, Datetime, Decimal, Integer
 from noisegate.schema.layout import numbers_at, positions_of

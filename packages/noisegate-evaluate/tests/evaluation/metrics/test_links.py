@@ -4,13 +4,7 @@ import pytest
 
 from noisegate.linked.schema import LinkedSchema, LinkedTable
 from noisegate.schema import Categorical, Comparison, Impossible, Integer, Schema
-from noisegate_evaluate.metrics.links import (
-    Crossed,
-    crossed_distances,
-    distinct_distance,
-    gap_distance,
-    link_distances,
-)
+from noisegate_evaluate.metrics.links import Crossed, crossed_distances, distinct_distance, gap_distance, link_distances
 from noisegate_evaluate.reading import ColumnLevels, bring_together
 
 SCHEMA = LinkedSchema(

@@ -3,13 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from noisegate_evaluate import (
-    LabelledRows,
-    NetworkOptions,
-    Training,
-    networks,
-    utility_scores,
-)
+from noisegate_evaluate import LabelledRows, NetworkOptions, Training, networks, utility_scores
 
 BRIEF = Training(epochs=2, device="cpu")
 
