@@ -16,6 +16,7 @@ from noisegate.data.tables.tables import TableSource
 from noisegate.data.units import HashTable, UnitLimit
 from noisegate.errors import DataError, OptionError
 from noisegate.schema import Integer, Schema
+from noisegate.schema.names import joined_names
 
 SCHEMA = Schema((Integer(name="n", lower=0, upper=10_000),))
 
@@ -126,6 +127,12 @@ def test_a_whole_number_is_one_unit_however_it_is_written(who, tmp_path):
     assert used(pd.DataFrame({"who": [*who, who[0]], "n": [1, 2, 3, 4]}), 2) == [1, 2]
     pd.DataFrame({"who": [*who, "01"], "n": [1, 2, 3, 4]}).to_csv(tmp_path / "t.csv", index=False)
     assert used(tmp_path / "t.csv", 2) == [1, 2, 4]
+
+
+def test_a_key_of_several_columns_is_that_of_another_record_only_where_all_of_them_are():
+    parts = [pa.array(["1", "12", "1:1", "1", None]), pa.array([b"23", b"3", b"1", b"1:1", b"1"])]
+    names = joined_names(parts).to_pylist()
+    assert len({*names[:4]}) == 4 and names[4] is None
 
 
 @pytest.mark.parametrize("dtype", [None, object])
