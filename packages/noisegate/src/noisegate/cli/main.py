@@ -22,7 +22,20 @@ from noisegate.errors import EXTRAS, PACKAGES, MissingExtraError, NoisegateError
 from noisegate.registry import extensions, more
 
 _ORDER = (
-    *("demo", "start", "schema", "plan", "fit", "sample", "report", "evaluate", "explain", "predict", "verify"),
+    *(
+        "demo",
+        "start",
+        "schema",
+        "plan",
+        "fit",
+        "sample",
+        "infer",
+        "report",
+        "evaluate",
+        "explain",
+        "predict",
+        "verify",
+    ),
     *("audit", "ledger", "key", "release", "merge", "pretrain"),
 )
 """Of work, in which help lists the verbs that are installed; those of other packages come last."""
@@ -65,7 +78,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="Differentially private synthetic tables and images, with a certificate that anyone can check.\n\n"
     "The order of work: `schema` describes the columns or the images, `plan` shows the price, `fit` spends it once, "
-    "`sample` makes records, `report` and `evaluate` look at them, `verify` checks the certificate, `audit` attacks "
+    "`sample` makes records, `infer` answers with error bars, `report` and `evaluate` look at them, `verify` checks the certificate, `audit` attacks "
     "its claim. `ledger` keeps the books over many runs. Silos that may not pool records each `release` sums, and "
     "`merge` fits one model to all. After `fit --method dp-llm`, which trains a classifier, `explain` shows "
     "what it answers to, and `predict` asks it, or one of `dp-sgd`.\n\n"

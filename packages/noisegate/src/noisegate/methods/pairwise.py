@@ -26,16 +26,18 @@ from noisegate.methods.registry import register
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query
 from noisegate.privacy.release import Release
 from noisegate.schema import Layout, Schema
-from noisegate.settings import Count, NoneOrMore, Options, Relative, Seed, TwoOrMore, settings
+from noisegate.settings import Count, Names, NoneOrMore, Options, Relative, Seed, TwoOrMore, settings
 from noisegate.tables import design as rounds
 from noisegate.tables.descent import MixtureSettings
 from noisegate.tables.design import Columns, Design
 from noisegate.tables.forecast import Forecast, forecast, forecast_of
-from noisegate.tables.released import COARSE, HISTOGRAMS, Table, Values, read_tables
+from noisegate.tables.moments import MOMENTS, moments_map, moments_query
+from noisegate.tables.released import COARSE, HISTOGRAMS, Floats, Table, Values, read_tables
 
 if TYPE_CHECKING:
     from noisegate.features.binning import NumericBins
     from noisegate.features.feature_map import FeatureMap
+    from noisegate.features.moments import Moments
     from noisegate.gate.gate import Gate
     from noisegate.models.labelled import LabelledMixture
     from noisegate.models.mixture import Mixture
@@ -90,6 +92,10 @@ class Pairwise(Method):
     """Budget share of pairs and triples."""
     report_share: NoneOrMore = 0.0
     """Budget share of counts that the fit never sees, for scores that may be published; 0 for none."""
+    moments_share: NoneOrMore = 0.0
+    """Budget share of second moments, from which `noisegate infer` answers with intervals; 0 for none."""
+    moments: Names = ()
+    """Columns that these are about; none stands for all."""
     fit_options: Options = field(default_factory=dict)
     """Changes to `noisegate.tables.descent.MixtureSettings`; they cannot change the privacy."""
     seed: Seed = 0
@@ -135,7 +141,8 @@ class Pairwise(Method):
         shares |= {rounds.SCREEN: self.screen_share, rounds.COUNTS: self.counts_share}
         shares |= {rounds.SINGLES: self.one_way_share, rounds.PAIRS: self.pairs_share}
         design = self.design(schema, budget.epsilon)
-        queries = (*design.queries(shares), *unfitted_query(schema.layout, self.report_share))
+        asked = moments_query(design, self.moments_columns(schema.layout), self.moments_share)
+        queries = (*design.queries(shares), *asked, *unfitted_query(schema.layout, self.report_share))
         return Plan(queries=queries, design=design).calibrate(budget)
 
     def forecast(self, schema: Schema, budget: Budget, records: float) -> Forecast:
@@ -173,8 +180,28 @@ class Pairwise(Method):
             return {rounds.SCREEN: design.screen(values, noise_std)}
         if rounds.COUNTS in values:
             return {}
-        unfitted = {UNFITTED: plan.maps[UNFITTED]} if UNFITTED in plan.maps else {}
-        return design.final(values, noise_std) | unfitted
+        asked: dict[str, FeatureMap] = {**design.final(values, noise_std)}
+        if MOMENTS in noise_std:
+            asked[MOMENTS] = moments_map(design, self.moments_columns(schema.layout), values, noise_std)
+        return asked | ({UNFITTED: plan.maps[UNFITTED]} if UNFITTED in plan.maps else {})
+
+    def moments_columns(self, layout: Layout) -> Columns:
+        """Returns the columns whose second moments are asked for; an OptionError if one is not in the schema."""
+        if self.moments:
+            return columns_named(layout, self.moments, "moments")
+        return tuple(range(len(layout.numeric) + len(layout.coded)))
+
+    def released_moments(self, release: Release) -> tuple[Moments, Floats, float] | None:
+        """Returns the map, the sums of its entries and the noise on each, in records; None where there are none."""
+        if MOMENTS not in release.values:
+            return None
+        design, columns = self._design_of(release), self.moments_columns(release.schema.layout)
+        found = moments_map(design, columns, release.values, release.noise_std)
+        return found, release.values[MOMENTS][:, 0] / found.weight, release.noise_std[MOMENTS] / found.weight
+
+    def released_histograms(self, release: Release) -> dict[int, list[tuple[NumericBins, Table]]]:
+        """Returns the histograms of each bought column as they were released, the fine one first."""
+        return self._design_of(release).released_histograms(release.values, release.noise_std)
 
     def settled(self, schema: Schema, epsilon: float) -> Self:
         """Returns the same with the number of cells that it takes at an ε."""

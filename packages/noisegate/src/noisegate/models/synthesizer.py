@@ -167,6 +167,11 @@ class Synthesizer(Shown):
             return extension("noisegate.forms", "native", _FORMS)(like, self.schema, exact=True)(table)
         return self.convert(table) if self.convert else table
 
+    def infer(self, *questions: str, level: float = 0.95, finite: bool = False) -> Any:
+        """Returns answers with intervals, which rows of a sample do not give; see `noisegate.inference.infer`."""
+        found = extension("noisegate.answers", "infer", "what answers with intervals")
+        return found(self, *questions, level=level, finite=finite)
+
     def batches(
         self, n: int, *, seed: int | None = None, where: Mapping[str, Any] | None = None, even: str | None = None
     ) -> Iterator[pa.Table]:

@@ -220,6 +220,16 @@ class Design:
             object.__setattr__(self, "_denoised", (released, found))
         return found
 
+    def released_histograms(
+        self, values: Values, stds: Mapping[str, float]
+    ) -> dict[int, list[tuple[NumericBins, Table]]]:
+        """Returns the histograms of each bought column by the first round, as they were released, the fine one first."""
+        cells, tables = self._histograms.asked(), self._first_round(values, stds)
+        return {
+            place: [(cells[name][place], tables[name][place]) for name in cells if place in tables[name]]
+            for place in self.bought
+        }
+
     def read_histograms(self, release: Answered) -> dict[int, Histogram]:
         """Returns the denoised histogram of each bought column, missing left out, by all that was released of it."""
         values, stds = release.values, release.noise_std

@@ -1,0 +1,408 @@
+"""What each question asks for, as a function of sums or counts that were released."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from noisegate.errors import OptionError
+from noisegate.inference.answers import (
+    Answer,
+    Function,
+    Spread,
+    estimate,
+    spread_of_counts,
+    spread_of_sums,
+)
+from noisegate.inference.cumulative import cumulative
+from noisegate.inference.evidence import Evidence, Sums
+from noisegate.inference.questions import Question
+from noisegate.tables.released import Floats
+
+# Simulations of a test's null, draws of the noise for what is solved step by step, records that stand for all there.
+_NULLS, _FEW_DRAWS, _ROWS = 1999, 60, 8_000
+_NEWTON = 30
+_TINY = 1e-12
+
+
+class Estimands:
+    """The answers of one release.
+
+    Args:
+        evidence: What it says.
+        level: Of intervals.
+        finite: Whether the records themselves are asked about, and not the population that they are a sample of.
+    """
+
+    def __init__(self, evidence: Evidence, *, level: float, finite: bool) -> None:
+        self._evidence, self._level, self._finite = evidence, level, finite
+
+    def answer(self, asked: Question) -> list[Answer]:
+        """Returns the answers to one question; an OptionError where it does not fit the columns."""
+        found: list[Answer] = getattr(self, f"_{asked.kind}")(asked)
+        return found
+
+    def _estimates(
+        self, asked: Question, names: Sequence[str], function: Function, sums: Sums, **options: Any
+    ) -> list[Answer]:
+        spread = spread_of_sums(self._evidence, sums, finite=self._finite)
+        return estimate(asked.text, names, function, spread, level=self._level, notes=sums.clipped, **options)
+
+    def _sums(self, asked: Question, names: Sequence[str]) -> tuple[Sums, dict[str, list[int]]]:
+        """Returns the sums of some columns, and the places of the terms of each among all, 1 being the first."""
+        columns = {name: self._evidence.column(name) for name in names}
+        if len(columns) < len(names):
+            raise OptionError(f"question {asked.text!r} names a column twice.")
+        sums = self._evidence.sums(list(columns.values()))
+        order = sorted(columns.values())
+        places = {
+            name: [at + 1 for at, (place, _) in enumerate(sums.terms.terms) if order[place] == column]
+            for name, column in columns.items()
+        }
+        return sums, places
+
+    def _number(self, asked: Question, name: str) -> tuple[float, float]:
+        """Returns centre and scale of a numeric column's z; an OptionError of another column."""
+        column = self._evidence.column(name)
+        if self._evidence.numeric(column) is None:
+            raise OptionError(f"question {asked.text!r}: {name!r} is no number; it has levels.")
+        return self._evidence.linear(column)
+
+    def _scale(self, asked: Question, sums: Sums, name: str) -> tuple[float, float]:
+        column, (offset, slope) = self._evidence.column(name), self._number(asked, name)
+        one = next(each for each in sums.terms.numeric if each.place == column)
+        return offset + slope * (one.low + one.high) / 2, slope * (one.high - one.low) / 2
+
+    def _levels(self, asked: Question, name: str) -> list[Any]:
+        column = self._evidence.column(name)
+        if self._evidence.numeric(column) is not None:
+            raise OptionError(f"question {asked.text!r}: {name!r} is a number; a column with levels is expected there.")
+        return self._evidence.levels(column)
+
+    def _level_place(self, asked: Question, name: str, value: str) -> int:
+        levels = self._levels(asked, name)
+        spelled = [_spelled(level) for level in levels]
+        wanted = value if value in spelled else value.capitalize()
+        if wanted not in spelled:
+            raise OptionError(f"question {asked.text!r}: {name!r} has no level {value!r}; it has {', '.join(spelled)}.")
+        return spelled.index(wanted)
+
+    # Means and shares, in all or by group
+
+    def _mean(self, asked: Question) -> list[Answer]:
+        (name,) = asked.columns
+        names = [name] if asked.by is None else [name, asked.by]
+        sums, places = self._sums(asked, names)
+        centre, scale = self._scale(asked, sums, name)
+        z, present = places[name][0], (places[name][1] if len(places[name]) > 1 else 0)
+        groups = [0] if asked.by is None else places[asked.by]
+
+        def means(values: Floats) -> Floats:
+            matrix = sums.matrix(values)
+            below = matrix[present, groups]
+            with np.errstate(all="ignore"):
+                return _with_differences(centre + scale * np.where(below > 0, matrix[z, groups] / below, np.nan))
+
+        return self._estimates(asked, self._group_names(asked), means, sums)
+
+    def _share(self, asked: Question) -> list[Answer]:
+        (name,) = asked.columns
+        if asked.how != "=":
+            return self._below(asked)
+        place = self._level_place(asked, name, asked.value)
+        sums, places = self._sums(asked, [name] if asked.by is None else [name, asked.by])
+        at, groups = places[name][place], [0] if asked.by is None else places[asked.by]
+
+        def shares(values: Floats) -> Floats:
+            matrix = sums.matrix(values)
+            below = matrix[0, groups]
+            with np.errstate(all="ignore"):
+                return _with_differences(np.where(below > 0, matrix[at, groups] / below, np.nan))
+
+        return self._estimates(asked, self._group_names(asked), shares, sums)
+
+    def _count(self, asked: Question) -> list[Answer]:
+        (name,) = asked.columns
+        if asked.how != "=" or asked.by is not None:
+            raise OptionError(f"question {asked.text!r}: a count is asked of a level, as in count(sex = female).")
+        place = self._level_place(asked, name, asked.value)
+        sums, places = self._sums(asked, [name])
+        return self._estimates(
+            asked, [f"{name} = {asked.value}"], lambda v: sums.matrix(v)[[places[name][place]], 0], sums
+        )
+
+    def _group_names(self, asked: Question) -> list[str]:
+        if asked.by is None:
+            return [asked.text]
+        names = [f"{asked.by} = {_spelled(level)}" for level in self._levels(asked, asked.by)]
+        return [*names, *(f"difference of {name} to {names[0]}" for name in names[1:])]
+
+    # Associations and regressions
+
+    def _corr(self, asked: Question) -> list[Answer]:
+        return self._partial(asked)
+
+    def _partial(self, asked: Question) -> list[Answer]:
+        sums, places = self._sums(asked, [*asked.columns, *asked.given])
+        first, second = (places[name][0] if self._is_number(name) else places[name][1] for name in asked.columns)
+        given = [at for name in asked.given for at in self._regressors(places, name)]
+
+        def correlation(values: Floats) -> Floats:
+            matrix = _per_record(sums, values)
+            kept, out = [0, *given], [first, second]
+            try:
+                left = matrix[np.ix_(out, out)] - matrix[np.ix_(out, kept)] @ np.linalg.solve(
+                    matrix[np.ix_(kept, kept)], matrix[np.ix_(kept, out)]
+                )
+            except np.linalg.LinAlgError:
+                return np.array([np.nan])
+            below = left[0, 0] * left[1, 1]
+            return np.array([left[0, 1] / math.sqrt(below) if left[0, 0] > 0 and below > 0 else np.nan])
+
+        return self._estimates(asked, [asked.text], correlation, sums)
+
+    def _ols(self, asked: Question) -> list[Answer]:
+        sums, places, terms, names, back = self._regression(asked)
+        y = places[asked.columns[0]][0 if self._is_number(asked.columns[0]) else 1]
+
+        def coefficients(values: Floats) -> Floats:
+            matrix = _per_record(sums, values)
+            inner = matrix[np.ix_(terms, terms)]
+            if np.linalg.eigvalsh(inner)[0] <= 0:
+                return np.full(len(terms), np.nan)
+            return back @ np.linalg.solve(inner, matrix[terms, y]) + offset
+
+        scaled = self._scale(asked, sums, asked.columns[0]) if self._is_number(asked.columns[0]) else (0.0, 1.0)
+        back = back * scaled[1]
+        offset = np.zeros(len(terms))
+        offset[0] = scaled[0]
+        return self._estimates(asked, names, coefficients, sums)
+
+    def _logit(self, asked: Question) -> list[Answer]:
+        name = asked.columns[0]
+        if len(self._levels(asked, name)) != 2:
+            raise OptionError(f"question {asked.text!r}: logit takes an outcome of two levels.")
+        return self._generalised(
+            asked, (0.0, 1.0), lambda score: 1 / (1 + np.exp(-score)), lambda mean: mean * (1 - mean)
+        )
+
+    def _poisson(self, asked: Question) -> list[Answer]:
+        self._number(asked, asked.columns[0])
+        return self._generalised(asked, None, lambda score: np.exp(np.minimum(score, 50.0)), lambda mean: mean)
+
+    def _generalised(self, asked: Question, scaled: tuple[float, float] | None, link: Any, slope: Any) -> list[Answer]:
+        """Solves X'y = X'μ(Xβ): X'y is released, and records of the model, weighted so that their X'X is, say X'μ."""
+        sums, places, terms, names, back = self._regression(asked)
+        outcome = asked.columns[0]
+        y = places[outcome][0 if self._is_number(outcome) else 1]
+        centre, scale = scaled or self._scale(asked, sums, outcome)
+        sample = self._evidence.sample.rows(slice(0, _ROWS))
+        design = sums.terms.of(sample)[:, terms].astype(np.float64)
+        left, right = sums.terms.entries
+        inside = np.flatnonzero(np.isin(left, terms) & np.isin(right, terms))
+        entries = sums.terms.products(sample)[:, inside].astype(np.float64)
+        mean = entries.mean(axis=0)
+        # Linear calibration (Deville and Särndal, 1992): weights 1 + (entries − mean) λ that give the released moments.
+        # Entries that others imply have no direction of their own.
+        turn = np.linalg.pinv(np.cov(entries, rowvar=False).reshape(len(inside), -1), rcond=1e-6, hermitian=True)
+        calibrate = (entries - mean) @ turn
+        start = np.zeros(len(terms))
+
+        def solved(values: Floats) -> Floats:
+            records = values[0]
+            if records <= 0:
+                return np.full(len(terms), np.nan)
+            weights = 1 + calibrate @ (values[inside] / records - mean)
+            matrix = sums.matrix(values) / records
+            wanted = centre * matrix[terms, 0] + scale * matrix[terms, y]
+            found = start.copy()
+            with np.errstate(all="ignore"):
+                for _ in range(_NEWTON):
+                    means = link(design @ found)
+                    score = wanted - design.T @ (weights * means) / len(design)
+                    hessian = (design * (weights * slope(means))[:, None]).T @ design / len(design)
+                    try:
+                        step = np.linalg.solve(hessian, score)
+                    except np.linalg.LinAlgError:
+                        return np.full(len(terms), np.nan)
+                    found = found + step / max(1.0, float(np.abs(step).max()))
+                    if not np.isfinite(found).all() or np.abs(found).max() > 50:
+                        return np.full(len(terms), np.nan)
+                    if np.abs(step).max() < 1e-9:
+                        return found
+            return np.full(len(terms), np.nan)
+
+        first = solved(sums.values)
+        if np.isfinite(first).all():
+            start = first
+        return self._estimates(asked, names, lambda values: back @ solved(values), sums, draws=_FEW_DRAWS)
+
+    def _regression(self, asked: Question) -> tuple[Sums, dict[str, list[int]], list[int], list[str], Floats]:
+        """Returns sums, places, the regressors among all terms, their names, and the way back from z to x."""
+        sums, places = self._sums(asked, asked.columns)
+        if not self._is_number(asked.columns[0]) and len(self._levels(asked, asked.columns[0])) != 2:
+            raise OptionError(f"question {asked.text!r}: the outcome is a number, or has two levels.")
+        terms, names, centres, scales = [0], ["intercept"], [0.0], [1.0]
+        for name in asked.columns[1:]:
+            terms += self._regressors(places, name)
+            if self._is_number(name):
+                centre, scale = self._scale(asked, sums, name)
+                names.append(name)
+                centres.append(centre)
+                scales.append(scale)
+            else:
+                others = self._levels(asked, name)[1:]
+                names += [f"{name} = {_spelled(level)}" for level in others]
+                centres += [0.0] * len(others)
+                scales += [1.0] * len(others)
+        back = np.diag(1 / np.asarray(scales))
+        back[0] -= np.asarray(centres) / np.asarray(scales)
+        return sums, places, terms, names, back
+
+    def _is_number(self, name: str) -> bool:
+        return self._evidence.numeric(self._evidence.column(name)) is not None
+
+    def _regressors(self, places: dict[str, list[int]], name: str) -> list[int]:
+        """Returns the terms of a column in a regression: the number, or all levels but the first."""
+        return places[name][:1] if self._is_number(name) else places[name][1:]
+
+    # Functions of tables of counts
+
+    def _counts(self, asked: Question, names: Sequence[str]) -> tuple[Floats, float]:
+        found = self._evidence.table(tuple(self._evidence.column(name) for name in names))
+        if found is None:
+            raise OptionError(
+                f"question {asked.text!r}: {' and '.join(map(repr, names))} were not measured together in a table."
+            )
+        return found.counts, found.variance
+
+    def _estimates_of_counts(
+        self, asked: Question, names: Sequence[str], function: Function, counts: Floats, variance: float
+    ) -> list[Answer]:
+        spread = spread_of_counts(counts, variance, finite=self._finite)
+        return estimate(asked.text, names, function, spread, level=self._level)
+
+    def _odds(self, asked: Question) -> list[Answer]:
+        counts, variance = self._counts(asked, asked.columns)
+        if counts.shape != (2, 2):
+            raise OptionError(f"question {asked.text!r}: an odds ratio is asked of two columns of two levels each.")
+
+        def log_odds(cells: Floats) -> Floats:
+            with np.errstate(all="ignore"):
+                return np.array([float(np.array([1, -1, -1, 1]) @ np.log(np.where(cells > 0, cells, np.nan)))])
+
+        return [_exponential(one) for one in self._estimates_of_counts(asked, [asked.text], log_odds, counts, variance)]
+
+    def _chi2(self, asked: Question) -> list[Answer]:
+        counts, variance = self._counts(asked, asked.columns)
+        random = np.random.default_rng(0)
+        records = max(float(counts.sum()), 1.0)
+        shares = np.maximum(np.outer(counts.sum(axis=1), counts.sum(axis=0)), 0)
+        if shares.sum() <= 0:
+            return [
+                Answer(question=asked.text, name=asked.text, refused="the noise forbids an answer: it hides all counts")
+            ]
+        shares = shares / shares.sum()
+        drawn = random.multinomial(round(records), shares.ravel(), size=_NULLS).reshape(_NULLS, *counts.shape)
+        if self._finite:
+            drawn = np.broadcast_to(records * shares, drawn.shape)
+        nulls = _chi_squares(drawn + random.normal(scale=math.sqrt(variance), size=drawn.shape), variance)
+        seen = float(_chi_squares(counts[None], variance)[0])
+        p = (1 + int((nulls >= seen).sum())) / (_NULLS + 1)
+        return [
+            Answer(question=asked.text, name=asked.text, value=seen, p=p, notes=("chi-squared, noise in its null",))
+        ]
+
+    def _quantile(self, asked: Question) -> list[Answer]:
+        (name,) = asked.columns
+        self._number(asked, name)
+        found = cumulative(self._evidence, self._evidence.column(name))
+        value, low, high = found.quantile(float(asked.value), self._times, finite=self._finite)
+        return [Answer(question=asked.text, name=asked.text, value=value, low=low, high=high)]
+
+    def _below(self, asked: Question) -> list[Answer]:
+        (name,) = asked.columns
+        self._number(asked, name)
+        try:
+            bound = float(asked.value)
+        except ValueError:
+            raise OptionError(f"question {asked.text!r}: a number is expected behind {asked.how!r}.") from None
+        if asked.by is not None:
+            raise OptionError(f"question {asked.text!r}: shares below a number are asked of all records.")
+        found = cumulative(self._evidence, self._evidence.column(name))
+        # The last cell that lies below as a whole, and the first that lies above.
+        within = found.high < bound if asked.how == "<" else found.high <= bound
+        beyond = found.low >= bound if asked.how == "<" else found.low > bound
+        first, last = int(within.sum()) - 1, int((~beyond).sum()) - 1
+        shares = [float(found.shares[at]) if at >= 0 else 0.0 for at in (first, last)]
+        noise = max(float(found.noise[at]) if at >= 0 else 0.0 for at in (first, last))
+        value, bias = sum(shares) / 2, (shares[1] - shares[0]) / 2
+        sampling = 0.0 if self._finite else found.sampling(value)
+        half = self._times * math.hypot(noise, sampling) + bias
+        errors = {"noise": noise, "sampling": sampling, "bias": bias}
+        return [
+            Answer(question=asked.text, name=asked.text, value=value, low=value - half, high=value + half, **errors)
+        ]
+
+    @property
+    def _times(self) -> float:
+        """How many standard errors an interval is wide on either side."""
+        return NormalDist().inv_cdf(0.5 + self._level / 2)
+
+    def _survival(self, asked: Question) -> list[Answer]:
+        """Returns the share that survives the ends of cells of time, by a life table (Cutler and Ederer, 1958)."""
+        time, event = asked.columns
+        self._number(asked, time)
+        if len(self._levels(asked, event)) != 2:
+            raise OptionError(f"question {asked.text!r}: {event!r} has to say yes or no.")
+        counts, variance = self._counts(asked, asked.columns)
+        bins, place = self._evidence.bins[self._evidence.column(time)], self._evidence.column(time)
+        counts = counts[: len(bins.cuts) + 1]
+
+        def surviving(cells: Floats) -> Floats:
+            lost, died = cells.reshape(counts.shape).T
+            at_risk = np.cumsum((lost + died)[::-1])[::-1] - lost / 2
+            with np.errstate(all="ignore"):
+                hazard = np.where(at_risk > 0, died / at_risk, np.nan)
+            return np.cumprod(1 - hazard)[:-1]
+
+        offset, slope = self._evidence.linear(place)
+        names = [f"beyond {offset + slope * cut:.4g}" for cut in bins.cuts]
+        return self._estimates_of_counts(asked, names, surviving, counts, variance)
+
+
+def _spelled(level: Any) -> str:
+    return "missing" if level is None else str(level)
+
+
+def _with_differences(found: Floats) -> Floats:
+    """Returns what is found in each group, and the differences of all but the first to the first."""
+    return np.concatenate([found, found[1:] - found[0]])
+
+
+def _per_record(sums: Sums, values: Floats) -> Floats:
+    """Returns mean products of terms, over the records in which both numbers are present."""
+    matrix = sums.matrix(values)
+    present = [0]
+    for at, (column, code) in enumerate(sums.terms.terms):
+        present.append(at + 2 if code is None and (column, -1) in sums.terms.terms else 0)
+    with np.errstate(all="ignore"):
+        return matrix / matrix[np.ix_(present, present)]
+
+
+def _exponential(log: Answer) -> Answer:
+    if log.value is None or log.low is None or log.high is None:
+        return log
+    return replace(log, value=math.exp(log.value), low=math.exp(log.low), high=math.exp(log.high))
+
+
+def _chi_squares(tables: Floats, variance: float) -> Floats:
+    """Returns how far noisy tables, (tables, rows, columns), are from independence."""
+    totals = np.maximum(tables.sum(axis=(1, 2)), 1.0)[:, None, None]
+    expected = tables.sum(axis=2, keepdims=True) * tables.sum(axis=1, keepdims=True) / totals
+    return np.asarray(((tables - expected) ** 2 / (np.maximum(expected, 0) + variance)).sum(axis=(1, 2)))

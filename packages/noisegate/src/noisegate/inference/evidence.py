@@ -1,0 +1,302 @@
+"""What a release says of some columns: sums of products of their terms, each with its noise and what it may be off by.
+
+Two sources are weighed by how far each is off: second moments that the plan asked for, and tables of counts, in which
+a number stands for the mean of its cell. The noise is Gaussian of a known variance, independent between entries but
+for what margins share; what a table may be off by is the width of its cells (see `_CELL_CORRELATION`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from noisegate.errors import OptionError, UserError
+from noisegate.features.binning import NumericBins
+from noisegate.features.moments import Moments, moments_of
+from noisegate.methods.registry import method_of
+from noisegate.privacy.events import Adjacency
+from noisegate.schema.layout import body, bounds_of
+from noisegate.seeds import public_random
+from noisegate.tables.released import Floats
+
+if TYPE_CHECKING:
+    from noisegate.models.synthesizer import Synthesizer
+    from noisegate.models.within_cell import WithinCell
+    from noisegate.schema import EncodedTable, NumericColumn
+
+# What two numbers within the same cells may be correlated by.
+_CELL_CORRELATION = 0.5
+# Records of the model, for how much sums vary between samples of a population.
+_SAMPLE = 20_000
+# How far the mean within a cell may be off, in its standard deviations: it follows from a noisy histogram.
+_MEAN_ERROR = 0.25
+
+Columns = tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """A table of counts, with the variance of the noise on each."""
+
+    counts: Floats
+    variance: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sums:
+    """What is known of the sums of the entries of a map, (dim,) each."""
+
+    terms: Moments
+    values: Floats
+    variance: Floats  # of the noise
+    bias: Floats  # what each may be off by beside
+    clipped: tuple[str, ...]
+
+    def matrix(self, values: Floats) -> Floats:
+        """Returns the products of all terms by all, (1 + terms, 1 + terms), of sums of entries."""
+        left, right = self.terms.entries
+        found = np.zeros((len(self.terms.terms) + 1,) * 2)
+        found[left, right] = found[right, left] = values
+        alone = values[: len(found)]
+        for at, (column, code) in enumerate(self.terms.terms):
+            if code is not None:  # what is 0 or 1 is its own square
+                found[at + 1, at + 1] = alone[at + 1]
+            elif (column, -1) in self.terms.terms:  # a number is 0 where it is missing
+                found[at + 1, at + 2] = found[at + 2, at + 1] = alone[at + 1]
+        return found
+
+
+class Evidence:
+    """What the release of a model says.
+
+    Raises:
+        OptionError: if the model is not of one table, or its method released no tables.
+    """
+
+    def __init__(self, model: Synthesizer) -> None:
+        if model.schema.images is not None:
+            raise OptionError("infer answers from models of tables; this one is of images.")
+        self.layout, release = model.schema.layout, model.release
+        try:
+            self._method: Any = method_of(release.certificate)
+            self.bins, self.tables = self._method.released_tables(release)
+        except UserError as error:
+            raise OptionError(f"infer needs what the method of the model released: {error}") from None
+        if not self.tables:
+            raise OptionError(
+                f"method={release.certificate.method!r} released no counts that answers could rest on; fit with "
+                "'pairwise', the default of tables."
+            )
+        moments = getattr(self._method, "released_moments", lambda _: None)(release)
+        self._moments: Moments | None = None
+        if moments is not None:
+            self._moments, self._sums, self._moments_std = moments
+        public = release.certificate.public
+        exact = release.certificate.adjacency is Adjacency.REPLACE_ONE and public.get("records") is not None
+        self._known = float(public["records"]) if exact else None
+        self._model = model
+        self.names = [column.name for column in (*self.layout.numeric, *self.layout.coded)]
+
+    @property
+    def has_moments(self) -> bool:
+        """Whether second moments were asked for."""
+        return self._moments is not None
+
+    @cached_property
+    def records(self) -> tuple[float, float]:
+        """The number of records, and the variance of its noise."""
+        if self._known is not None:
+            return self._known, 0.0
+        found = [(float(table.counts.sum()), table.counts.size * table.noise_std**2) for table in self.tables]
+        if self._moments is not None:
+            found.append((float(self._sums[0]), self._moments_std**2))
+        return _weighed([(value, variance, 0.0) for value, variance in found])[:2]
+
+    @cached_property
+    def sample(self) -> EncodedTable:
+        """Records of the model."""
+        return self._model.model.draw(_SAMPLE, public_random(0))
+
+    def column(self, name: str) -> int:
+        """Returns the number of a column, numeric ones first; an OptionError if there is none."""
+        if name not in self.names:
+            raise OptionError(f"no column {name!r}; the columns are {', '.join(self.names)}.")
+        return self.names.index(name)
+
+    def numeric(self, column: int) -> NumericColumn | None:
+        """Returns a numeric column, or None of one with levels."""
+        return self.layout.numeric[column] if column < len(self.layout.numeric) else None
+
+    def levels(self, column: int) -> list[Any]:
+        """Returns the levels of a coded column, None for missing."""
+        coded = self.layout.coded[column - len(self.layout.numeric)]
+        return [*coded.levels, *([None] * (coded.size - len(coded.levels)))]
+
+    def table(self, columns: Columns) -> Counts | None:
+        """Returns the counts of some columns, by all tables that hold them; None where no table does."""
+        found: list[tuple[Any, float, float]] = []
+        for table in self.tables:
+            if set(columns) <= set(table.columns):
+                others = tuple(axis for axis, column in enumerate(table.columns) if column not in columns)
+                size = math.prod(table.counts.shape[axis] for axis in others)
+                counts = table.counts.sum(axis=others)
+                kept = [column for column in table.columns if column in columns]
+                found.append((counts.transpose([kept.index(one) for one in columns]), size * table.noise_std**2, 0.0))
+        if not found:
+            return None
+        counts, variance, _ = _weighed(found)
+        return Counts(counts=np.asarray(counts), variance=variance)
+
+    def fine_counts(self, place: int) -> tuple[tuple[float, ...], Floats, float]:
+        """Returns cuts, noisy counts and variance of the finest cells of a numeric column, missing left out."""
+        found = self._first_round.get(place)
+        if found:
+            return found[0]
+        bins, counted = self.bins[place], self.table((place,))
+        if counted is None:
+            raise OptionError(f"{self.names[place]!r} was not measured.")
+        return bins.cuts, counted.counts[: len(bins.cuts) + 1], counted.variance
+
+    def coarse_counts(self, place: int) -> list[tuple[NumericBins, Floats, float]]:
+        """Returns the same of coarser histograms."""
+        return [(NumericBins(cuts), counts, off) for cuts, counts, off in self._first_round.get(place, [])[1:]]
+
+    @cached_property
+    def _first_round(self) -> dict[int, list[tuple[tuple[float, ...], Floats, float]]]:
+        """The histograms that cells were cut from, the fine one first, by column."""
+        released = getattr(self._method, "released_histograms", lambda _: {})(self._model.release)
+        return {
+            place: [(bins.cuts, table.counts[: len(bins.cuts) + 1], table.noise_std**2) for bins, table in found]
+            for place, found in released.items()
+        }
+
+    def linear(self, place: int) -> tuple[float, float]:
+        """Returns what a numeric column is at position 0, and how much more at 1, as if its bounds were there."""
+        column = self.layout.numeric[place]
+        (start, stop), (low, high) = body(column), map(float, bounds_of(column))
+        slope = (high - low) / (stop - start)
+        return low - start * slope, slope
+
+    def sums(self, columns: Sequence[int]) -> Sums:
+        """Returns what is known of all products of the terms of some columns.
+
+        Raises:
+            OptionError: if two of them were never measured together.
+        """
+        columns = tuple(sorted(set(columns)))
+        ranges = {} if self._moments is None else {one.place: (one.low, one.high) for one in self._moments.numeric}
+        terms = moments_of(self.layout, columns, ranges)
+        of = [(columns[column], code) for column, code in terms.terms]
+        known = self._by_moments()
+        values, variance, bias = np.empty((3, terms.dim))
+        for entry, (left, right) in enumerate(zip(*terms.entries, strict=True)):
+            key = tuple(of[at - 1] for at in (left, right) if at)
+            found = [known[key]] if key in known else []
+            if entry == 0:
+                found = [(*self.records, 0.0)]
+            elif (counted := self._by_tables(key, terms)) is not None:
+                found.append(counted)
+            if not found:
+                pair = " and ".join(dict.fromkeys(repr(self.names[column]) for column, _ in key))
+                raise OptionError(
+                    f"{pair} were not measured together: this release cannot say how they go together. Fit with "
+                    "--for-inference, or name the pair in the plan."
+                )
+            values[entry], variance[entry], bias[entry] = _weighed(found)
+        clipped = tuple(
+            f"{self.names[one.place]} outside {low:g} to {high:g} counts as the nearer of these"
+            for one in terms.numeric
+            if (one.low, one.high) != (one.start, one.stop)
+            for low, high in [tuple(np.polyval(self.linear(one.place)[::-1], [one.low, one.high]))]
+        )
+        return Sums(terms=terms, values=values, variance=variance, bias=bias, clipped=clipped)
+
+    def _by_moments(self) -> dict[tuple[tuple[int, int | None], ...], tuple[float, float, float]]:
+        """Returns value, variance of the noise and no bias of each entry that was asked for, by its terms."""
+        if self._moments is None:
+            return {}
+        asked, first = self._moments, len(self.layout.numeric)
+        at = [*(one.place for one in asked.numeric), *(first + place for place, _ in asked.coded)]
+        of = [(at[column], code) for column, code in asked.terms]
+        keys = [
+            tuple(of[term - 1] for term in pair if term)
+            for pair in zip(*(e.tolist() for e in asked.entries), strict=True)
+        ]
+        return {key: (float(value), self._moments_std**2, 0.0) for key, value in zip(keys, self._sums, strict=True)}
+
+    def _by_tables(self, key: tuple[tuple[int, int | None], ...], terms: Moments) -> tuple[float, float, float] | None:
+        """Returns value, variance of the noise and possible bias of an entry by the tables of its columns."""
+        columns = tuple(dict.fromkeys(column for column, _ in key))
+        counted = self._tables_of(columns)
+        if counted is None:
+            return None
+        each = [self._cells(column, code, terms) for column, code in key]
+        if len(key) == 2 and len(columns) == 1:  # z²
+            means, errors, deviations = each[0]
+            each = [(means**2 + deviations**2, 2 * np.abs(means) * errors + errors**2, np.zeros_like(means))]
+        if len(each) == 1:
+            means, errors, _ = each[0]
+            off = math.sqrt(float(np.square(counted.counts * errors).sum()))
+            return float(means @ counted.counts), counted.variance * float(means @ means), off
+        (a, a_off, a_std), (b, b_off, b_std) = each
+        # Errors of means differ from cell to cell; that two numbers go together within cells is everywhere the same.
+        of_a, of_b = counted.counts @ b * a_off, a @ counted.counts * b_off
+        within = _CELL_CORRELATION * float(a_std @ np.maximum(counted.counts, 0) @ b_std)
+        off = math.hypot(within, math.sqrt(float(of_a @ of_a + of_b @ of_b)))
+        return float(a @ counted.counts @ b), counted.variance * float(a @ a) * float(b @ b), off
+
+    def _tables_of(self, columns: Columns) -> Counts | None:
+        if columns not in self._cache:
+            self._cache[columns] = self.table(columns)
+        return self._cache[columns]
+
+    @cached_property
+    def _cache(self) -> dict[Columns, Counts | None]:
+        return {}
+
+    def _cells(self, column: int, code: int | None, terms: Moments) -> tuple[Floats, Floats, Floats]:
+        """Returns of a term in each cell of its column the mean, what that may be off by, and the deviation within."""
+        if column >= len(self.layout.numeric):
+            found = np.eye(self.layout.coded[column - len(self.layout.numeric)].size)[code]
+            return found, np.zeros_like(found), 0.5 * found
+        bins = self.bins[column]
+        if code == -1:
+            found = np.arange(bins.size) <= len(bins.cuts)
+            return found.astype(float), np.zeros(bins.size), np.zeros(bins.size)
+        scaled = next(one for one in terms.numeric if one.place == column)
+        low, high, shares, of = self._fine(column, bins)
+        z_low, z_high = (
+            np.clip((2 * at - scaled.low - scaled.high) / (scaled.high - scaled.low), -1, 1) for at in (low, high)
+        )
+        middle, width = (z_low + z_high) / 2, z_high - z_low
+        size = bins.size
+        means = np.bincount(of, shares * middle, size)
+        squares = np.bincount(of, shares * (middle**2 + width**2 / 12), size)
+        deviations = np.sqrt(np.maximum(squares - means**2, 0))
+        return means, np.hypot(np.bincount(of, shares * width, size) / 4, _MEAN_ERROR * deviations), deviations
+
+    def _fine(self, column: int, bins: NumericBins) -> tuple[Floats, Floats, Floats, npt.NDArray[np.int32]]:
+        """Returns ends, share and cell of each fine cell: of the model where it has them, else cells as they are."""
+        mixture = getattr(self._model.model, "mixture", self._model.model)
+        within: Sequence[WithinCell] = getattr(mixture, "within", ())
+        if len(within) > column and within[column].bins == bins:
+            one = within[column]
+            return one.low, one.high, one.shares, one.bin_of
+        edges = np.asarray([0.0, *bins.cuts, 1.0])
+        return edges[:-1], edges[1:], np.ones(len(edges) - 1), np.arange(len(edges) - 1, dtype=np.int32)
+
+
+def _weighed(found: Sequence[tuple[Any, float, float]]) -> tuple[Any, float, float]:
+    """Returns one estimate of several (value, variance, bias), weighted by how far each may be off."""
+    weights = [1 / max(variance + bias**2, 1e-12) for _, variance, bias in found]
+    total = sum(weights)
+    value = sum(weight * one[0] for weight, one in zip(weights, found, strict=True)) / total
+    variance = sum((weight / total) ** 2 * one[1] for weight, one in zip(weights, found, strict=True))
+    bias = sum(weight / total * one[2] for weight, one in zip(weights, found, strict=True))
+    return value, variance, bias
