@@ -22,21 +22,8 @@ from noisegate.errors import EXTRAS, PACKAGES, MissingExtraError, NoisegateError
 from noisegate.registry import extensions, more
 
 _ORDER = (
-    *(
-        "demo",
-        "start",
-        "schema",
-        "plan",
-        "fit",
-        "sample",
-        "infer",
-        "report",
-        "evaluate",
-        "explain",
-        "predict",
-        "verify",
-    ),
-    *("audit", "ledger", "key", "release", "merge", "pretrain"),
+    *("demo", "start", "schema", "plan", "fit", "sample", "infer", "report", "evaluate", "explain", "predict"),
+    *("verify", "audit", "ledger", "key", "release", "merge", "pretrain"),
 )
 """Of work, in which help lists the verbs that are installed; those of other packages come last."""
 # Typer brings its own copy of click or uses the installed one, as its version has it: this finds the right class.
@@ -78,10 +65,10 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="Differentially private synthetic tables and images, with a certificate that anyone can check.\n\n"
     "The order of work: `schema` describes the columns or the images, `plan` shows the price, `fit` spends it once, "
-    "`sample` makes records, `infer` answers with error bars, `report` and `evaluate` look at them, `verify` checks the certificate, `audit` attacks "
-    "its claim. `ledger` keeps the books over many runs. Silos that may not pool records each `release` sums, and "
-    "`merge` fits one model to all. After `fit --method dp-llm`, which trains a classifier, `explain` shows "
-    "what it answers to, and `predict` asks it, or one of `dp-sgd`.\n\n"
+    "`sample` makes records, `infer` answers with error bars, `report` and `evaluate` look at them, `verify` checks "
+    "the certificate, `audit` attacks its claim. `ledger` keeps the books over many runs. Silos that may not pool "
+    "records each `release` sums, and `merge` fits one model to all. After `fit --method dp-llm`, which trains a "
+    "classifier, `explain` shows what it answers to, and `predict` asks it, or one of `dp-sgd`.\n\n"
     "Exit codes: 0 done, 2 the request cannot be met as it stands, 3 the ledger refuses, 4 an audit found more than is "
     "claimed, 130 the run was stopped.",
 )

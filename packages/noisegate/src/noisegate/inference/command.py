@@ -58,17 +58,10 @@ def infer_command(
 
 def _show(answers: list[Answer], question: str, level: float) -> None:
     shown = [[one.name, *_numbers(one)] for one in answers if one.refused is None]
-    heads = {
-        "estimate": "right",
-        f"{level:.0%} from": "right",
-        "to": "right",
-        "by noise": "right",
-        "by sampling": "right",
-    }
-    if any(one.p is not None for one in answers):
-        heads = {"chi-squared": "right", "p": "right"}
+    tested = any(one.p is not None for one in answers)
+    heads = ["chi-squared", "p"] if tested else ["estimate", f"{level:.0%} from", "to", "by noise", "by sampling"]
     if shown:
-        OUT.print(table(question, {"": "left", **heads}, shown))
+        OUT.print(table(question, {"": "left", **dict.fromkeys(heads, "right")}, shown))
     for one in answers:
         if one.refused is not None:
             OUT.print(f"[yellow]{one.name}[/yellow]: {one.refused}.", highlight=False)

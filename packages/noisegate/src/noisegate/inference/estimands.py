@@ -14,20 +14,18 @@ from noisegate.errors import OptionError
 from noisegate.inference.answers import (
     Answer,
     Function,
-    Spread,
     estimate,
     spread_of_counts,
     spread_of_sums,
 )
+from noisegate.inference.calibration import calibrated
 from noisegate.inference.cumulative import cumulative
 from noisegate.inference.evidence import Evidence, Sums
 from noisegate.inference.questions import Question
 from noisegate.tables.released import Floats
 
-# Simulations of a test's null, draws of the noise for what is solved step by step, records that stand for all there.
-_NULLS, _FEW_DRAWS, _ROWS = 1999, 60, 8_000
-_NEWTON = 30
-_TINY = 1e-12
+# Simulations of the null of a test, and draws of the noise for what is solved step by step.
+_NULLS, _FEW_DRAWS = 1999, 60
 
 
 class Estimands:
@@ -198,49 +196,21 @@ class Estimands:
     def _generalised(self, asked: Question, scaled: tuple[float, float] | None, link: Any, slope: Any) -> list[Answer]:
         """Solves X'y = X'μ(Xβ): X'y is released, and records of the model, weighted so that their X'X is, say X'μ."""
         sums, places, terms, names, back = self._regression(asked)
+        if lacking := [self._evidence.names[one.place] for one in sums.terms.numeric if one.nullable]:
+            raise OptionError(
+                f"question {asked.text!r}: {', '.join(map(repr, lacking))} may be missing, which {asked.kind} has no "
+                "answer for; an OLS leaves such records out, pair by pair."
+            )
         outcome = asked.columns[0]
         y = places[outcome][0 if self._is_number(outcome) else 1]
         centre, scale = scaled or self._scale(asked, sums, outcome)
-        sample = self._evidence.sample.rows(slice(0, _ROWS))
-        design = sums.terms.of(sample)[:, terms].astype(np.float64)
-        left, right = sums.terms.entries
-        inside = np.flatnonzero(np.isin(left, terms) & np.isin(right, terms))
-        entries = sums.terms.products(sample)[:, inside].astype(np.float64)
-        mean = entries.mean(axis=0)
-        # Linear calibration (Deville and Särndal, 1992): weights 1 + (entries − mean) λ that give the released moments.
-        # Entries that others imply have no direction of their own.
-        turn = np.linalg.pinv(np.cov(entries, rowvar=False).reshape(len(inside), -1), rcond=1e-6, hermitian=True)
-        calibrate = (entries - mean) @ turn
-        start = np.zeros(len(terms))
+        solved = calibrated(sums, self._evidence.sample, terms, (link, slope))
 
-        def solved(values: Floats) -> Floats:
-            records = values[0]
-            if records <= 0:
-                return np.full(len(terms), np.nan)
-            weights = 1 + calibrate @ (values[inside] / records - mean)
-            matrix = sums.matrix(values) / records
-            wanted = centre * matrix[terms, 0] + scale * matrix[terms, y]
-            found = start.copy()
-            with np.errstate(all="ignore"):
-                for _ in range(_NEWTON):
-                    means = link(design @ found)
-                    score = wanted - design.T @ (weights * means) / len(design)
-                    hessian = (design * (weights * slope(means))[:, None]).T @ design / len(design)
-                    try:
-                        step = np.linalg.solve(hessian, score)
-                    except np.linalg.LinAlgError:
-                        return np.full(len(terms), np.nan)
-                    found = found + step / max(1.0, float(np.abs(step).max()))
-                    if not np.isfinite(found).all() or np.abs(found).max() > 50:
-                        return np.full(len(terms), np.nan)
-                    if np.abs(step).max() < 1e-9:
-                        return found
-            return np.full(len(terms), np.nan)
+        def coefficients(values: Floats) -> Floats:
+            matrix = sums.matrix(values) / max(float(values[0]), 1.0)
+            return back @ solved(values, centre * matrix[terms, 0] + scale * matrix[terms, y])
 
-        first = solved(sums.values)
-        if np.isfinite(first).all():
-            start = first
-        return self._estimates(asked, names, lambda values: back @ solved(values), sums, draws=_FEW_DRAWS)
+        return self._estimates(asked, names, coefficients, sums, draws=_FEW_DRAWS)
 
     def _regression(self, asked: Question) -> tuple[Sums, dict[str, list[int]], list[int], list[str], Floats]:
         """Returns sums, places, the regressors among all terms, their names, and the way back from z to x."""

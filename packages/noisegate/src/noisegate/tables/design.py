@@ -223,7 +223,7 @@ class Design:
     def released_histograms(
         self, values: Values, stds: Mapping[str, float]
     ) -> dict[int, list[tuple[NumericBins, Table]]]:
-        """Returns the histograms of each bought column by the first round, as they were released, the fine one first."""
+        """Returns the histograms of each bought column as they were released, the fine one first."""
         cells, tables = self._histograms.asked(), self._first_round(values, stds)
         return {
             place: [(cells[name][place], tables[name][place]) for name in cells if place in tables[name]]

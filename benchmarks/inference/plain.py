@@ -1,0 +1,166 @@
+"""The same questions, answered as textbooks do of rows that are taken for records."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from noisegate.inference.questions import Question
+
+_TIMES = 1.959964
+Found = list[tuple[str, float | None, float | None, float | None, float | None]]
+
+
+def answers(rows: Any, asked: Question) -> Found:
+    """Returns (name, value, low, high, p) of each number that is asked for, with the names that `infer` gives."""
+    frame = rows.to_pandas() if hasattr(rows, "to_pandas") else rows
+    found: Found = globals()[f"_{asked.kind}"](frame, asked)
+    return found
+
+
+def _about(name: str, value: float, error: float) -> tuple[str, float, float, float, None]:
+    return name, float(value), float(value - _TIMES * error), float(value + _TIMES * error), None
+
+
+def _levels(column: pd.Series) -> list[Any]:
+    return sorted(column.unique())
+
+
+def _groups(frame: pd.DataFrame, asked: Question, values: pd.Series) -> Found:
+    if asked.by is None:
+        return [_about(asked.text, values.mean(), values.std() / math.sqrt(len(values)))]
+    parts = [(f"{asked.by} = {level}", values[frame[asked.by] == level]) for level in _levels(frame[asked.by])]
+    each = [(name, part.mean(), part.std() / math.sqrt(max(len(part), 1))) for name, part in parts]
+    found = [_about(*one) for one in each]
+    for name, mean, error in each[1:]:
+        found.append(_about(f"difference of {name} to {each[0][0]}", mean - each[0][1], math.hypot(error, each[0][2])))
+    return found
+
+
+def _mean(frame: pd.DataFrame, asked: Question) -> Found:
+    return _groups(frame, asked, frame[asked.columns[0]].astype(float))
+
+
+def _is(frame: pd.DataFrame, asked: Question) -> pd.Series:
+    column = frame[asked.columns[0]]
+    return (column.astype(str).str.lower() == str(asked.value).lower()).astype(float)
+
+
+def _share(frame: pd.DataFrame, asked: Question) -> Found:
+    if asked.how != "=":
+        return _groups(frame, asked, (frame[asked.columns[0]] < float(asked.value)).astype(float))
+    return _groups(frame, asked, _is(frame, asked))
+
+
+def _count(frame: pd.DataFrame, asked: Question) -> Found:
+    found = _is(frame, asked)
+    share = found.mean()
+    return [
+        _about(f"{asked.columns[0]} = {asked.value}", share * len(frame), math.sqrt(len(frame) * share * (1 - share)))
+    ]
+
+
+def _quantile(frame: pd.DataFrame, asked: Question) -> Found:
+    values, p = np.sort(frame[asked.columns[0]].to_numpy(float)), float(asked.value)
+    half = _TIMES * math.sqrt(p * (1 - p) / len(values))
+    value, low, high = np.quantile(values, [p, max(p - half, 0), min(p + half, 1)])
+    return [(asked.text, float(value), float(low), float(high), None)]
+
+
+def _design(frame: pd.DataFrame, names: tuple[str, ...]) -> tuple[np.ndarray, list[str]]:
+    columns, told = [np.ones(len(frame))], ["intercept"]
+    for name in names:
+        if frame[name].dtype == bool or not pd.api.types.is_numeric_dtype(frame[name]):
+            for level in _levels(frame[name])[1:]:
+                columns.append((frame[name] == level).to_numpy(float))
+                told.append(f"{name} = {level}")
+        else:
+            columns.append(frame[name].to_numpy(float))
+            told.append(name)
+    return np.column_stack(columns), told
+
+
+def _number(column: pd.Series) -> np.ndarray:
+    if column.dtype == bool or pd.api.types.is_numeric_dtype(column):
+        return column.to_numpy(float)
+    return (column == _levels(column)[1]).to_numpy(float)
+
+
+def _corr(frame: pd.DataFrame, asked: Question) -> Found:
+    return _partial(frame, asked)
+
+
+def _partial(frame: pd.DataFrame, asked: Question) -> Found:
+    design, _ = _design(frame, asked.given)
+    left, right = (_number(frame[name]) for name in asked.columns)
+    left, right = (one - design @ np.linalg.lstsq(design, one, rcond=None)[0] for one in (left, right))
+    r = float(np.corrcoef(left, right)[0, 1])
+    half = _TIMES / math.sqrt(len(frame) - 3)
+    return [(asked.text, r, math.tanh(math.atanh(r) - half), math.tanh(math.atanh(r) + half), None)]
+
+
+def _ols(frame: pd.DataFrame, asked: Question) -> Found:
+    design, told = _design(frame, asked.columns[1:])
+    outcome = _number(frame[asked.columns[0]])
+    inverse = np.linalg.pinv(design.T @ design)
+    found = inverse @ design.T @ outcome
+    scores = design * (outcome - design @ found)[:, None]
+    errors = np.sqrt(np.diag(inverse @ scores.T @ scores @ inverse))
+    return [_about(*one) for one in zip(told, found, errors, strict=True)]
+
+
+def _logit(frame: pd.DataFrame, asked: Question) -> Found:
+    return _newton(frame, asked, lambda score: 1 / (1 + np.exp(-score)), lambda mean: mean * (1 - mean))
+
+
+def _poisson(frame: pd.DataFrame, asked: Question) -> Found:
+    return _newton(frame, asked, lambda score: np.exp(np.minimum(score, 50)), lambda mean: mean)
+
+
+def _newton(frame: pd.DataFrame, asked: Question, link: Any, slope: Any) -> Found:
+    design, told = _design(frame, asked.columns[1:])
+    centre, scale = np.r_[0.0, design[:, 1:].mean(0)], np.r_[1.0, np.maximum(design[:, 1:].std(0), 1e-9)]
+    turned = (design - centre) / scale
+    outcome, found = _number(frame[asked.columns[0]]), np.zeros(len(told))
+    hessian = np.eye(len(told))
+    for _ in range(40):
+        mean = link(turned @ found)
+        hessian = (turned * slope(mean)[:, None]).T @ turned
+        step = np.linalg.pinv(hessian) @ turned.T @ (outcome - mean)
+        found = found + step / max(1.0, float(np.abs(step).max()))
+    back = np.diag(1 / scale)
+    back[0] -= centre / scale
+    errors = np.sqrt(np.diag(back @ np.linalg.pinv(hessian) @ back.T))
+    return [_about(*one) for one in zip(told, back @ found, errors, strict=True)]
+
+
+def _odds(frame: pd.DataFrame, asked: Question) -> Found:
+    cells = pd.crosstab(*(frame[name] for name in asked.columns)).to_numpy(float).ravel() + 0.5
+    if len(cells) < 4:
+        return []
+    value, error = math.log(cells[0] * cells[3] / cells[1] / cells[2]), math.sqrt((1 / cells).sum())
+    return [(asked.text, math.exp(value), math.exp(value - _TIMES * error), math.exp(value + _TIMES * error), None)]
+
+
+def _chi2(frame: pd.DataFrame, asked: Question) -> Found:
+    cells = pd.crosstab(*(frame[name] for name in asked.columns))
+    statistic, p, *_ = stats.chi2_contingency(cells, correction=False)
+    return [(asked.text, float(statistic), None, None, float(p))]
+
+
+def _survival(frame: pd.DataFrame, asked: Question) -> Found:
+    """Kaplan and Meier at every day; `infer` names the ends of its cells, where the last day before counts."""
+    time, event = frame[asked.columns[0]].to_numpy(float), frame[asked.columns[1]].to_numpy(bool)
+    found, surviving, spread = [], 1.0, 0.0
+    for day in np.unique(time):
+        at_risk, died = float((time >= day).sum()), float(((time == day) & event).sum())
+        if at_risk == died:
+            break
+        surviving *= 1 - died / at_risk
+        spread += died / (at_risk * (at_risk - died))
+        found.append(_about(f"beyond {day + 0.5:.4g}", surviving, surviving * math.sqrt(spread)))
+    return found

@@ -1,0 +1,182 @@
+"""Populations of which the truth is known: functions that draw records, their schema, and what is asked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
+
+
+@dataclass(frozen=True, kw_only=True)
+class Population:
+    """What is drawn from, and asked about.
+
+    Attributes:
+        draw: So many records, by a seed.
+        schema: Public knowledge about them; bounds are generous, as people give them.
+        questions: See `noisegate.inference.questions`; every test's null is true.
+    """
+
+    draw: Callable[[int, int], pd.DataFrame]
+    schema: Schema
+    questions: tuple[str, ...]
+
+    @cached_property
+    def everybody(self) -> pd.DataFrame:
+        """A million records, from which the truth is computed."""
+        return self.draw(1_000_000, 987_654)
+
+
+def _scm(n: int, seed: int) -> pd.DataFrame:
+    r = np.random.default_rng(seed)
+    x1, u, g, k = r.normal(size=n), r.normal(size=n), r.random(n) < 0.4, r.choice(["p", "q", "r"], n)
+    x2 = 0.5 * x1 + 0.9 * r.normal(size=n)
+    place = (np.clip(x1 + r.normal(size=n), -1.9, 1.9) // 1 + 2).astype(int)
+    w = 0.5 * x1 - 0.3 * x2 + 0.4 * g + np.array([0.0, 0.3, 0.1, -0.4])[place] + 0.8 * r.normal(size=n)
+    y = r.random(n) < 1 / (1 + np.exp(0.5 - 0.8 * x1 - 0.6 * g + 0.5 * x2))
+    numbers = {name: np.clip(x, -4, 4) for name, x in {"x1": x1, "x2": x2, "u": u}.items()}
+    return pd.DataFrame({**numbers, "w": np.clip(w, -5, 5), "g": g, "c": np.array(list("abcd"))[place], "k": k, "y": y})
+
+
+def _clinic(n: int, seed: int) -> pd.DataFrame:
+    r = np.random.default_rng(seed)
+    age = np.clip(r.gamma(9, 7, n), 18, 100).astype(int)
+    severe = r.random(n) < 1 / (1 + np.exp(3 - 0.03 * age))
+    ward = np.where(
+        severe, r.choice(["a", "b", "c"], n, p=[0.2, 0.3, 0.5]), r.choice(["a", "b", "c"], n, p=[0.5, 0.3, 0.2])
+    )
+    cost = np.clip(np.exp(6 + 0.01 * age + 0.8 * severe + 0.7 * r.normal(size=n)), 0, 50_000)
+    visits = np.minimum(r.poisson(np.exp(-0.5 + 0.015 * age + 0.4 * severe)), 40)
+    day = np.minimum(r.exponential(np.where(severe, 60, 150)), 365).astype(int)
+    sex = r.random(n) < 0.5
+    return pd.DataFrame(
+        {"age": age, "sex": sex, "ward": ward, "cost": cost, "visits": visits, "day": day, "severe": severe}
+    )
+
+
+def _rare(n: int, seed: int) -> pd.DataFrame:
+    r = np.random.default_rng(seed)
+    a, b, s = r.normal(50, 10, n), r.normal(100, 20, n), r.choice(["n", "e", "w"], n)
+    ill = r.random(n) < 1 / (1 + np.exp(4.1 - 0.06 * (a - 50) - 0.015 * (b - 100)))
+    t = r.random(n) < 0.5
+    return pd.DataFrame({"a": np.clip(a, 0, 100), "b": np.clip(b, 0, 200), "s": s, "t": t, "ill": ill})
+
+
+def _survey(n: int, seed: int) -> pd.DataFrame:
+    """Resamples the public survey of affairs that statsmodels carries (Fair, 1978), as if it were everybody."""
+    from statsmodels.datasets import fair
+
+    found = fair.load_pandas().data
+    rows = found.iloc[np.random.default_rng(seed).integers(len(found), size=n)].reset_index(drop=True)
+    told = {name: rows[name].astype(int) for name in ("rate_marriage", "religious", "occupation", "children")}
+    return pd.DataFrame(
+        {**told, "age": rows["age"], "years": rows["yrs_married"], "educ": rows["educ"], "affair": rows["affairs"] > 0}
+    )
+
+
+def _twenty(n: int, seed: int) -> pd.DataFrame:
+    r = np.random.default_rng(seed)
+    common = r.normal(size=(n, 3))
+    loads = np.random.default_rng(1).normal(size=(3, 12)) * (np.random.default_rng(2).random((3, 12)) < 0.5)
+    numbers = np.clip(common @ loads * 0.6 + r.normal(size=(n, 12)), -8, 8)
+    frame = pd.DataFrame(numbers, columns=[f"n{place}" for place in range(12)])
+    for place in range(8):
+        frame[f"c{place}"] = np.where(common[:, place % 3] + 2 * r.normal(size=n) > 0, "yes", "no")
+    return frame
+
+
+POPULATIONS = {
+    "scm": Population(
+        draw=_scm,
+        schema=Schema(
+            (
+                *(Continuous(name=name, lower=-4, upper=4) for name in ("x1", "x2", "u")),
+                Continuous(name="w", lower=-5, upper=5),
+                Boolean(name="g"),
+                Categorical(name="c", levels=tuple("abcd")),
+                Categorical(name="k", levels=tuple("pqr")),
+                Boolean(name="y"),
+            ),
+            label="y",
+        ),
+        questions=(
+            *("mean(x1)", "mean(w) by g", "share(y = true)", "share(y = true) by c", "share(x1 < 0.5)", "count(c = b)"),
+            *("median(w)", "quantile(x2, 0.9)", "corr(x1, w)", "corr(x1, u)", "partial(x1, w | c)", "odds(g, y)"),
+            *("w ~ x1 + x2 + u + g + c", "logit(y) ~ x1 + x2 + u + g", "chi2(g, k)", "chi2(c, k)"),
+        ),
+    ),
+    "clinic": Population(
+        draw=_clinic,
+        schema=Schema(
+            (
+                *(
+                    Integer(name="age", lower=0, upper=120),
+                    Boolean(name="sex"),
+                    Categorical(name="ward", levels=tuple("abc")),
+                ),
+                *(Continuous(name="cost", lower=0, upper=50_000), Integer(name="visits", lower=0, upper=40)),
+                *(Integer(name="day", lower=0, upper=365), Boolean(name="severe")),
+            ),
+            label="severe",
+        ),
+        questions=(
+            *("mean(age)", "mean(cost)", "mean(cost) by severe", "share(severe = true) by ward", "median(cost)"),
+            *("quantile(day, 0.25)", "corr(age, cost)", "cost ~ age + severe", "poisson(visits) ~ age + severe"),
+            *("logit(severe) ~ age", "survival(day, severe)", "chi2(sex, ward)", "odds(sex, severe)"),
+        ),
+    ),
+    "rare": Population(
+        draw=_rare,
+        schema=Schema(
+            (
+                *(Continuous(name="a", lower=0, upper=100), Continuous(name="b", lower=0, upper=200)),
+                *(Categorical(name="s", levels=("n", "e", "w")), Boolean(name="t"), Boolean(name="ill")),
+            ),
+            label="ill",
+        ),
+        questions=(
+            *("share(ill = true)", "mean(a) by ill", "logit(ill) ~ a + b", "share(ill = true) by s", "odds(t, ill)"),
+            *("b ~ a + ill", "chi2(t, ill)", "chi2(s, ill)", "median(b)", "corr(a, b)"),
+        ),
+    ),
+    "survey": Population(
+        draw=_survey,
+        schema=Schema(
+            (
+                *(
+                    Integer(name=name, lower=0 if name == "children" else 1, upper=6)
+                    for name in ("rate_marriage", "religious", "occupation", "children")
+                ),
+                *(Continuous(name="age", lower=15, upper=50), Continuous(name="years", lower=0, upper=30)),
+                *(Continuous(name="educ", lower=5, upper=25), Boolean(name="affair")),
+            ),
+            label="affair",
+        ),
+        questions=(
+            *("mean(age)", "mean(years) by affair", "share(affair = true)", "median(age)", "corr(age, years)"),
+            *(
+                "years ~ age + educ + affair",
+                "logit(affair) ~ rate_marriage + years + religious",
+                "quantile(years, 0.75)",
+            ),
+        ),
+    ),
+    "twenty": Population(
+        draw=_twenty,
+        schema=Schema(
+            (
+                *(Continuous(name=f"n{place}", lower=-8, upper=8) for place in range(12)),
+                *(Categorical(name=f"c{place}", levels=("no", "yes")) for place in range(8)),
+            ),
+        ),
+        questions=(
+            *("mean(n0)", "mean(n1) by c1", "corr(n0, n1)", "corr(n2, n5)", "share(c0 = yes) by c3", "median(n3)"),
+            *("n0 ~ n1 + n2 + c0", "logit(c0) ~ n0 + n3", "odds(c0, c3)"),
+        ),
+    ),
+}
