@@ -135,7 +135,7 @@ POPULATIONS = {
         schema=Schema(
             (
                 *(Continuous(name="a", lower=0, upper=100), Continuous(name="b", lower=0, upper=200)),
-                *(Categorical(name="s", levels=("n", "e", "w")), Boolean(name="t"), Boolean(name="ill")),
+                *(Categorical(name="s", levels=("e", "n", "w")), Boolean(name="t"), Boolean(name="ill")),
             ),
             label="ill",
         ),

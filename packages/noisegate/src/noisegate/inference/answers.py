@@ -1,9 +1,11 @@
 """Estimates with intervals: functions of what a release says, with its noise and the sampling of the records.
 
-An estimate f(s) of sums s has the gradient J. By the delta method its variance is J diag(v) J' of the noise, v known
-exactly, and n J C J' of sampling, C the covariance of the entries of a record, by records of the model. What sums may
-be off by, since cells have a width, is counted like noise. What the noise does to f beyond its gradient is found by
-drawing it again: the shift of the median is taken off, and where it is no longer small beside the spread, f is refused.
+An estimate is a quotient θ = a/b of functions of sums s with gradients A and B. Its interval is Fieller's (1954): all θ
+for which a − θb is within so many of its standard errors of 0. By the delta method the variance of a − θb is that of
+the noise, G diag(v) G' with G = A − θB and v known exactly; that of sampling, n G C G', with C the covariance of the
+entries of a record, by records of the model; and what sums may be off by, since cells have a width. What the noise does
+beyond gradients is found by drawing it again: a shift is taken off, a wider spread counts; where either is no longer
+small, or the interval has no end, there is no answer.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ from noisegate.inference.evidence import Evidence, Sums
 from noisegate.tables.released import Floats
 
 Function = Callable[[Floats], Floats]
-"""From values, (dim,), to estimates, (estimates,); NaN where it is not defined."""
+"""From values, (dim,), to numerators and denominators, (2, estimates), or where these are 1 to estimates, (estimates,).
+
+NaN where it is not defined."""
 
 _DRAWS = 200
 # Of the noise: how far its spread may be above that of the gradient, and its shift beside it.
@@ -105,42 +109,55 @@ def estimate(
 ) -> list[Answer]:
     """Returns the estimates of a function of values."""
     values, scale = spread.values, np.sqrt(spread.variance)
-    at = function(values)
-    gradient = _gradient(function, values, np.maximum(scale, 1e-6 * max(float(np.abs(values).max()), 1.0)))
-    noise = np.sqrt(np.square(gradient) @ spread.variance)
-    sampling = np.sqrt(np.maximum(np.einsum("ea,ab,eb->e", gradient, spread.sampling, gradient), 0))
-    bias = np.sqrt(np.square(gradient) @ np.square(spread.bias))
+    at, gradients = _quotients(function(values)), _gradients(function, values, scale)
     random = np.random.default_rng(0)
-    tried = np.array([function(values + scale * random.normal(size=len(values))) for _ in range(draws)])
-    defined = np.isfinite(tried).mean(axis=0)
-    with np.errstate(all="ignore"):
-        low, middle, high = np.nanquantile(np.where(defined > 0, tried, 0.0), [0.025, 0.5, 0.975], axis=0)
-    seen, shift = (high - low) / (2 * 1.96), middle - at
+    tried = np.array([_quotients(function(values + scale * random.normal(size=len(values)))) for _ in range(draws)])
     times, found = NormalDist().inv_cdf(0.5 + level / 2), []
     for place, name in enumerate(names):
-        told = {"question": question, "name": name, "notes": notes}
-        usable = np.isfinite([at[place], noise[place], sampling[place]]).all() and defined[place] >= 1 - _UNDEFINED
-        bent = not usable or seen[place] > _BEYOND * noise[place] + 1e-12 or abs(shift[place]) > _SHIFTED * noise[place]
-        if bent and not (usable and noise[place] < 0.1 * sampling[place]):
-            span = f": about {low[place]:.3g} to {high[place]:.3g} by its noise alone" if usable else ""
-            found.append(Answer(refused=f"the noise forbids an answer{span}", **told))  # type: ignore[arg-type]
-            continue
-        by_noise = max(float(noise[place]), float(seen[place]))
-        half = times * math.hypot(by_noise, sampling[place], bias[place])
-        value = float(at[place] - shift[place])
-        errors = {"noise": by_noise, "sampling": float(sampling[place]), "bias": float(bias[place])}
-        found.append(Answer(value=value, low=value - half, high=value + half, **errors, **told))  # type: ignore[arg-type]
+        one = _one(at[:, place], gradients[:, place], tried[:, :, place], spread, times)
+        found.append(Answer(question=question, name=name, notes=notes, **one))
     return found
 
 
-def _gradient(function: Function, values: Floats, scale: Floats) -> Floats:
-    """Returns the derivatives by central differences a hundredth of the noise apart, (estimates, dim)."""
+def _one(at: Floats, gradients: Floats, tried: Floats, spread: Spread, times: float) -> dict[str, Any]:
+    """Returns value, ends and standard errors of a quotient, or why it is refused."""
+    noise, bias = (gradients * each @ gradients.T for each in (spread.variance, np.square(spread.bias)))
+    sampling = gradients @ spread.sampling @ gradients.T
+    defined = np.isfinite(tried).all(axis=1)
+    usable = bool(np.isfinite([*at, *noise.ravel(), *sampling.ravel()]).all()) and at[1] > 0
+    if not usable or defined.mean() < 1 - _UNDEFINED:
+        return {"refused": "the noise forbids an answer"}
+    away = np.array([1.0, -at[0] / at[1]])  # of a − θb
+    error, others = (math.sqrt(max(float(away @ one @ away), 0.0)) for one in (noise, sampling + bias))
+    low, middle, high = np.quantile(tried[defined] @ away, [0.025, 0.5, 0.975])
+    wider = max(float(high - low) / (2 * 1.96 * error), 1.0) if error else 1.0
+    if (wider > _BEYOND or abs(middle) > _SHIFTED * error) and error > 0.1 * others:
+        return {"refused": f"the noise forbids an answer: it alone moves it by about {wider * error / at[1]:.2g}"}
+    a, b = at[0] - middle, at[1]
+    # (a − θb)² ≤ t² (V_aa − 2 θ V_ab + θ² V_bb)
+    (aa, ab), (_, bb) = times**2 * (wider**2 * noise + sampling + bias)
+    square, line, rest = b * b - bb, a * b - ab, a * a - aa
+    if square <= 0 or line * line < square * rest:
+        return {"refused": "the noise forbids an answer: no interval has an end"}
+    half = math.sqrt(line * line - square * rest)
+    errors = [math.sqrt(max(float(away @ one @ away), 0.0)) / b for one in (noise * wider**2, sampling, bias)]
+    ends = {"low": float(line - half) / square, "high": float(line + half) / square}
+    return {"value": float(a / b), **ends, **dict(zip(("noise", "sampling", "bias"), errors, strict=True))}
+
+
+def _quotients(found: Floats) -> Floats:
+    """Returns numerators and denominators, (2, estimates)."""
+    return found if found.ndim == 2 else np.stack([found, np.ones_like(found)])
+
+
+def _gradients(function: Function, values: Floats, scale: Floats) -> Floats:
+    """Returns the derivatives by central differences a part of the noise apart, (2, estimates, dim)."""
     columns = []
-    for place, step in enumerate(0.05 * scale):
+    for place, step in enumerate(0.05 * np.maximum(scale, 1e-6 * max(float(np.abs(values).max()), 1.0))):
         ends = []
         for side in (-1, 1):
             moved = values.copy()
             moved[place] += side * step
-            ends.append(function(moved))
+            ends.append(_quotients(function(moved)))
         columns.append((ends[1] - ends[0]) / (2 * step))
-    return np.stack(columns, axis=1)
+    return np.stack(columns, axis=2)

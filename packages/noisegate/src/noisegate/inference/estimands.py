@@ -103,8 +103,7 @@ class Estimands:
         def means(values: Floats) -> Floats:
             matrix = sums.matrix(values)
             below = matrix[present, groups]
-            with np.errstate(all="ignore"):
-                return _with_differences(centre + scale * np.where(below > 0, matrix[z, groups] / below, np.nan))
+            return _with_differences(centre * below + scale * matrix[z, groups], below)
 
         return self._estimates(asked, self._group_names(asked), means, sums)
 
@@ -118,9 +117,7 @@ class Estimands:
 
         def shares(values: Floats) -> Floats:
             matrix = sums.matrix(values)
-            below = matrix[0, groups]
-            with np.errstate(all="ignore"):
-                return _with_differences(np.where(below > 0, matrix[at, groups] / below, np.nan))
+            return _with_differences(matrix[at, groups], matrix[0, groups])
 
         return self._estimates(asked, self._group_names(asked), shares, sums)
 
@@ -158,9 +155,9 @@ class Estimands:
                     matrix[np.ix_(kept, kept)], matrix[np.ix_(kept, out)]
                 )
             except np.linalg.LinAlgError:
-                return np.array([np.nan])
-            below = left[0, 0] * left[1, 1]
-            return np.array([left[0, 1] / math.sqrt(below) if left[0, 0] > 0 and below > 0 else np.nan])
+                return np.full((2, 1), np.nan)
+            below = math.sqrt(left[0, 0] * left[1, 1]) if left[0, 0] > 0 and left[1, 1] > 0 else np.nan
+            return np.array([[left[0, 1]], [below]])
 
         return self._estimates(asked, [asked.text], correlation, sums)
 
@@ -172,13 +169,15 @@ class Estimands:
             matrix = _per_record(sums, values)
             inner = matrix[np.ix_(terms, terms)]
             if np.linalg.eigvalsh(inner)[0] <= 0:
-                return np.full(len(terms), np.nan)
-            return back @ np.linalg.solve(inner, matrix[terms, y]) + offset
+                return np.full((2, len(terms)), np.nan)
+            inverse = np.linalg.inv(inner)
+            # Of a regressor by what the others leave of it (Frisch and Waugh, 1933), whose variance is 1/(inverse)_jj.
+            below = 1 / np.einsum("ij,jk,ik->i", back, inverse, back)
+            return np.stack([(back @ inverse @ matrix[terms, y] * scale + offset) * below, below])
 
-        scaled = self._scale(asked, sums, asked.columns[0]) if self._is_number(asked.columns[0]) else (0.0, 1.0)
-        back = back * scaled[1]
+        centre, scale = self._scale(asked, sums, asked.columns[0]) if self._is_number(asked.columns[0]) else (0.0, 1.0)
         offset = np.zeros(len(terms))
-        offset[0] = scaled[0]
+        offset[0] = centre
         return self._estimates(asked, names, coefficients, sums)
 
     def _logit(self, asked: Question) -> list[Answer]:
@@ -350,9 +349,11 @@ def _spelled(level: Any) -> str:
     return "missing" if level is None else str(level)
 
 
-def _with_differences(found: Floats) -> Floats:
-    """Returns what is found in each group, and the differences of all but the first to the first."""
-    return np.concatenate([found, found[1:] - found[0]])
+def _with_differences(above: Floats, below: Floats) -> Floats:
+    """Returns the quotient of each group, and the differences of all but the first to the first, (2, estimates)."""
+    # a/b − c/d = (ad − bc)/bd, over d so that numbers stay of the size of counts
+    above = np.append(above, above[1:] - above[0] * below[1:] / below[0])
+    return np.stack([above, np.append(below, below[1:])])
 
 
 def _per_record(sums: Sums, values: Floats) -> Floats:

@@ -35,7 +35,7 @@ _CELL_CORRELATION = 0.5
 # Records of the model, for how much sums vary between samples of a population.
 _SAMPLE = 20_000
 # How far the mean within a cell may be off, in its standard deviations: it follows from a noisy histogram.
-_MEAN_ERROR = 0.25
+_MEAN_ERROR = 0.4
 
 Columns = tuple[int, ...]
 
