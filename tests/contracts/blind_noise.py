@@ -47,7 +47,7 @@ PICTURES = {"channels": (2, 2), "latent": 2, **MATCHED}
 STEPS = {"steps": 3}
 TINY = {
     **{
-        "pairwise": MIXTURE,
+        "pairwise": MIXTURE | {"moments_share": 0.4},
         "linked": MIXTURE,
         "privbayes": {"cells": 3},
         "tab-pe": DRAWN,

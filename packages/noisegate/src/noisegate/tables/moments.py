@@ -13,8 +13,9 @@ from noisegate.tables.design import Columns, Design
 from noisegate.tables.released import Values
 
 MOMENTS = "moments"
-# A range leaves out about this part of the records on each side, and is then wider by a part of itself.
-_TAIL, _WIDER = 5e-4, 0.05
+# A range leaves out so many records on each side, in the noise of an entry, and is then wider by a part of itself: what
+# is clipped is off by less than its excess over the range, the noise grows with the range.
+_TAIL, _WIDER = 0.7, 0.05
 
 
 def moments_query(design: Design, columns: Columns, share: float) -> tuple[Query, ...]:
@@ -30,16 +31,18 @@ def moments_query(design: Design, columns: Columns, share: float) -> tuple[Query
 def moments_map(design: Design, columns: Columns, values: Values, stds: Mapping[str, float]) -> Moments:
     """Returns the map: columns with a histogram within the range where it says that records are."""
     found = design.first_histograms(values, stds) if design.bought else {}
-    ranges = {place: _range(design, place, one) for place, one in found.items() if place in columns}
+    whole = moments_of(design.layout, columns)
+    tail = _TAIL * stds[MOMENTS] / whole.weight
+    ranges = {place: _range(design, place, one, tail) for place, one in found.items() if place in columns}
     return moments_of(design.layout, columns, ranges)
 
 
-def _range(design: Design, place: int, histogram: Histogram) -> tuple[float, float]:
+def _range(design: Design, place: int, histogram: Histogram, tail: float) -> tuple[float, float]:
     edges = np.asarray([0.0, *design.fine[place].cuts, 1.0])
     running = np.cumsum(histogram.masses)
-    total = max(float(running[-1]), 1.0)
-    first = int(np.searchsorted(running, _TAIL * total, side="right"))
-    last = int(np.searchsorted(running, (1 - _TAIL) * total, side="left"))
+    tail = min(tail, 0.05 * float(running[-1]))
+    first = int(np.searchsorted(running, tail, side="right"))
+    last = int(np.searchsorted(running, running[-1] - tail, side="left"))
     low, high = float(edges[first]), float(edges[min(last, len(edges) - 2) + 1])
     more = _WIDER * (high - low)
     return max(low - more, 0.0), min(high + more, 1.0)
