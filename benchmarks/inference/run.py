@@ -23,7 +23,7 @@ from plain import answers as plain_answers
 from populations import POPULATIONS, Population
 
 import noisegate
-from noisegate import Budget, Pairwise
+from noisegate import Budget, Pairwise, UserError
 from noisegate.inference.answers import Spread, estimate
 from noisegate.inference.questions import read
 from noisegate.privacy.plan import Plan, Query
@@ -69,8 +69,12 @@ def release(population: Population, records: int, epsilon: float, seed: int) -> 
     found = []
     for question in population.questions:
         naive = {name: one for name, *one in plain_answers(rows, read(question))}
-        with best_widths(alone) as widths:
-            answers = model.infer(question)
+        try:
+            with best_widths(alone) as widths:
+                answers = model.infer(question)
+        except UserError:  # columns that were never measured together
+            found += [[question, name, *[None] * 5, *one] for name, one in naive.items()]
+            continue
         for place, one in enumerate(answers):
             best = widths[place] if place < len(widths) else None
             plain = naive.get(one.name, [None] * 4)

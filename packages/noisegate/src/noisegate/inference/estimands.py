@@ -243,6 +243,13 @@ class Estimands:
     # Functions of tables of counts
 
     def _counts(self, asked: Question, names: Sequence[str]) -> tuple[Floats, float]:
+        """Returns counts of the cells of two columns, and the variance of the noise on each."""
+        if not any(map(self._is_number, names)):
+            sums, places = self._sums(asked, names)
+            rows, columns = (places[name] for name in names)
+            left, right = sums.terms.entries
+            inside = (np.isin(left, rows) & np.isin(right, columns)) | (np.isin(left, columns) & np.isin(right, rows))
+            return sums.matrix(sums.values)[np.ix_(rows, columns)], float(sums.variance[inside].mean())
         found = self._evidence.table(tuple(self._evidence.column(name) for name in names))
         if found is None:
             raise OptionError(

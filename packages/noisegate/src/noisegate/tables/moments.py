@@ -15,7 +15,7 @@ from noisegate.tables.released import Values
 MOMENTS = "moments"
 # A range leaves out so many records on each side, in the noise of an entry, and is then wider by a part of itself: what
 # is clipped is off by less than its excess over the range, the noise grows with the range.
-_TAIL, _WIDER = 0.7, 0.05
+_TAIL, _LEAST_TAIL, _MOST_TAIL, _WIDER = 0.7, 5e-4, 0.05, 0.05
 
 
 def moments_query(design: Design, columns: Columns, share: float) -> tuple[Query, ...]:
@@ -40,7 +40,7 @@ def moments_map(design: Design, columns: Columns, values: Values, stds: Mapping[
 def _range(design: Design, place: int, histogram: Histogram, tail: float) -> tuple[float, float]:
     edges = np.asarray([0.0, *design.fine[place].cuts, 1.0])
     running = np.cumsum(histogram.masses)
-    tail = min(tail, 0.05 * float(running[-1]))
+    tail = min(max(tail, _LEAST_TAIL * running[-1]), _MOST_TAIL * running[-1])
     first = int(np.searchsorted(running, tail, side="right"))
     last = int(np.searchsorted(running, running[-1] - tail, side="left"))
     low, high = float(edges[first]), float(edges[min(last, len(edges) - 2) + 1])
