@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def release(population: Population, records: int, epsilon: float, seed: int) -> list[list[Any]]:
-    """Returns question, name, value, low, high, p, the best's width; of rows value, low, high, p; for all that is asked."""
+    """Returns question, name, value, low, high, p, best width; of rows value, low, high, p; of all that is asked."""
     real = population.draw(records, seed)
     method = Pairwise(moments_share=MOMENTS, fit_options=FIT, seed=seed)
     with warnings.catch_warnings():
@@ -107,7 +107,7 @@ class best_widths:  # noqa: N801
 
         def measured(question: str, names: Any, function: Any, spread: Spread, **options: Any) -> Any:
             if std:
-                variance, none = np.full_like(spread.values, std.pop() ** 2), np.zeros_like(spread.bias)
+                variance, none = np.full_like(spread.values, std.pop() ** 2), spread.bias[:, :0]
                 best = Spread(values=spread.values, variance=variance, bias=none, sampling=spread.sampling)
                 self.found += [
                     one.high - one.low if one.low is not None else None

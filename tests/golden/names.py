@@ -50,7 +50,17 @@ RENAMED: dict[str, str] = {}
 
 ADDED = frozenset(
     {"ema_decay", "gamma", "matched", "orders", "preset", "prior_network", "regression", "regression_ceiling"}
-    | {"report_share", "sampling_total_variation", "start", "start_bound", "start_share", "start_steps", "verdict"}
+    | {
+        "moments",
+        "moments_share",
+        "report_share",
+        "sampling_total_variation",
+        "start",
+        "start_bound",
+        "start_share",
+        "start_steps",
+        "verdict",
+    }
     | {"prior_rate", "strokes", "strokes_scale", "strokes_sha256", "strokes_share", "total_variation"}
     | {"pose", "tone", "tries", "unit_orientations", "wavelets", "wavelets_scale", "wavelets_share"}
 )

@@ -133,7 +133,7 @@ def test_the_records_themselves_have_no_sampling_error(model):
 
 def test_an_interval_of_a_quotient_is_fiellers():
     spread = Spread(
-        values=np.array([10.0, 5.0]), variance=np.array([1.0, 0.25]), bias=np.zeros(2), sampling=np.zeros((2, 2))
+        values=np.array([10.0, 5.0]), variance=np.array([1.0, 0.25]), bias=np.zeros((2, 0)), sampling=np.zeros((2, 2))
     )
     (one,) = estimate("q", ["q"], lambda v: v[:, None], spread, level=0.95, draws=4000)
     t = 1.959964**2
@@ -145,7 +145,9 @@ def test_an_interval_of_a_quotient_is_fiellers():
 
 @pytest.mark.parametrize("below", [0.5, -5.0])
 def test_a_denominator_that_noise_hides_gives_no_answer(below):
-    spread = Spread(values=np.array([10.0, below]), variance=np.ones(2), bias=np.zeros(2), sampling=np.zeros((2, 2)))
+    spread = Spread(
+        values=np.array([10.0, below]), variance=np.ones(2), bias=np.zeros((2, 0)), sampling=np.zeros((2, 2))
+    )
     (one,) = estimate("q", ["q"], lambda v: v[:, None], spread, level=0.95)
     assert one.value is None and one.refused.startswith("the noise forbids an answer")
 

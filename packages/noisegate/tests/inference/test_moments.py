@@ -63,8 +63,8 @@ def test_the_plan_asks_once_and_reads_back_what_it_asked():
     release = method.query(Gate(frame, schema=SCHEMA, epsilon=100.0))
     found, sums, std = method.released_moments(release)
     (one,) = found.numeric
-    low, high = one.low * 121, one.high * 121  # positions of steps, of which the atom is one more
-    assert low <= 20 and 39 <= high <= 60
+    low, high = one.low * 121, one.high * 121  # of steps, of which the atom is the last
+    assert 0 <= low <= 20 and 39 <= high <= 121
     terms = np.clip((age - (low + high) / 2) * 2 / (high - low), -1, 1)
     assert sums[0] == pytest.approx(5000, abs=6 * std)
     assert sums[found.entries[0].tolist().index(1)] == pytest.approx(float((terms**2).sum()), abs=6 * std + 30)

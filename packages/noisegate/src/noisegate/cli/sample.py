@@ -72,7 +72,7 @@ def sample_command(
     grid: Annotated[Path | None, typer.Option(help="Images: also draw some of each class into this PNG file.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Make synthetic records; costs no privacy, as often as you like.
+    """Make synthetic records; costs no privacy. Tests and standard errors of them are wrong: `infer` gives right ones.
 
     Example: `noisegate sample model -n 10000 -o synthetic.csv`
 

@@ -72,7 +72,7 @@ class Spread:
 
     values: Floats
     variance: Floats
-    bias: Floats
+    bias: Floats  # standard deviations, by independent causes, (dim, causes)
     sampling: Floats  # covariance of the values as records are sampled, (dim, dim)
 
 
@@ -92,7 +92,7 @@ def spread_of_counts(counts: Floats, variance: float, *, finite: bool) -> Spread
     return Spread(
         values=flat,
         variance=np.full(len(flat), variance),
-        bias=np.zeros(len(flat)),
+        bias=np.zeros((len(flat), 0)),
         sampling=covariance * (not finite),
     )
 
@@ -121,8 +121,8 @@ def estimate(
 
 def _one(at: Floats, gradients: Floats, tried: Floats, spread: Spread, times: float) -> dict[str, Any]:
     """Returns value, ends and standard errors of a quotient, or why it is refused."""
-    noise, bias = (gradients * each @ gradients.T for each in (spread.variance, np.square(spread.bias)))
-    sampling = gradients @ spread.sampling @ gradients.T
+    noise, moved = gradients * spread.variance @ gradients.T, gradients @ spread.bias
+    sampling, bias = gradients @ spread.sampling @ gradients.T, moved @ moved.T
     defined = np.isfinite(tried).all(axis=1)
     usable = bool(np.isfinite([*at, *noise.ravel(), *sampling.ravel()]).all()) and at[1] > 0
     if not usable or defined.mean() < 1 - _UNDEFINED:

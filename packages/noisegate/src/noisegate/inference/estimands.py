@@ -340,16 +340,19 @@ class Estimands:
         bins, place = self._evidence.bins[self._evidence.column(time)], self._evidence.column(time)
         counts = counts[: len(bins.cuts) + 1]
 
-        def surviving(cells: Floats) -> Floats:
+        def surviving(cells: Floats, at_risk_of_lost: float = 0.5) -> Floats:
             lost, died = cells.reshape(counts.shape).T
-            at_risk = np.cumsum((lost + died)[::-1])[::-1] - lost / 2
+            at_risk = np.cumsum((lost + died)[::-1])[::-1] - (1 - at_risk_of_lost) * lost
             with np.errstate(all="ignore"):
                 hazard = np.where(at_risk > 0, died / at_risk, np.nan)
             return np.cumprod(1 - hazard)[:-1]
 
+        # Those who are lost may be so at the beginning of a cell, or at its end.
+        first, last = (surviving(counts.ravel(), part) for part in (0.0, 1.0))
         offset, slope = self._evidence.linear(place)
         names = [f"beyond {offset + slope * cut:.4g}" for cut in bins.cuts]
-        return self._estimates_of_counts(asked, names, surviving, counts, variance)
+        found = self._estimates_of_counts(asked, names, surviving, counts, variance)
+        return [_wider(one, abs(float(end)) / 2) for one, end in zip(found, last - first, strict=True)]
 
 
 def _spelled(level: Any) -> str:
@@ -371,6 +374,13 @@ def _per_record(sums: Sums, values: Floats) -> Floats:
         present.append(at + 2 if code is None and (column, -1) in sums.terms.terms else 0)
     with np.errstate(all="ignore"):
         return matrix / matrix[np.ix_(present, present)]
+
+
+def _wider(one: Answer, off: float) -> Answer:
+    """Returns an answer that may be off by so much besides."""
+    if one.low is None or one.high is None or not math.isfinite(off):
+        return one
+    return replace(one, low=one.low - off, high=one.high + off, bias=math.hypot(one.bias, off))
 
 
 def _exponential(log: Answer) -> Answer:

@@ -38,6 +38,8 @@ _SAMPLE = 20_000
 _MEAN_ERROR = 0.4
 
 Columns = tuple[int, ...]
+Causes = dict[Any, float]
+"""What a value may be off by beside its noise: standard deviations, by what each comes from."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +57,7 @@ class Sums:
     terms: Moments
     values: Floats
     variance: Floats  # of the noise
-    bias: Floats  # what each may be off by beside
+    bias: Floats  # what each may be off by beside, by its independent causes, (dim, causes)
     clipped: tuple[str, ...]
 
     def matrix(self, values: Floats) -> Floats:
@@ -116,7 +118,7 @@ class Evidence:
         found = [(float(table.counts.sum()), table.counts.size * table.noise_std**2) for table in self.tables]
         if self._moments is not None:
             found.append((float(self._sums[0]), self._moments_std**2))
-        return _weighed([(value, variance, 0.0) for value, variance in found])[:2]
+        return _weighed([(value, variance, {}) for value, variance in found])[:2]
 
     @cached_property
     def sample(self) -> EncodedTable:
@@ -140,14 +142,14 @@ class Evidence:
 
     def table(self, columns: Columns) -> Counts | None:
         """Returns the counts of some columns, by all tables that hold them; None where no table does."""
-        found: list[tuple[Any, float, float]] = []
+        found: list[tuple[Any, float, Causes]] = []
         for table in self.tables:
             if set(columns) <= set(table.columns):
                 others = tuple(axis for axis, column in enumerate(table.columns) if column not in columns)
                 size = math.prod(table.counts.shape[axis] for axis in others)
                 counts = table.counts.sum(axis=others)
                 kept = [column for column in table.columns if column in columns]
-                found.append((counts.transpose([kept.index(one) for one in columns]), size * table.noise_std**2, 0.0))
+                found.append((counts.transpose([kept.index(one) for one in columns]), size * table.noise_std**2, {}))
         if not found:
             return None
         counts, variance, _ = _weighed(found)
@@ -194,12 +196,12 @@ class Evidence:
         terms = moments_of(self.layout, columns, ranges)
         of = [(columns[column], code) for column, code in terms.terms]
         known = self._by_moments()
-        values, variance, bias = np.empty((3, terms.dim))
+        (values, variance), causes = np.empty((2, terms.dim)), []
         for entry, (left, right) in enumerate(zip(*terms.entries, strict=True)):
             key = tuple(of[at - 1] for at in (left, right) if at)
             found = [known[key]] if key in known else []
             if entry == 0:
-                found = [(*self.records, 0.0)]
+                found = [(*self.records, {})]
             elif (counted := self._by_tables(key, terms)) is not None:
                 found.append(counted)
             if not found:
@@ -208,7 +210,10 @@ class Evidence:
                     f"{pair} were not measured together: this release cannot say how they go together. Fit with "
                     "--for-inference, or name the pair in the plan."
                 )
-            values[entry], variance[entry], bias[entry] = _weighed(found)
+            values[entry], variance[entry], off = _weighed(found)
+            causes.append(off)
+        names = sorted({cause for off in causes for cause in off}, key=repr)
+        bias = np.array([[off.get(name, 0.0) for name in names] for off in causes])
         clipped = tuple(
             f"{self.names[one.place]} outside {low:g} to {high:g} counts as the nearer of these"
             for one in terms.numeric
@@ -217,7 +222,7 @@ class Evidence:
         )
         return Sums(terms=terms, values=values, variance=variance, bias=bias, clipped=clipped)
 
-    def _by_moments(self) -> dict[tuple[tuple[int, int | None], ...], tuple[float, float, float]]:
+    def _by_moments(self) -> dict[tuple[tuple[int, int | None], ...], tuple[float, float, Causes]]:
         """Returns value, variance of the noise and no bias of each entry that was asked for, by its terms."""
         if self._moments is None:
             return {}
@@ -228,9 +233,9 @@ class Evidence:
             tuple(of[term - 1] for term in pair if term)
             for pair in zip(*(e.tolist() for e in asked.entries), strict=True)
         ]
-        return {key: (float(value), self._moments_std**2, 0.0) for key, value in zip(keys, self._sums, strict=True)}
+        return {key: (float(value), self._moments_std**2, {}) for key, value in zip(keys, self._sums, strict=True)}
 
-    def _by_tables(self, key: tuple[tuple[int, int | None], ...], terms: Moments) -> tuple[float, float, float] | None:
+    def _by_tables(self, key: tuple[tuple[int, int | None], ...], terms: Moments) -> tuple[float, float, Causes] | None:
         """Returns value, variance of the noise and possible bias of an entry by the tables of its columns."""
         columns = tuple(dict.fromkeys(column for column, _ in key))
         counted = self._tables_of(columns)
@@ -242,13 +247,13 @@ class Evidence:
             each = [(means**2 + deviations**2, 2 * np.abs(means) * errors + errors**2, np.zeros_like(means))]
         if len(each) == 1:
             means, errors, _ = each[0]
-            off = math.sqrt(float(np.square(counted.counts * errors).sum()))
+            off = _of_cells(columns[0], key, counted.counts * errors)
             return float(means @ counted.counts), counted.variance * float(means @ means), off
         (a, a_off, a_std), (b, b_off, b_std) = each
         # Errors of means differ from cell to cell; that two numbers go together within cells is everywhere the same.
-        of_a, of_b = counted.counts @ b * a_off, a @ counted.counts * b_off
-        within = _CELL_CORRELATION * float(a_std @ np.maximum(counted.counts, 0) @ b_std)
-        off = math.hypot(within, math.sqrt(float(of_a @ of_a + of_b @ of_b)))
+        off = _of_cells(columns[0], None, counted.counts @ b * a_off)
+        off |= _of_cells(columns[1], None, a @ counted.counts * b_off)
+        off[key] = _CELL_CORRELATION * float(a_std @ np.maximum(counted.counts, 0) @ b_std)
         return float(a @ counted.counts @ b), counted.variance * float(a @ a) * float(b @ b), off
 
     def _tables_of(self, columns: Columns) -> Counts | None:
@@ -292,11 +297,20 @@ class Evidence:
         return edges[:-1], edges[1:], np.ones(len(edges) - 1), np.arange(len(edges) - 1, dtype=np.int32)
 
 
-def _weighed(found: Sequence[tuple[Any, float, float]]) -> tuple[Any, float, float]:
-    """Returns one estimate of several (value, variance, bias), weighted by how far each may be off."""
-    weights = [1 / max(variance + bias**2, 1e-12) for _, variance, bias in found]
-    total = sum(weights)
-    value = sum(weight * one[0] for weight, one in zip(weights, found, strict=True)) / total
-    variance = sum((weight / total) ** 2 * one[1] for weight, one in zip(weights, found, strict=True))
-    bias = sum(weight / total * one[2] for weight, one in zip(weights, found, strict=True))
-    return value, variance, bias
+def _of_cells(column: int, key: Any, off: Floats) -> Causes:
+    """Returns what the mean of a number within each cell may be off by; of squares, `key`, by other causes."""
+    square = key if key is not None and len(key) == 2 else None
+    return {(column, cell, square): float(each) for cell, each in enumerate(off) if each}
+
+
+def _weighed(found: Sequence[tuple[Any, float, Causes]]) -> tuple[Any, float, Causes]:
+    """Returns one estimate of several (value, variance, causes), weighted by how far each may be off."""
+    weights = np.array([1 / max(one[1] + sum(each * each for each in one[2].values()), 1e-12) for one in found])
+    weights = weights / weights.sum()
+    value = sum(weight * one[0] for weight, one in zip(weights, found, strict=True))
+    variance = sum(weight**2 * one[1] for weight, one in zip(weights, found, strict=True))
+    off: Causes = {}
+    for weight, (_, _, causes) in zip(weights.tolist(), found, strict=True):
+        for cause, each in causes.items():
+            off[cause] = off.get(cause, 0.0) + weight * each
+    return value, float(variance), off
