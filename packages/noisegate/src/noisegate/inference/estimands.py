@@ -320,7 +320,7 @@ class Estimands:
         value, bias = sum(shares) / 2, (shares[1] - shares[0]) / 2
         sampling = 0.0 if self._finite else found.sampling(value)
         half = self._times * math.hypot(noise, sampling) + bias
-        errors = {"noise": noise, "sampling": sampling, "bias": bias}
+        errors: dict[str, Any] = {"noise": noise, "sampling": sampling, "bias": bias}
         return [
             Answer(question=asked.text, name=asked.text, value=value, low=value - half, high=value + half, **errors)
         ]

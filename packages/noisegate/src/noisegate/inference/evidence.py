@@ -172,7 +172,8 @@ class Evidence:
     @cached_property
     def _first_round(self) -> dict[int, list[tuple[tuple[float, ...], Floats, float]]]:
         """The histograms that cells were cut from, the fine one first, by column."""
-        released = getattr(self._method, "released_histograms", lambda _: {})(self._model.release)
+        read = getattr(self._method, "released_histograms", None)
+        released: dict[int, Any] = {} if read is None else read(self._model.release)
         return {
             place: [(bins.cuts, table.counts[: len(bins.cuts) + 1], table.noise_std**2) for bins, table in found]
             for place, found in released.items()
@@ -272,8 +273,8 @@ class Evidence:
             return found, np.zeros_like(found), 0.5 * found
         bins = self.bins[column]
         if code == -1:
-            found = np.arange(bins.size) <= len(bins.cuts)
-            return found.astype(float), np.zeros(bins.size), np.zeros(bins.size)
+            present = np.arange(bins.size) <= len(bins.cuts)
+            return present.astype(np.float64), np.zeros(bins.size), np.zeros(bins.size)
         scaled = next(one for one in terms.numeric if one.place == column)
         low, high, shares, of = self._fine(column, bins)
         z_low, z_high = (
@@ -281,7 +282,7 @@ class Evidence:
         )
         middle, width = (z_low + z_high) / 2, z_high - z_low
         size = bins.size
-        means = np.bincount(of, shares * middle, size)
+        means: Floats = np.bincount(of, shares * middle, size).astype(np.float64)
         squares = np.bincount(of, shares * (middle**2 + width**2 / 12), size)
         deviations = np.sqrt(np.maximum(squares - means**2, 0))
         return means, np.hypot(np.bincount(of, shares * width, size) / 4, _MEAN_ERROR * deviations), deviations
