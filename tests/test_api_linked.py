@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 import noisegate
-from noisegate.errors import DataError, OptionError
+from noisegate.errors import OptionError
 from noisegate.linked.model import LinkedModel
 from noisegate.linked.schema import LinkedSchema, LinkedTable
 from noisegate.schema import Boolean, Categorical, Integer, Schema
@@ -74,12 +74,3 @@ def test_an_interrupted_fit_goes_on_without_records(tmp_path, monkeypatch):
             noisegate.fit(tables(), schema=SCHEMA, out=tmp_path / "model", **FAST)
     model = noisegate.fit(schema=SCHEMA, out=tmp_path / "model", resume=True)
     assert len(model.sample(5)["people"]) == 5
-
-
-def test_what_is_no_set_of_tables_is_refused():
-    with pytest.raises(DataError, match="no data for table 'visits'"):
-        noisegate.fit({"people": tables()["people"]}, schema=SCHEMA, **FAST)
-    with pytest.raises(DataError, match="a mapping from the tables people, visits"):
-        noisegate.fit(tables()["people"], schema=SCHEMA, **FAST)
-    with pytest.raises(DataError, match="expected a folder with a file for each"):
-        noisegate.fit("people.csv", schema=SCHEMA, **FAST)

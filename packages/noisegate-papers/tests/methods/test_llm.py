@@ -75,18 +75,6 @@ def test_the_loss_is_the_cross_entropy_of_the_models_scores():
         assert torch.isclose(loss(answers[None], torch.zeros(2), torch.tensor([0, label])), expected)
 
 
-def test_the_public_number_divides_the_sums_and_not_the_true_one(monkeypatch):
-    seen, training = [], DPLLM.training
-
-    def spy(self, schema, plan, batch, device):
-        seen.append(batch)
-        return training(self, schema, plan, batch, device)
-
-    monkeypatch.setattr(DPLLM, "training", spy)
-    TINY.query(gate(rows=400, records=1000))
-    assert seen == [250.0]
-
-
 def test_steps_are_those_of_adam_with_a_rate_that_falls_each_quarter():
     plan = replace(TINY, steps=8).plan(SCHEMA, BUDGET)
     training = replace(TINY, steps=8, decay=0.5).training(SCHEMA, plan, 10.0, "cpu")

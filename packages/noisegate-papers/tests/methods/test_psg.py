@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from noisegate import Budget, Gate, PrivateSetGeneration, Synthesizer
-from noisegate.errors import OptionError
 from noisegate.gate import samples
 from noisegate.gate.sums import SumTask, sum_records
 from noisegate.methods.gradient import STATE_FILE
@@ -290,19 +289,6 @@ def test_a_record_moves_the_moments_of_its_class_by_the_bound_and_no_more():
             moved = (sums[1] - sums[0]).astype(np.float64)
             assert 0 < np.linalg.norm(moved) <= UNITS
             assert not moved[1 - label].any()
-
-
-@pytest.mark.parametrize(
-    ("made", "changed", "told"),
-    [
-        (TABLE, {}, "give image="),
-        (PrivateSetGeneration(image=(8, 8, 1)), {"prior": True}, "prior=False"),
-        (PrivateSetGeneration(image=(29, 29, 1)), {}, "29 x 29"),
-    ],
-)
-def test_it_is_refused_where_there_is_none(made, changed, told):
-    with pytest.raises(OptionError, match=told):
-        replace(made, start="gaussians", **changed)
 
 
 @pytest.mark.slow

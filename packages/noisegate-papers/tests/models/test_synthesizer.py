@@ -210,6 +210,9 @@ def test_a_column_that_cannot_be_even_is_named(fitted, even, says):
         ("work=a", "where='work=a' must map names"),
         ({"work": "c"}, "where: column 'work': 'c' is not one of its values"),
         ({"age": (40, 20)}, "where: column 'age'.*empty"),
+        ({"age": (91, None)}, "outside the schema's bounds 17 to 90"),
+        ({"rate": (float("nan"), None)}, "a finite number, found nan"),
+        ({"grade": None}, "'grade': a value is never missing"),
         ({"rate": 0.123}, r"where=\{'rate': 0.123\}: of 1.* a probability of about 0"),
     ],
 )
