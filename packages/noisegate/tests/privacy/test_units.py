@@ -27,28 +27,22 @@ def test_the_unit_is_named_by_its_column_and_not_by_the_limit():
     assert used("record", None) == "record"
 
 
-@pytest.mark.parametrize("unit", ["all records of one patient", " All  records of ONE patient"])
-def test_the_words_for_several_records_need_a_limit_on_them(unit):
-    with pytest.raises(OptionError, match=r"give unit_column and contributions"):
-        Budget(epsilon=1.0, unit=unit)
-    assert Budget(epsilon=1.0, unit=unit, contributions=1).unit == unit
+SEVERAL = "all records of one patient", " All  records of ONE patient"
 
 
-@pytest.mark.parametrize("unit", ["", " ", "a\nb", None, 7])
-def test_a_unit_is_a_line_of_text(unit):
-    with pytest.raises(OptionError, match="in one line"):
-        Budget(epsilon=1.0, unit=unit)
-
-
-@pytest.mark.parametrize("contributions", [0, -1, 1001, 2.0, True, "3", float("nan")])
-def test_unusable_limits_are_refused(contributions):
-    with pytest.raises(OptionError, match="from 1 to 1000"):
-        Budget(epsilon=1.0, contributions=contributions)
-
-
-def test_replace_one_is_refused():
-    with pytest.raises(OptionError, match="use adjacency='add-remove'"):
-        budget(3, adjacency=Adjacency.REPLACE_ONE)
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        *[({"unit": unit}, "give unit_column and contributions") for unit in SEVERAL],
+        *[({"unit": unit}, "in one line") for unit in ("", " ", "a\nb", None, 7)],
+        *[({"contributions": n}, "from 1 to 1000") for n in (0, -1, 1001, 2.0, True, "3", float("nan"))],
+        ({"contributions": 3, "adjacency": Adjacency.REPLACE_ONE}, "use adjacency='add-remove'"),
+    ],
+)
+def test_a_unit_that_cannot_be_is_refused(options, says):
+    with pytest.raises(OptionError, match=says):
+        Budget(**{"epsilon": 1.0, "unit": SEVERAL[0] if "contributions" in options else "record", **options})
+    assert [Budget(epsilon=1.0, unit=unit, contributions=1).unit for unit in SEVERAL] == [*SEVERAL]
 
 
 @pytest.mark.parametrize("contributions", [1, 3, 1000])
