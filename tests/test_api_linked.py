@@ -3,26 +3,23 @@
 import pandas as pd
 import pyarrow as pa
 import pytest
+from tests.shared.columns import boolean, categorical, integer
 
 import noisegate
 from noisegate.errors import OptionError
 from noisegate.linked.model import LinkedModel
 from noisegate.linked.schema import LinkedSchema, LinkedTable
-from noisegate.schema import Boolean, Categorical, Integer, Schema
+from noisegate.schema import Schema
 
 SCHEMA = LinkedSchema(
     [
-        LinkedTable(
-            name="people", key="id", schema=Schema([Boolean(name="ill"), Categorical(name="sex", levels=["f", "m"])])
-        ),
+        LinkedTable(name="people", key="id", schema=Schema([boolean("ill"), categorical("sex", "fm")])),
         LinkedTable(
             name="visits",
             parent="people",
             order="day",
             most=5,
-            schema=Schema(
-                [Integer(name="day", lower=0, upper=99), Integer(name="pain", lower=0, upper=10, missing=True)]
-            ),
+            schema=Schema([integer("day", 0, 99), integer("pain", 0, 10, missing=True)]),
         ),
     ]
 )

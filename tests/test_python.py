@@ -41,6 +41,8 @@ def test_a_method_that_is_made_takes_no_settings_beside_it():
         SMALL.fit(TABLE, **RUN, seed=3)
     with pytest.raises(OptionError, match="report"):
         SMALL.fit(TABLE, **RUN, report=print)
+    with pytest.raises(OptionError, match="LocallyLinearMaps"):
+        noisegate.synthesize(TABLE, method=make_for("dp-llm", SCHEMA, {}), **RUN)
 
 
 def test_what_a_gate_knows_is_not_told_twice():

@@ -4,14 +4,8 @@ import signal
 
 from .conftest import IMAGES
 
-FILES = [
-    "certificate.json",
-    "certificate.md",
-    "generator.safetensors",
-    "model.json",
-    "public.html",
-    "release.safetensors",
-]
+FILES = ["certificate.json", "certificate.md", "model.json", "public.html"]
+FILES += ["generator.safetensors", "release.safetensors"]
 
 
 def test_a_folder_of_pictures_becomes_a_model(gallery, cli):

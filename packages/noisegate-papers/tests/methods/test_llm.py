@@ -4,18 +4,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+from tests.shared.columns import categorical, continuous
 
 from noisegate import Budget, Gate
-from noisegate.schema import Categorical, Continuous, Schema
+from noisegate.schema import Schema
 from noisegate_papers.methods.classifiers import DPLLM
 
 SCHEMA = Schema(
-    (
-        Continuous(name="u", lower=0.0, upper=1.0),
-        Continuous(name="v", lower=0.0, upper=1.0, missing=True),
-        Categorical(name="c", levels=("r", "g")),
-        Categorical(name="y", levels=("no", "yes", "other")),
-    ),
+    (continuous("u"), continuous("v", missing=True), categorical("c", "rg"), categorical("y", ("no", "yes", "other"))),
     label="y",
 )
 TINY = DPLLM(

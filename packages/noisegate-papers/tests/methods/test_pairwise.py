@@ -154,12 +154,8 @@ def test_what_cannot_be_is_refused_before_anything_is_spent(ledger, changes, mes
         fit(method=replace(TINY, **changes), ledger=ledger, dataset="clinic")
     assert [entry.kind for entry in ledger.history("clinic")] == [Kind.REGISTER]
     fit(ledger=ledger, dataset="clinic")
-    assert [entry.kind for entry in ledger.history("clinic")] == [
-        Kind.REGISTER,
-        Kind.RESERVE,
-        Kind.CONFIRM,
-        Kind.COMMIT,
-    ]
+    kinds = [entry.kind for entry in ledger.history("clinic")]
+    assert kinds == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT]
 
 
 # Settings.

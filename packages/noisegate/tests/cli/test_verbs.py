@@ -40,12 +40,8 @@ def test_the_ledger_verbs(desk, cli):
         assert words in shown.out
     (account,) = cli("ledger", "show", "clinic", *place, "--json").json["accounts"]
     assert (account["committed"], account["reserved"], account["voided"]) == (1, 0, 0) and 0.99 < account["spent"] <= 1
-    assert [entry["kind"] for entry in cli("ledger", "history", "clinic", *place, "--json").json["entries"]] == [
-        "register",
-        "reserve",
-        "confirm",
-        "commit",
-    ]
+    entries = cli("ledger", "history", "clinic", *place, "--json").json["entries"]
+    assert [entry["kind"] for entry in entries] == ["register", "reserve", "confirm", "commit"]
     history = cli("ledger", "history", "clinic", *place)
     assert _plain(history.out) and "dp-merf" in history.out
     assert cli("ledger", "check", *place, "--json").json["entries"] == 4
