@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from tests.shared.stated import certificate
 
 from noisegate.errors import CalibrationError, ModelError, OptionError
 from noisegate.privacy import accounting
@@ -60,35 +61,27 @@ def test_a_plan_for_fewer_records_than_are_used_is_refused():
         CalibratedPlan(budget=budget(3), releases=releases)
 
 
-def certificate(contributions):
+def certified(contributions):
     plan = Plan(queries=(QUESTION,)).calibrate(budget(contributions))
-    return Certificate(
-        epsilon=1.0,
-        delta=1e-5,
-        adjacency=Adjacency.ADD_REMOVE,
-        unit=plan.budget.unit,
-        contributions=contributions,
-        events=plan.events,
-        method="test",
-    )
+    return certificate(unit=plan.budget.unit, contributions=contributions, events=plan.events)
 
 
 def test_certificate_and_page_state_the_unit_and_what_is_used_of_it():
-    stated = certificate(3)
+    stated = certified(3)
     assert "unit: all records of one patient, at most 3 used" in str(stated)
     assert "One unit is all records of one patient, at most 3 used." in render(stated)
     assert Certificate.from_json(stated.to_json()) == stated and stated.check() <= 1.0
 
 
 def test_certificates_of_records_stay_as_they_were():
-    stated = certificate(None)
+    stated = certified(None)
     assert "contributions" not in stated.to_json()["guarantee"]
     assert "One record stands for one record." in render(stated) and Certificate.from_json(stated.to_json()) == stated
 
 
 @pytest.mark.parametrize("limit", [0, -3, 2.5, True, "3"])
 def test_a_certificate_with_a_meaningless_limit_is_refused(limit):
-    stated = certificate(3).to_json()
+    stated = certified(3).to_json()
     stated["guarantee"]["contributions"] = limit
     with pytest.raises(ModelError, match="contributions="):
         Certificate.from_json(stated)
