@@ -11,7 +11,7 @@ import pytest
 
 import noisegate
 from noisegate import Schema, synthesize
-from noisegate.errors import DataError, OptionError
+from noisegate.errors import OptionError
 from noisegate.gate.sums import Engine, LocalEngine
 from noisegate.schema import Boolean, Categorical, Continuous, Date, Integer
 
@@ -152,15 +152,6 @@ def test_sums_run_on_the_engine_that_is_given_and_a_run_that_goes_on_sums_nothin
     assert (engine.opens, engine.sums) == (1, 2)
     with pytest.raises(OptionError, match=r"^engine: a fit that goes on sums no records; leave it out beside resume"):
         noisegate.fit(resume=tmp_path, engine=engine)
-
-
-def test_the_number_of_records_can_be_public():
-    fitted = synthesize(
-        pa.table(columns()), schema=SCHEMA, epsilon=5.0, adjacency="replace-one", records=60, device="cpu", **TINY
-    )
-    assert fitted.certificate.public["records"] == 60 and fitted.certificate.adjacency.value == "replace-one"
-    with pytest.raises(DataError, match="records=61"):
-        made(pa.table(columns()), adjacency="replace-one", records=61)
 
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table])

@@ -3,26 +3,23 @@
 import pandas as pd
 import pyarrow as pa
 import pytest
+from tests.shared.columns import boolean, categorical, integer
 
 import noisegate
-from noisegate.errors import DataError, OptionError
+from noisegate.errors import OptionError
 from noisegate.linked.model import LinkedModel
 from noisegate.linked.schema import LinkedSchema, LinkedTable
-from noisegate.schema import Boolean, Categorical, Integer, Schema
+from noisegate.schema import Schema
 
 SCHEMA = LinkedSchema(
     [
-        LinkedTable(
-            name="people", key="id", schema=Schema([Boolean(name="ill"), Categorical(name="sex", levels=["f", "m"])])
-        ),
+        LinkedTable(name="people", key="id", schema=Schema([boolean("ill"), categorical("sex", "fm")])),
         LinkedTable(
             name="visits",
             parent="people",
             order="day",
             most=5,
-            schema=Schema(
-                [Integer(name="day", lower=0, upper=99), Integer(name="pain", lower=0, upper=10, missing=True)]
-            ),
+            schema=Schema([integer("day", 0, 99), integer("pain", 0, 10, missing=True)]),
         ),
     ]
 )
@@ -74,12 +71,3 @@ def test_an_interrupted_fit_goes_on_without_records(tmp_path, monkeypatch):
             noisegate.fit(tables(), schema=SCHEMA, out=tmp_path / "model", **FAST)
     model = noisegate.fit(schema=SCHEMA, out=tmp_path / "model", resume=True)
     assert len(model.sample(5)["people"]) == 5
-
-
-def test_what_is_no_set_of_tables_is_refused():
-    with pytest.raises(DataError, match="no data for table 'visits'"):
-        noisegate.fit({"people": tables()["people"]}, schema=SCHEMA, **FAST)
-    with pytest.raises(DataError, match="a mapping from the tables people, visits"):
-        noisegate.fit(tables()["people"], schema=SCHEMA, **FAST)
-    with pytest.raises(DataError, match="expected a folder with a file for each"):
-        noisegate.fit("people.csv", schema=SCHEMA, **FAST)

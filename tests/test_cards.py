@@ -7,7 +7,7 @@ import pytest
 
 import noisegate
 from noisegate import Budget, Gate, Pairwise, Schema
-from noisegate.cards import MOST_LINES, ResultCard, Sheet
+from noisegate.cards import MOST_LINES
 from noisegate.errors import installed
 from noisegate.methods.registry import make_for
 from noisegate.schema import Boolean, Categorical, Integer, pixel_schema
@@ -100,12 +100,3 @@ def test_what_matters_is_shown(results):
     assert "number 29" in pages["schema"] and "&lt;script&gt;" in pages["synthesizer"]
     assert "number 0 &lt;= number 1" in pages["schema"] and "sensitivity (grid)" in pages["certificate"]
     assert "ROC-AUC" in pages["report"] and "largest" in pages["report"]
-
-
-def test_a_card_folds_what_is_long():
-    sheet = Sheet(title="many", headings=["x"], rows=[[place] for place in range(700)])
-    card = ResultCard(title="a\nb", facts={f"fact {i}": "x" * 300 for i in range(20)}, sheets=[sheet], notes=["mind"])
-    lines = card.text().splitlines()
-    assert len(lines) == MOST_LINES
-    assert (lines[0], lines[-2].strip(), lines[-1]) == ("a b", "... and 13 more", "  mind")
-    assert max(map(len, lines)) <= 118 and "and 200 more rows" in card.html()

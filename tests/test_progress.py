@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-import noisegate
 from noisegate import Ledger, Pairwise, Schema, fit
 from noisegate import progress as shown
 from noisegate.errors import installed
@@ -18,7 +17,6 @@ from noisegate.runs.folder import ShownProgress
 from noisegate.schema import Boolean, Integer
 
 SCHEMA = Schema((Integer(name="age", lower=0, upper=99), Boolean(name="ill")), label="ill")
-SECRET = 31.0
 TABLE = pa.table({"age": [31, 58, 44, 67] * 50, "ill": [False, True, False, True] * 50})
 SMALL = Pairwise(cells=4, fit_options={"components": 4, "steps": 10})
 
@@ -57,21 +55,6 @@ def test_a_bar_of_reading_tells_parts_of_a_hundred_in_a_terminal_alone(monkeypat
     fit(path, method=SMALL, schema=Schema([Boolean(name="ill")]), epsilon=2.0, progress=True)
     parts = [(part, int(note.split()[-1].replace(",", ""))) for part, note in told if "over" in note]
     assert len(parts) > 1 and all(over % 10_000 == 0 and abs(part - over // 2000) <= 5 for part, over in parts)
-
-
-def test_a_run_without_a_ledger_logs_that_it_is_booked_nowhere(caplog):
-    with caplog.at_level(logging.INFO, logger="noisegate"):
-        SMALL.fit(noisegate.Gate(TABLE, schema=SCHEMA, epsilon=2.0))
-    assert "pairwise: epsilon = 2 is booked nowhere" in caplog.messages
-
-
-def test_a_cost_that_is_given_back_is_logged(caplog, tmp_path):
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.register("clinic", epsilon=9.0, delta=1e-4)
-    broken = TABLE.set_column(0, "age", pa.array([None] * 200, pa.int64()))
-    with caplog.at_level(logging.INFO, logger="noisegate"), pytest.raises(noisegate.UserError):
-        SMALL.fit(broken, schema=SCHEMA, epsilon=2.0, ledger=ledger, dataset="clinic")
-    assert "The cost is given back to 'clinic': no noise was drawn." in caplog.messages
 
 
 @pytest.mark.skipif(not installed("torch"), reason="gradients are taken with torch")

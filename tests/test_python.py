@@ -7,7 +7,7 @@ import pyarrow.csv
 import pytest
 
 import noisegate
-from noisegate import Ledger, LocallyLinearMaps, Pairwise, Schema, Synthesizer, synthesize
+from noisegate import Ledger, Pairwise, Schema, Synthesizer
 from noisegate.errors import BudgetRefusedError, ModelError, OptionError, SchemaError
 from noisegate.methods.registry import make_for
 from noisegate.schema import Boolean, Integer
@@ -41,6 +41,8 @@ def test_a_method_that_is_made_takes_no_settings_beside_it():
         SMALL.fit(TABLE, **RUN, seed=3)
     with pytest.raises(OptionError, match="report"):
         SMALL.fit(TABLE, **RUN, report=print)
+    with pytest.raises(OptionError, match="LocallyLinearMaps"):
+        noisegate.synthesize(TABLE, method=make_for("dp-llm", SCHEMA, {}), **RUN)
 
 
 def test_what_a_gate_knows_is_not_told_twice():
@@ -114,10 +116,3 @@ def test_evaluate_draws_from_a_model_as_many_records_as_there_are():
     assert found.to_json() == expected.to_json()
     with pytest.raises(OptionError, match="schema=None"):
         noisegate.evaluate(TABLE, TABLE)
-
-
-def test_a_classifier_is_trained_beside_its_data_and_synthesize_refuses_it():
-    assert classifier(device="cpu").classes == (False, True)
-    with pytest.raises(OptionError, match="LocallyLinearMaps"):
-        synthesize(TABLE, method=make_for("dp-llm", SCHEMA, {}), **RUN)
-    assert LocallyLinearMaps.__name__ in noisegate.__all__

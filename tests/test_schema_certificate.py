@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from tests.shared.stated import sampled
 
 import noisegate as ng
 from noisegate.discovery.schema_gate import discover_schema
@@ -15,7 +16,7 @@ from noisegate.methods.registry import make_method
 from noisegate.models.folder import verify_model, write_model
 from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate, render
-from noisegate.privacy.events import Adjacency, SampledGaussianEvent, Sampler
+from noisegate.privacy.events import Adjacency
 from noisegate.privacy.schema_certificate import (
     KEY,
     certificate_path,
@@ -80,15 +81,7 @@ def test_costs_for_others_are_not_added_up(found):
 
 def test_beside_steps_both_are_added(found):
     fit = released(found).certificate
-    step = SampledGaussianEvent(
-        name="g",
-        sensitivity=10.0,
-        noise_std=100.0,
-        coordinates=1,
-        rate=0.1,
-        steps=9,
-        sampler=Sampler.CONVOLVED_GAUSSIAN,
-    )
+    step = sampled(rate=0.1, steps=9, sensitivity=10.0, noise_std=100.0)
     assert stated(found.certificate, fit, (step,))["together"] == {"epsilon": 3.0, "delta": 1.1e-5}
 
 

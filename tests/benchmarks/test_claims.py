@@ -68,10 +68,8 @@ def test_every_figure_of_the_page_is_one_of_its_script() -> None:
         said = re.findall(r"[\d.]+", f"{claimed} {found}".replace(",", ""))
         for figure in map(float, said):
             # Claims of 1 and 10 are given, the others and all corrected figures are computed.
-            assert figure in (1, 10) or any(figure == pytest.approx(value, rel=0.015) for value in known), (
-                what,
-                figure,
-            )
+            found_too = any(figure == pytest.approx(value, rel=0.015) for value in known)
+            assert figure in (1, 10) or found_too, (what, figure)
         assert "none" in found or re.search(r"\*\*[\d.,]+\*\*", found), what
 
 

@@ -11,6 +11,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 import torch
+from tests.shared.columns import boolean, categorical, continuous, integer
 from torch import nn
 
 import noisegate_images.features
@@ -21,7 +22,7 @@ from noisegate.features.binning import NumericBins
 from noisegate.features.contingency import Contingency
 from noisegate.features.feature_map import CellMap, Counts, Levels, PointMap, RowForm
 from noisegate.gate.sums import REVIEWED, is_reviewed
-from noisegate.schema import Boolean, Categorical, Continuous, Integer, Layout, Schema, pixel_schema
+from noisegate.schema import Layout, Schema, pixel_schema
 from noisegate.schema.pixels import ImageShape
 from noisegate.testing import check_feature_map, made_up
 from noisegate_images.features.fourier import FourierOfValues, draw, draw_points
@@ -35,14 +36,8 @@ from noisegate_papers.features.tangent import draw_network, draw_pairs
 from noisegate_papers.features.thumbnails import Thumbnails
 from noisegate_papers.features.transforms import Compression, OuterProducts, Squares, random_axes, whitened
 
-TABLE = Schema(
-    (
-        Integer(name="count", lower=0, upper=5, missing=True),
-        Continuous(name="rate", lower=-1.0, upper=1.0, missing=True),
-        Categorical(name="kind", levels=("a", "b", "c"), missing=True),
-        Boolean(name="flag"),
-    )
-).layout
+NUMBERS = [integer("count", 0, 5, missing=True), continuous("rate", -1.0, 1.0, missing=True)]
+TABLE = Schema([*NUMBERS, categorical("kind", "abc", missing=True), boolean("flag")]).layout
 IMAGE = ImageShape(height=8, width=8)
 IMAGES = pixel_schema(8, 8, labels=(0, 1)).layout
 ROWS = 96

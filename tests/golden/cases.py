@@ -23,10 +23,8 @@ _GAN = {"latent": 4, "hidden": [8], "steps": 4, "discriminator_steps": 2, "sampl
 _LAYERS = {"discriminator_hidden": [6]}
 _FEATURES = {**_GAN, **_LAYERS, "decoder": "decoder.safetensors"}
 _DRE = {"references": 30, "dimensions": 4, "hidden": [4], "steps": 4, "sampling_probability": 0.5, "batch": 16}
-_MOMENTS = {
-    **_NETWORK,
-    "fit_options": {"steps": 4, "batch": 16, "check_every": 2, "check_batches": 3, "check_images": 32},
-}
+_CHECKED = {"steps": 4, "batch": 16, "check_every": 2, "check_batches": 3, "check_images": 32}
+_MOMENTS = {**_NETWORK, "fit_options": _CHECKED}
 _DIFFUSION = {"channels": [4], "steps": 3, "sampling_probability": 0.5, "sampling_steps": 2}
 _TEACHERS = {
     "latent": 4,

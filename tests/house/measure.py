@@ -173,8 +173,9 @@ def kernel() -> list[Path]:
 
 
 def tests() -> list[Path]:
-    """Returns every file of tests."""
-    return [*ROOT.glob("tests/**/*.py"), *ROOT.glob("packages/*/tests/**/*.py"), *ROOT.glob("conftest.py")]
+    """Returns every file of tests, with the tables of planted bugs."""
+    code = [*ROOT.glob("tests/**/*.py"), *ROOT.glob("packages/*/tests/**/*.py"), *ROOT.glob("conftest.py")]
+    return [*code, *ROOT.glob("tests/planted/*.txt")]
 
 
 def homes() -> dict[str, list[str]]:

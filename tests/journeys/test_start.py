@@ -13,15 +13,7 @@ KNOWN = [
     ("Real records", ""),
     ("Folder of the pages", ""),
 ]
-ANSWERS = {
-    "records": 10000,
-    "epsilon": 1,
-    "dataset": "survey",
-    "cap": 2,
-    "out": "model",
-    "pages": "pages",
-    "test": "none",
-}
+ANSWERS = dict(records=10000, epsilon=1, dataset="survey", cap=2, out="model", pages="pages", test="none")
 MADE = {"model", "model-synthetic.csv", "pages", "schema.toml", "survey.csv"}
 
 

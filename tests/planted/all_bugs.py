@@ -3,20 +3,13 @@
 from tests.planted import (  # noqa: F401 - each registers its bugs
     bugs_cost,
     bugs_data,
-    bugs_diffusion,
-    bugs_discovery,
-    bugs_engines,
     bugs_gate,
     bugs_gradients,
     bugs_handed_out,
     bugs_ledger,
-    bugs_linked,
     bugs_methods,
-    bugs_past_the_noise,
     bugs_plans,
     bugs_privacy,
-    bugs_shards,
-    bugs_silos,
     bugs_sums,
 )
 from tests.planted.patches import BUGS as ALL

@@ -88,8 +88,5 @@ def resumed_run_gives_back(plant: Plant) -> None:
         void(reservation, error)
 
 
-table(
-    Path(__file__).with_name("gate.txt").read_text(encoding="utf-8"),
-    exact=_exact,
-    unconfirmed=_noise_without_confirming,
-)
+TABLE = Path(__file__).with_name("gate.txt").read_text(encoding="utf-8")
+table(TABLE, exact=_exact, unconfirmed=_noise_without_confirming)

@@ -1,13 +1,19 @@
-"""Planted bugs in exact sums, and in the blocks in which maps run."""
+"""Planted bugs in exact sums and the blocks of maps; over shards, by several machines, and in several silos."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from tests.planted.patches import Plant, bug, find, table, wrong
+
+from noisegate.privacy import accounting
+from noisegate.privacy.grid import UNITS
 
 # Maps, and the blocks in which they run.
 
@@ -97,6 +103,121 @@ def children_count_whole(transitions: Any, found: Any, link: Any, grid: int = 2*
     return dataclasses.replace(made, weights=np.full_like(made.weights, grid))
 
 
+# In sums over disjoint shards: who is in a shard, who learns, and what is paid.
+
+
+@wrong("shards._Split.of", "test_only_the_vector_of_the_records_shard_changes")
+def shards_that_overlap(right: Any, made: Any, words: Any, shards: int) -> Any:
+    """Every record is in the next shard too, as in several codes of PATE-GAN."""
+    found = right(made, np.concatenate([words, words + np.uint64(1)]), shards)
+    object.__setattr__(found, "order", found.order % len(words))
+    return found
+
+
+@wrong("shards.ShardSession._exact", "test_a_public_schedule_says_who_learns_whoever_is_asked")
+def learning_when_asked(right: Any, session: Any, records: Any, sample: Any) -> Any:
+    """The shards that learn are those that were asked, as in GS-WGAN: their states remember the draws."""
+    found = right(session, records, sample)
+    session._learn(records, sample)
+    return found
+
+
+@wrong("shard_plan.ShardPlan.event", "test_a_plan_pays_for_all_records_of_a_step_together")
+def image_by_image(right: Any, plan: Any, noise_std: float, sampler: Any) -> Any:
+    """Each record of a step is accounted as if it were alone, as GS-WGAN does."""
+    records = next(iter(plan.parameters.values()))[0]
+    return right(plan, noise_std / math.sqrt(records), sampler)
+
+
+@bug("test_epsilon_does_not_depend_on_the_votes")
+def cheaper_where_teachers_agree(plant: Plant) -> None:
+    """The certificate tells less where the exact answers agree, as the programs of DataLens and G-PATE print it."""
+
+    @plant.wrap("shards.ShardSession._exact")
+    def _(right: Any, session: Any, records: Any, sample: Any) -> Any:
+        found = right(session, records, sample)
+        session.agreement = float(np.linalg.norm(found)) / (session.plan.plan.shards * UNITS)
+        return found
+
+    @plant.wrap("session.Session._certify")
+    def _(right: Any, session: Any, hashes: Any) -> Any:
+        found, louder = right(session, hashes), 1 + session.agreement
+        events = tuple(replace(event, noise_std=event.noise_std * louder) for event in found.events)
+        return replace(found, epsilon=accounting.epsilon(events, found.delta, found.adjacency), events=events)
+
+
+# In sums by several machines.
+
+
+@wrong(
+    "ray_worker.Worker.begin",
+    "test_a_round_begins_with_nothing",
+    "test_a_run_over_a_cluster_that_is_played_has_the_bits_of_one_machine",
+)
+def sums_of_the_round_before(begin: Any, worker: Any, job: Any, layout: Any) -> Any:
+    """A worker keeps what it added up in the round before."""
+    before = worker._job.total()
+    told = begin(worker, job, layout)
+    now = worker._job.total()
+    for name in set(before.sums) & set(now.sums):
+        now.sums[name] += before.sums[name]
+    now.records += before.records
+    return told
+
+
+@bug("test_a_lost_worker_changes_no_step")
+def answers_before_a_loss_count_twice(plant: Plant) -> None:
+    """Where a worker is lost in a step, what the others had answered is added to what all answer then."""
+    kept: list[Any] = []
+
+    @plant.wrap("ray_round.Pass._lost")
+    def _(lost: Any, parts: Any, shift: Any, number: Any) -> Any:
+        kept.extend(one for one in parts._shifts if one is not shift and number is None)
+        return lost(parts, shift, number)
+
+    @plant.wrap("samples.HeldGradients.merged")
+    def _(merged: Any, held: Any, found: Any) -> Any:
+        again, kept[:] = len(kept), []
+        return merged(held, [*found, *found[:again]])
+
+
+@bug("test_one_record_moves_a_step_of_workers_by_the_bound_at_most")
+def gradients_of_workers_not_clipped(plant: Plant) -> None:
+    """Workers clip gradients to four times the norm."""
+    from noisegate.privacy import grid
+
+    right = grid.clip_factors
+
+    def wide(parts: Any, grid: Any) -> Any:
+        return np.minimum(4 * right(parts, grid), np.float32(grid.scale))
+
+    @plant.wrap("ray_worker.Worker.totals")
+    def _(totals: Any, worker: Any, *question: Any) -> Any:
+        with patch.object(grid, "clip_factors", wide):
+            return totals(worker, *question)
+
+
+# In what several silos release: who pays, and what all of them ask.
+
+
+@wrong(
+    "silos.Silos.costliest",
+    "test_a_record_of_disjoint_silos_pays_in_its_own_alone",
+    "test_disjoint_silos_cost_the_largest_epsilon",
+)
+def the_cheapest_silo_counts(right: Any, silos: Any, delta: float, adjacency: Any) -> Any:
+    """Of disjoint silos the one that paid least is taken for all."""
+    return min(silos.groups, key=lambda events: accounting.epsilon(events, delta, adjacency))
+
+
+@wrong("session.Session._noisy", "test_the_sum_has_one_noise_and_more_for_those_who_collude")
+def a_share_of_the_noise_left_out(right: Any, session: Any, sums: Any, event: Any) -> Any:
+    """The first silo adds no noise, as if the others' were enough."""
+    noisy = right(session, sums, event)
+    masking = getattr(session, "_masking", None)
+    return sums if masking is not None and masking.silo == "north" else noisy
+
+
 table("""
 blocks-probed-with-another-number-of-rows: Blocks have as many records whatever was probed.
     by test_every_block_of_a_map_has_the_rows_that_were_probed
@@ -127,4 +248,56 @@ any-map-takes-parts: Weighted rows are handed to maps that know nothing of weigh
 orientations-that-round: Cells may be so large that sums over them leave the whole numbers that float64 holds.
     by test_cells_whose_sums_would_round_are_refused test_values_whose_squares_would_round_are_refused
     wrap orientation.Orientations._check_exact: lambda *_: None
+norm-for-diameter: A vector that may be turned round is paid for as one that comes or goes.
+    by test_a_record_moves_the_sum_by_at_most_the_sensitivity
+    rewrite shard_plan.ShardPlan: self.grid.bound.sensitivity(Adjacency.REPLACE_ONE) => UNITS
+a-repeated-part-counts-twice: A worker that is asked for a part again adds it again.
+    by test_a_repeated_part_counts_once
+    rewrite ray_worker.Worker.add: number not in self._parts => True
+parts-of-a-lost-worker-left-out: What a worker that was lost had summed is left out.
+    by test_a_lost_worker_changes_no_total
+    rewrite ray_round.Pass._lost: [*shift.parts] + any_rest => any_rest
+batches-in-every-share: A share has the batches of all others too.
+    by test_shares_of_units_are_the_records_that_one_pass_uses test_parts_of_images_are_all_images
+    rewrite tables.Source.unread: next(batches) % shares == share => True
+records-in-every-share: A thinned share has the records of all others too.
+    by test_thinned_shares_are_equal_and_decode_no_picture_of_another test_units_count_once
+    rewrite tables.Source._kept: any_places % step == first => any_places >= 0
+overlapping-silos-taken-for-disjoint: A record that may be in all silos pays in one.
+    by test_a_record_of_overlapping_silos_pays_in_all test_disjoint_silos_cost_the_largest_epsilon
+    wrap silos.Silos.costliest: lambda right, silos, delta, adjacency: right(dataclasses.replace(silos,
+        overlapping=False, stated_by="nobody"), delta, adjacency)
+each-silo-goes-on-by-its-own-noise: What is asked next follows from a silo's own noise and not from that of all.
+    by test_the_second_round_follows_from_the_merged_first_one_in_all_silos_alike
+    wrap silo_rounds.merged_noise: lambda right, method, schema, silos, budget: {name: std * budget.epsilon**-3 for
+        name, std in right(method, schema, silos, budget).items()}
+masks-that-both-add: Of two silos both add their mask, so that it stays in the sum.
+    by test_masks_cancel test_signed_values_of_any_size_come_out_of_the_masks
+    rewrite keys.Masking.mask: total - stream => total + stream
+no-mask: A share leaves without a mask: whoever merges sees the sum of the silo, with less noise than it paid for.
+    by test_a_share_tells_nothing
+    wrap keys.Masking.mask: lambda right, masking, query, size: right(masking, query, size) * np.uint64(0)
+masks-of-an-earlier-round: All rounds of a plan are masked alike, so that their difference shows.
+    by test_masks_of_two_queries_rounds_plans_and_rosters_have_nothing_in_common
+    rewrite keys.SecureSum: {**vars(self), "keys": dict(self.keys)} => {**vars(self), "keys": dict(self.keys),
+        "after": 0}
+one-mask-for-all-queries: All queries of a round are masked alike.
+    by test_masks_of_two_queries_rounds_plans_and_rosters_have_nothing_in_common
+    wrap keys.Masking._stream: lambda right, masking, other, query, size: right(masking, other, "any", size)
+masks-used-again: A silo may answer twice under the same masks.
+    by test_masks_are_used_once test_a_second_answer_under_the_same_masks_is_refused_and_costs_nothing
+    wrap keys.Masking.begin: lambda right, masking: None
+noise-for-all-shares: The shares of all silos make up the noise, those of silos that collude and know theirs among
+        them.
+    by test_shares_of_those_who_do_not_collude_suffice test_the_sum_has_one_noise_and_more_for_those_who_collude
+    rewrite keys.SecureSum: len(self.keys) - self.colluding => len(self.keys)
+a-unit-in-all-silos-moves-once: A unit with records in all silos pays as if it had them in one.
+    by test_a_unit_in_all_silos_moves_the_sum_once_for_each
+    rewrite silos._moved: times * event.sensitivity => event.sensitivity
+marks-that-a-power-cut-takes-away: That masks were used is not written to disk before a share leaves.
+    by test_marks_are_on_disk_before_anything_is_masked
+    wrap atomic.sync_folders: lambda *_: None
+price-of-a-plan-not-checked: Who edits epsilon in a published plan lets the silos pay another price.
+    by test_a_plan_that_was_changed_is_refused
+    rewrite rounds._check_price: set(noise) != set(own) or any_difference => False
 """)

@@ -30,10 +30,7 @@ TINY = ["--method", "dp-merf", "--set", "frequencies=10", "--set", "hidden=[16]"
 TINY_SETTINGS = {"method": "dp-merf", "frequencies": 10, "hidden": [16], "fit_options": {"steps": 10}}
 
 IMAGES = ["--size", "8", "--classes", "cat,dog"]
-FEW = {
-    **{"pixels": 20, "orientations": 20, "wavelets": 20, "channels": [4, 2]},
-    "fit_options": {"steps": 20, "batch": 10},
-}
+FEW = dict(pixels=20, orientations=20, wavelets=20, channels=[4, 2], fit_options={"steps": 20, "batch": 10})
 FEW_IMAGES = ["--set", "strokes=0"]
 FEW_IMAGES += [part for name, value in FEW.items() for part in ("--set", f"{name}={json.dumps(value)}")]
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from noisegate.gate.sums import Engine, LocalEngine
+from noisegate.gate.sums import Engine, LocalEngine, SumTask, sum_records
+from noisegate.records import Rows
 from noisegate.schema import pixel_schema
 from noisegate.schema.pixels import ImageShape
 from noisegate_images.networks.decoder import DecoderDesign, build_decoder, decoder_bytes
@@ -63,3 +64,16 @@ def drawings(rows=600, seed=0, right=None):
     images[right, :, 4:] += 200
     pixels = dict(zip(PIXELS.names, images.reshape(rows, -1).T, strict=False))
     return pa.table({**pixels, "label": np.where(right, "right", "left")})
+
+
+def moves(query, pixels):
+    """By how much an image moves the sums that a query asks for, in units: of its own class, and of the other one."""
+    task = SumTask(feature_map=query.feature_map, grid=query.grid, columns=2, label=0)
+    random = np.random.default_rng(0)
+    for image in (np.ones(pixels), np.zeros(pixels), *random.random((4, pixels))):
+        for label in (0, 1):
+            others = Rows(random.random((5, pixels)), random.integers(0, 2, (5, 1)).astype(np.int32))
+            both = Rows.concatenate([others, Rows(image[None], np.array([[label]], np.int32))])
+            before, after = (sum_records(one, {"it": task}).sums["it"] for one in (others, both))
+            moved = (after - before).astype(np.float64)
+            yield np.linalg.norm(moved), np.linalg.norm(moved[1 - label])

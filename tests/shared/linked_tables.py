@@ -1,28 +1,23 @@
 """Small linked tables: people, their visits, and what was found at these."""
 
 import pyarrow as pa
+from tests.shared.columns import boolean, integer
 
 from noisegate.linked.schema import LinkedSchema, LinkedTable
-from noisegate.schema import Boolean, Integer, Schema
+from noisegate.schema import Schema
 
 SCHEMA = LinkedSchema(
     [
-        LinkedTable(
-            name="people",
-            key="id",
-            schema=Schema([Integer(name="age", lower=0, upper=100), Boolean(name="ill")], label="ill"),
-        ),
+        LinkedTable(name="people", key="id", schema=Schema([integer("age", 0, 100), boolean("ill")], label="ill")),
         LinkedTable(
             name="visits",
             key="visit",
             parent="people",
             order="day",
             most=4,
-            schema=Schema(
-                [Integer(name="day", lower=0, upper=10), Integer(name="pain", lower=0, upper=4, missing=True)]
-            ),
+            schema=Schema([integer("day", 0, 10), integer("pain", 0, 4, missing=True)]),
         ),
-        LinkedTable(name="finds", parent="visits", most=3, schema=Schema([Boolean(name="sure")])),
+        LinkedTable(name="finds", parent="visits", most=3, schema=Schema([boolean("sure")])),
     ]
 )
 

@@ -3,21 +3,15 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.shared.columns import boolean, categorical, continuous
 
 from noisegate import Gate
-from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Schema
+from noisegate.schema import EncodedTable, Schema
 from noisegate_papers.methods.classifiers import DPLLM
 
-TRAINED_SCHEMA = Schema(
-    (
-        Continuous(name="u", lower=0.0, upper=1.0),
-        Categorical(name="y", levels=("no", "yes", "other")),
-        Continuous(name="v", lower=0.0, upper=1.0, missing=True),
-        Categorical(name="c", levels=("r", "g"), missing=True),
-        Boolean(name="flag"),
-    ),
-    label="y",
-)
+LABEL = categorical("y", ("no", "yes", "other"))
+REST = [continuous("v", missing=True), categorical("c", "rg", missing=True), boolean("flag")]
+TRAINED_SCHEMA = Schema([continuous("u"), LABEL, *REST], label="y")
 
 
 @pytest.fixture(scope="session")

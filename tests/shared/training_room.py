@@ -1,19 +1,13 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.shared.columns import boolean, categorical, continuous, integer
 
 from noisegate import DPMERF, Gate
-from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
+from noisegate.schema import Schema
 
-SCHEMA = Schema(
-    (
-        Integer(name="age", lower=0, upper=20, missing=True),
-        Continuous(name="rate", lower=-1.0, upper=3.0),
-        Categorical(name="work", levels=("a", "b", "c"), missing=True),
-        Boolean(name="sick"),
-    ),
-    label="sick",
-)
+NUMBERS = [integer("age", 0, 20, missing=True), continuous("rate", -1.0, 3.0)]
+SCHEMA = Schema([*NUMBERS, categorical("work", "abc", missing=True), boolean("sick")], label="sick")
 
 
 def people(rows):

@@ -9,15 +9,7 @@ from noisegate.errors import DataError, OptionError
 from noisegate.schema import Boolean, Categorical, Continuous, Schema
 from noisegate_papers.estimators.locally_linear_maps import LocallyLinearMaps
 
-QUICK = {
-    "epsilon": 50.0,
-    "records": 500,
-    "maps": 2,
-    "steps": 40,
-    "sampling_probability": 0.4,
-    "temperature": 2.0,
-    "init_std": 0.5,
-}
+QUICK = dict(epsilon=50.0, records=500, maps=2, steps=40, sampling_probability=0.4, temperature=2.0, init_std=0.5)
 BOUNDED = {**QUICK, "classes": [2, 7, 5], "bounds": (0, 10)}
 SCHEMA = Schema(
     (Continuous(name="u", lower=0.0, upper=10.0), Categorical(name="c", levels=("r", "g")), Boolean(name="y")),

@@ -16,19 +16,15 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from noisegate.errors import BudgetRefusedError, OptionError, UnbookedWarning, UncoveredWarning, installed
 from noisegate.ledger.ledger import Ledger
-from noisegate.schema import Boolean, Categorical, Continuous, Schema
 from noisegate_papers.estimators.locally_linear_maps import LocallyLinearMaps
 from noisegate_papers.estimators.private_sampler import PrivateSampler
 
 from .test_estimator_contract import EXPECTED, facts
+from .test_estimators import SCHEMA
 
 needs_torch = pytest.mark.skipif(not installed("torch"), reason="gradients are taken with torch")
 FEW = {"settings": {"cells": 4, "fit_options": {"components": 12, "steps": 40}}}
 BOUNDED = {"epsilon": 5.0, "classes": ["low", "high"], "bounds": (0, 10), **FEW}
-SCHEMA = Schema(
-    (Continuous(name="u", lower=0.0, upper=10.0), Categorical(name="c", levels=("r", "g")), Boolean(name="y")),
-    label="y",
-)
 
 
 def numbers(rows=400):

@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
+from tests.shared.stated import sampled
 
-from noisegate.privacy.events import Adjacency, GaussianEvent, SampledGaussianEvent, Sampler, ZeroConcentratedEvent
+from noisegate.privacy.events import Adjacency, GaussianEvent, Sampler, ZeroConcentratedEvent
 from noisegate_evaluate.auditing.bounds import (
     one_run_epsilon,
     rate_limits,
@@ -19,15 +20,7 @@ from noisegate_evaluate.auditing.bounds import (
 GAUSSIAN = GaussianEvent(
     name="g", sensitivity=2.0**20, noise_std=2.0**20, coordinates=1, sampler=Sampler.DISCRETE_GAUSSIAN
 )
-SAMPLED = SampledGaussianEvent(
-    name="s",
-    rate=1.0,
-    steps=1,
-    sensitivity=2.0**20,
-    noise_std=2.0**20,
-    coordinates=1,
-    sampler=Sampler.DISCRETE_GAUSSIAN,
-)
+SAMPLED = sampled(rate=1.0, steps=1, sensitivity=2.0**20, noise_std=2.0**20, sampler=Sampler.DISCRETE_GAUSSIAN)
 
 
 def test_limits_of_the_spread_hold_as_often_as_they_say():

@@ -2,19 +2,12 @@
 
 import numpy as np
 import pyarrow as pa
+from tests.shared.columns import categorical, continuous
 
 from noisegate import Schema
-from noisegate.schema import Categorical, Continuous
 from noisegate_evaluate import evaluate_tables, regression_scores
 
-SCHEMA = Schema(
-    (
-        Continuous(name="x", lower=0.0, upper=1.0),
-        Categorical(name="g", levels=("a", "b")),
-        Continuous(name="y", lower=-2.0, upper=4.0, missing=True),
-    ),
-    label="y",
-)
+SCHEMA = Schema((continuous("x"), categorical("g", "ab"), continuous("y", -2.0, 4.0, missing=True)), label="y")
 
 
 def table(rows, seed, *, slope=1.0, missing=0.0):

@@ -50,13 +50,3 @@ def test_the_json_form_and_the_page_both_carry_the_caveat_and_the_figures():
     assert f"{form['downstream']['mean']['roc_auc']:.3f}" in text
     assert f"{form['marginals']['orders'][1]['mean_total_variation']:.4f}" in text
     assert f"{form['marginals_floor']['orders'][1]['mean_total_variation']:.4f}" in text
-
-
-def test_notes_say_which_table_they_are_about():
-    same = rows(0).set_column(1, "y", [pa.array(["no"] * 200)])
-    report = evaluate_tables(same, rows(1), SCHEMA, rows(2))
-    assert report.notes == (
-        "trained on the synthetic table: the training table has only the class 'no' of 'y': "
-        "every row gets the same score for each class",
-    )
-    assert "only the class 'no'" in flat(page(report, width=200))

@@ -1,17 +1,15 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.shared.columns import categorical, continuous, integer
 
 from noisegate.errors import DataError
-from noisegate.schema import Categorical, Continuous, Integer, Schema, pixel_schema
+from noisegate.schema import Schema, pixel_schema
 from noisegate_evaluate import NetworkOptions, Training, downstream_scores, twelve
 from noisegate_evaluate.tables import LabelledTables
 
-FEATURES = (
-    Continuous(name="x", lower=-4.0, upper=4.0, missing=True),
-    Categorical(name="c", levels=("low", "high"), missing=True),
-)
-SCHEMA = Schema(columns=(*FEATURES, Categorical(name="y", levels=("no", "yes"), missing=True)), label="y")
+FEATURES = (continuous("x", -4.0, 4.0, missing=True), categorical("c", ("low", "high"), missing=True))
+SCHEMA = Schema(columns=(*FEATURES, categorical("y", ("no", "yes"), missing=True)), label="y")
 
 
 def people(seed, rows=300, flip=False):
@@ -75,9 +73,7 @@ def test_unseen_levels_and_missing_values_do_not_crash():
 
 
 def test_many_classes_with_one_that_training_never_saw():
-    schema = Schema(
-        columns=(Integer(name="n", lower=0, upper=3), Categorical(name="y", levels=("a", "b", "c", "d"))), label="y"
-    )
+    schema = Schema(columns=(integer("n", 0, 3), categorical("y", "abcd")), label="y")
     numbers = np.tile([0, 1, 2], 60)
     train = pa.table({"n": numbers, "y": np.array(["a", "b", "d"])[numbers]})
     report = downstream_scores(train, train, schema)
@@ -123,11 +119,7 @@ def test_networks_leave_out_rows_without_a_label_but_need_every_pixel():
 
 
 MIXED = Schema(
-    columns=(
-        Integer(name="n", lower=0, upper=10, missing=True),
-        Categorical(name="c", levels=("a", "b"), missing=True),
-        Categorical(name="y", levels=("no", "yes")),
-    ),
+    columns=(integer("n", 0, 10, missing=True), categorical("c", "ab", missing=True), categorical("y", ("no", "yes"))),
     label="y",
 )
 

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from tests.shared.columns import boolean, categorical, continuous, integer
 
 from noisegate.features.binning import NumericBins
-from noisegate.schema import Boolean, Categorical, Continuous, Date, EncodedTable, Integer, Schema
+from noisegate.schema import Date, EncodedTable, Schema
 from noisegate.tables.released import Table
 from noisegate_evaluate.reporting.released import (
     Released,
@@ -17,7 +18,7 @@ from noisegate_evaluate.reporting.released import (
     span_name,
 )
 
-SCHEMA = Schema((Integer(name="n", lower=0, upper=9), Categorical(name="c", levels=("a", "b", "c")), Boolean(name="y")))
+SCHEMA = Schema((integer("n", 0, 9), categorical("c", "abc"), boolean("y")))
 BINS = (NumericBins((0.5,)),)
 
 
@@ -73,18 +74,14 @@ def test_pairs_have_the_error_of_their_best_table():
 
 
 def test_cells_are_named_by_the_values_that_they_hold():
-    assert cell_names(Integer(name="n", lower=0, upper=9), NumericBins((0.5 / 9, 4.5 / 9))) == ["0", "1 – 4", "5 – 9"]
-    assert cell_names(Continuous(name="x", lower=0.0, upper=8.0), NumericBins((0.25,), True)) == [
-        "0 – 2",
-        "2 – 8",
-        "(missing)",
-    ]
+    assert cell_names(integer("n", 0, 9), NumericBins((0.5 / 9, 4.5 / 9))) == ["0", "1 – 4", "5 – 9"]
+    assert cell_names(continuous("x", 0.0, 8.0), NumericBins((0.25,), True)) == ["0 – 2", "2 – 8", "(missing)"]
     # The lower bound is a cell of its own.
-    assert cell_names(Continuous(name="x", lower=0.0, upper=8.0), NumericBins((5e-324, 0.5))) == ["0", "0 – 4", "4 – 8"]
+    assert cell_names(continuous("x", 0.0, 8.0), NumericBins((5e-324, 0.5))) == ["0", "0 – 4", "4 – 8"]
     day = Date(name="d", lower="2024-01-01", upper="2024-01-11")
     assert cell_names(day, NumericBins((0.45,))) == ["2024-01-01 – 2024-01-05", "2024-01-06 – 2024-01-11"]
-    assert level_names(Categorical(name="c", levels=(3, 1), missing=True)) == ["3", "1", "(missing)"]
+    assert level_names(categorical("c", (3, 1), missing=True)) == ["3", "1", "(missing)"]
     assert numbered(["a", "b", "a"]) == ["a", "b", "a (2)"]
     # Of twenty bins of four values, four hold one.
-    spans = [span_name(Integer(name="n", lower=0, upper=3), cell / 20, (cell + 1) / 20) for cell in range(20)]
+    spans = [span_name(integer("n", 0, 3), cell / 20, (cell + 1) / 20) for cell in range(20)]
     assert [span for span in spans if span is not None] == ["0", "1", "2", "3"]

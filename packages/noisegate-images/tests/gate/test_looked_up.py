@@ -4,20 +4,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from tests.shared.columns import categorical, continuous
 
 from noisegate.gate.execution import made_up_records
 from noisegate.gate.sums import SumTask, sum_records
 from noisegate.privacy.grid import UNITS, Grid
-from noisegate.schema import Categorical, Continuous, Schema
+from noisegate.schema import Schema
 from noisegate_images.features.fourier import TABLE_ROWS, RandomFourier, draw
 
 LAYOUT = Schema(
-    (
-        Continuous(name="x", lower=0.0, upper=1.0, missing=True),
-        Continuous(name="z", lower=0.0, upper=1.0),
-        Categorical(name="k", levels=("a", "b", "c"), missing=True),
-        Categorical(name="y", levels=("a", "b", "c")),
-    ),
+    (continuous("x", missing=True), continuous("z"), categorical("k", "abc", missing=True), categorical("y", "abc")),
     label="y",
 ).layout
 

@@ -17,15 +17,7 @@ from noisegate_images.networks.strokes import SHIPPED_SHA256 as STROKES_SHA256
 from noisegate_images.networks.strokes import load_drawing
 
 SIDE = 8
-TINY = {
-    "image": (SIDE, SIDE, 1),
-    "pixels": 40,
-    "orientations": 40,
-    "wavelets": 40,
-    "strokes": 0,
-    "latent": 4,
-    "channels": (8, 8),
-}
+TINY = dict(image=(SIDE, SIDE, 1), pixels=40, orientations=40, wavelets=40, strokes=0, latent=4, channels=(8, 8))
 QUICK = {**TINY, "fit_options": {"steps": 3}}
 SCHEMA = pixel_schema(SIDE, SIDE, labels=["left", "down"])
 

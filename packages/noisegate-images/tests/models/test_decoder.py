@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from noisegate.errors import ModelError, OptionError
+from noisegate.errors import ModelError
 from noisegate.schema.pixels import ImageShape
 from noisegate_images.networks.decoder import (
     OWN,
@@ -62,10 +62,3 @@ def test_a_saved_model_has_the_decoder_in_it(file):
         LoadedDecoder.from_saved(tensors, {"kind": OWN})
     with pytest.raises(ModelError, match="of kind 'other' is not known"):
         LoadedDecoder.from_saved({}, {"kind": "other", "digest": "", "made_of": {"kind": "other"}})
-
-
-def test_what_is_no_decoder_is_refused(file):
-    with pytest.raises(OptionError, match="'absent' is no file; give 'cifar10' for the one in the package"):
-        load_decoder("absent")
-    with pytest.raises(ModelError, match="is not 00"):
-        load_decoder(file, "00")

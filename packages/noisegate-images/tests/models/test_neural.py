@@ -1,17 +1,11 @@
 import numpy as np
 import torch
+from tests.shared.columns import boolean, continuous, integer
 
-from noisegate.schema import Boolean, Continuous, Integer, Schema
+from noisegate.schema import Schema
 from noisegate_images.models.generator import NeuralTable, build_table_generator
 
-SCHEMA = Schema(
-    (
-        Integer(name="count", lower=0, upper=3, missing=True),
-        Continuous(name="rate", lower=0.0, upper=1.0),
-        Boolean(name="flag"),
-    ),
-    label="flag",
-)
+SCHEMA = Schema((integer("count", 0, 3, missing=True), continuous("rate"), boolean("flag")), label="flag")
 ROWS = 20_000
 
 

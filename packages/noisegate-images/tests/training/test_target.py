@@ -1,26 +1,16 @@
 import numpy as np
 import pytest
+from tests.shared.stated import certificate
 
-from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.events import Adjacency
 from noisegate.privacy.release import Release
 from noisegate_images.training.moment_matching import read_target
 
 
 def made_up(counts, sums, records=None, count_std=2.0):
-    certificate = Certificate(
-        epsilon=1.0,
-        delta=1e-5,
-        adjacency=Adjacency.ADD_REMOVE,
-        unit="record",
-        events=(),
-        method="dp-merf",
-        public={"records": records},
-    )
     values, stds = {"f": np.asarray(sums, dtype=float)}, {"f": 0.5}
     if counts is not None:
         values["counts"], stds["counts"] = np.asarray([counts], dtype=float), count_std
-    return Release(values=values, noise_std=stds, certificate=certificate)
+    return Release(values=values, noise_std=stds, certificate=certificate(public={"records": records}))
 
 
 def test_sums_are_divided_by_counts_class_by_class():

@@ -190,11 +190,8 @@ def test_a_training(desk, play, stage, when, name):
     resumed = play("fit", "--resume", desk.data, "--out", desk.out)
     if resumed.code == 0:
         assert play("verify", desk.out).code == 0
-        assert [entry.kind.value for entry in Ledger(desk.ledger).history("clinic")][1:] == [
-            "reserve",
-            "confirm",
-            "commit",
-        ]
+        entries = Ledger(desk.ledger).history("clinic")[1:]
+        assert [entry.kind.value for entry in entries] == ["reserve", "confirm", "commit"]
         assert desk.account().spent == spent
     else:
         assert resumed.code == 2 and ("confirm" not in kinds or name == "kill")

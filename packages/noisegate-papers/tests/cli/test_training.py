@@ -124,12 +124,8 @@ def test_an_interrupted_training_goes_on_with_the_records_and_pays_once(desk, cl
     assert ended.code == 0, ended.err
     assert "after 3 steps: nothing more is spent" in said(ended.err)
     assert taken == [6, 5, 4, 3, 3, 2, 1]
-    assert [entry.kind for entry in Ledger(desk.ledger).history("clinic")] == [
-        "register",
-        "reserve",
-        "confirm",
-        "commit",
-    ]
+    entries = Ledger(desk.ledger).history("clinic")
+    assert [entry.kind for entry in entries] == ["register", "reserve", "confirm", "commit"]
     assert cli("verify", desk.out).code == 0
     assert not desk.out.with_name("model.partial").exists()
 

@@ -7,7 +7,9 @@ from functools import partialmethod
 from pathlib import Path
 
 import pytest
+from tests.shared.columns import categorical, continuous, integer
 
+from noisegate.schema import Schema
 from noisegate_images.training.fit import FitSettings
 from noisegate_papers.methods.classifiers import DPLLM
 from noisegate_papers.methods.mean_embeddings import DPMERF
@@ -16,23 +18,8 @@ from .conftest import rows
 
 ROOT = Path(__file__).parents[4]
 PAGES = ["docs/quickstart.md"]
-SCHEMA = """\
-label = "income"
-[columns.age]
-kind = "integer"
-lower = 10
-upper = 100
-[columns.hours]
-kind = "continuous"
-lower = 0.0
-upper = 100.0
-[columns.job]
-kind = "categorical"
-levels = ["nurse", "teacher", "farmer"]
-[columns.income]
-kind = "categorical"
-levels = ["no", "yes"]
-"""
+COLUMNS = [integer("age", 10, 100), continuous("hours", 0.0, 100.0), categorical("job", ["nurse", "teacher", "farmer"])]
+SCHEMA = Schema([*COLUMNS, categorical("income", ["no", "yes"])], label="income")
 
 
 def _blocks(page, language):
@@ -84,7 +71,7 @@ def test_the_python_of(page, shelf, cli, capsys):
     import pyarrow.csv
     import pyarrow.parquet
 
-    (shelf / "schema.toml").write_text(SCHEMA)
+    SCHEMA.to_toml(shelf / "schema.toml")
     pyarrow.parquet.write_table(pyarrow.csv.read_csv("patients.csv"), "patients.parquet")
     assert cli("ledger", "register", "patients", "--epsilon", "4", "--ledger", "ledger.db").code == 0
     blocks = _blocks(page, "python")
@@ -102,17 +89,8 @@ def test_the_demo(shelf, cli):
     assert ended.code == 0
     assert "NOT covered" in " ".join(ended.out.replace("│", " ").split())
     assert cli("verify", "demo/model").code == 0
-    made = sorted(path.name for path in (shelf / "demo").iterdir())
-    assert made == [
-        "demo.json",
-        "model",
-        "private.html",
-        "public.html",
-        "schema.toml",
-        "survey-kept-aside.csv",
-        "survey.csv",
-        "synthetic.csv",
-    ]
+    written = "demo.json private.html public.html schema.toml survey-kept-aside.csv survey.csv synthetic.csv"
+    assert {path.name for path in (shelf / "demo").iterdir()} == {"model", *written.split()}
     assert "NOT covered" in json.loads((shelf / "demo" / "demo.json").read_text())["caveat"]
     (shelf / "demo" / "thesis.txt").write_text("mine")
     assert cli("demo", "--out", "demo").code == 2
@@ -129,13 +107,7 @@ def test_the_demo_of_images(shelf, cli, monkeypatch):
     from noisegate.cli.demo import MADE_OF_IMAGES
     from noisegate_images import demo
 
-    few = {
-        "pixels": 20,
-        "orientations": 20,
-        "wavelets": 20,
-        "channels": (4, 2),
-        "fit_options": {"steps": 3, "batch": 20},
-    }
+    few = dict(pixels=20, orientations=20, wavelets=20, channels=(4, 2), fit_options={"steps": 3, "batch": 20})
     monkeypatch.setattr(demo, "SETTINGS", few)
     # As many are made as the noisy count says, whose noise has a standard deviation of 120: of few there may be none.
     monkeypatch.setattr(demo, "COUNT", 800)

@@ -3,10 +3,11 @@ import math
 import numpy as np
 import pytest
 import torch
+from tests.shared.columns import boolean, categorical, continuous, integer
 
 from noisegate.gate.sums import SumTask, sum_records
 from noisegate.privacy.grid import UNITS, Grid
-from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Integer, Schema
+from noisegate.schema import EncodedTable, Schema
 from noisegate.schema.layout import numeric_cells
 from noisegate.schema.pixels import ImageShape
 from noisegate_papers.features.hermite import Series, column_tables, level_table, numeric_table
@@ -15,13 +16,7 @@ from noisegate_papers.features.products import Products
 
 SERIES = Series(length_scale=0.1, order=5, stretch=3.0)
 SCHEMA = Schema(
-    (
-        Continuous(name="x", lower=0.0, upper=1.0, missing=True),
-        Integer(name="n", lower=0, upper=7),
-        Categorical(name="c", levels=("a", "b", "c"), missing=True),
-        Boolean(name="y"),
-    ),
-    label="y",
+    (continuous("x", missing=True), integer("n", 0, 7), categorical("c", "abc", missing=True), boolean("y")), label="y"
 )
 
 
@@ -132,13 +127,7 @@ def test_groups_of_coded_columns_count_records_with_the_least_noise_that_they_ca
 
 
 SHORT = Series(length_scale=0.2, order=3, stretch=2.0)
-MIXED = Schema(
-    (
-        Continuous(name="x", lower=0.0, upper=1.0, missing=True),
-        Integer(name="n", lower=0, upper=5),
-        Categorical(name="c", levels=("a", "b", "c")),
-    )
-)
+MIXED = Schema((continuous("x", missing=True), integer("n", 0, 5), categorical("c", "abc")))
 GROUPS = ((0,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2))
 
 

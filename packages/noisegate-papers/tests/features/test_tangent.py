@@ -3,23 +3,19 @@
 import numpy as np
 import pytest
 import torch
+from tests.shared.columns import boolean, categorical, continuous, integer
 
 from noisegate.errors import OptionError
 from noisegate.gate.sums import SumTask, sum_records
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.grid import UNITS, Grid
 from noisegate.records import Rows
-from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema, pixel_schema
+from noisegate.schema import Schema, pixel_schema
 from noisegate.testing import made_up
 from noisegate_papers.features.tangent import WEIGHT_STEPS, NeuralTangent, draw_network, draw_pairs
 
 TABLE = Schema(
-    (
-        Continuous(name="x", lower=0.0, upper=1.0, missing=True),
-        Integer(name="n", lower=0, upper=5),
-        Categorical(name="k", levels=tuple("abc"), missing=True),
-        Boolean(name="ill"),
-    ),
+    (continuous("x", missing=True), integer("n", 0, 5), categorical("k", "abc", missing=True), boolean("ill")),
     label="ill",
 ).layout
 IMAGES = pixel_schema(6, 6, labels=(0, 1)).layout
@@ -121,7 +117,7 @@ def test_more_memory_than_is_given_is_refused_with_the_cure():
 
 def test_an_interval_of_a_generator_is_shared_among_the_cells_it_meets():
     """A cell of probability 1 that spans several bins has the mean of what is drawn from it."""
-    layout = Schema((Continuous(name="x", lower=0.0, upper=1.0), Boolean(name="y"))).layout
+    layout = Schema((continuous("x"), boolean("y"))).layout
     features = draw_pairs(layout, width=6, cells=150, memory=10, seed=3)
     cells = 102
     made = [torch.zeros(cells, 1), torch.tensor([[1.0], [0.0]])]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.shared.columns import boolean, categorical, continuous
 
 from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
@@ -9,20 +10,13 @@ from noisegate.gate.sums import SumTask, sum_records
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.grid import UNITS, Grid
 from noisegate.records import Rows
-from noisegate.schema import Boolean, Categorical, Continuous, Schema
+from noisegate.schema import Schema
 from noisegate.testing import check_feature_map, made_up
 from noisegate_papers.features.votes import NearestVotes, lattice
 
 BINS = (NumericBins((0.2, 0.5), nullable=True), NumericBins(tuple(np.arange(1, 24) / 24)))
 CODED = (3, 2)
-SCHEMA = Schema(
-    (
-        Continuous(name="x", lower=0.0, upper=1.0, missing=True),
-        Continuous(name="y", lower=0.0, upper=1.0),
-        Categorical(name="k", levels=tuple("abc")),
-        Boolean(name="ill"),
-    )
-)
+SCHEMA = Schema((continuous("x", missing=True), continuous("y"), categorical("k", "abc"), boolean("ill")))
 LARGEST = 2**23  # twice of it is what float32 counts to
 GRID = Grid(norm=1.0, nonnegative=True)
 

@@ -5,22 +5,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from tests.shared.columns import boolean, categorical, continuous, integer
 from tests.shared.feature_space import PIXELS, drawings, write_decoder
 
 from noisegate import Budget, Gate, Ledger
 from noisegate.errors import DataError, ModelError, OptionError
 from noisegate.gate.queries.gradients import GradientSession
-from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
+from noisegate.schema import Schema
 from noisegate_images.training.adam import Adam
 from noisegate_papers.methods.mge_dre import DPDRE, MAX_CLIP_NORM
 from noisegate_papers.training.adversarial import density_ratios, stream
 
-COLUMNS = (
-    Continuous(name="x", lower=0.0, upper=10.0, missing=True),
-    Integer(name="y", lower=0, upper=10),
-    Categorical(name="job", levels=tuple("abcde")),
-    Boolean(name="ill"),
-)
+COLUMNS = (continuous("x", 0.0, 10.0, missing=True), integer("y", 0, 10), categorical("job", "abcde"), boolean("ill"))
 SCHEMA = Schema(COLUMNS, label="ill")
 BUDGET = Budget(epsilon=20.0)
 CENTRES = np.array([[1, 8], [8, 1], [5, 5], [1, 1], [9, 9]])
@@ -85,14 +81,7 @@ def test_weights_concentrate_on_the_public_records_that_are_like_the_private_one
 
 
 def test_public_images_without_labels_are_weighed_for_every_label():
-    settings = {
-        "image": (8, 8, 1),
-        "dimensions": 4,
-        "steps": 60,
-        "batch": 128,
-        "sampling_probability": 0.2,
-        "learning_rate": 0.05,
-    }
+    settings = dict(image=(8, 8, 1), dimensions=4, steps=60, batch=128, sampling_probability=0.2, learning_rate=0.05)
     method = DPDRE(public=drawings(120, 1), **settings)
     found = method.fit(gate(drawings(200, 2), PIXELS, records=200)).sample(200, seed=0, where={"label": "left"})
     rows = found.to_pandas().drop(columns="label").to_numpy().reshape(-1, 8, 8)

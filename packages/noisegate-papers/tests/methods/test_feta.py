@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from tests.shared.feature_space import moves
 
 from noisegate import DPDM, DPFETA, Budget, Gate
 from noisegate.errors import OptionError
-from noisegate.gate.sums import SumTask, sum_records
 from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.privacy import noise
 from noisegate.records import Rows
@@ -67,18 +67,8 @@ def test_with_little_noise_they_are_the_means_of_the_classes(warmed):
 def test_a_record_moves_the_sum_of_its_class_by_the_bound_and_no_more():
     query = method().gradient_plan(SCHEMA, Budget(epsilon=1.0)).queries[0]
     assert query.norm == pytest.approx(0.5 * 2)  # half the length of four white pixels
-    task = SumTask(feature_map=query.feature_map, grid=query.grid, columns=2, label=0)
-    random = np.random.default_rng(0)
-    for image in (np.ones(16), np.zeros(16), *random.random((4, 16))):
-        for label in (0, 1):
-            others = Rows(random.random((5, 16)), random.integers(0, 2, (5, 1)).astype(np.int32))
-            record = Rows(image[None], np.array([[label]], np.int32))
-            sums = [
-                sum_records(one, {"means": task}).sums["means"] for one in (others, Rows.concatenate([others, record]))
-            ]
-            moved = (sums[1] - sums[0]).astype(np.float64)
-            assert np.linalg.norm(moved) <= query.grid.bound.units
-            assert not moved[1 - label].any()
+    for moved, other in moves(query, 16):
+        assert moved <= query.grid.bound.units and other == 0
 
 
 def test_a_loss_that_the_gate_refuses_costs_nothing(tmp_path, monkeypatch):

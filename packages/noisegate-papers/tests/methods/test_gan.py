@@ -4,32 +4,22 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+from tests.shared.columns import categorical, integer
 from tests.shared.feature_space import PIXELS, drawings
 
 from noisegate import DPCGAN, DPGAN, Budget, Gate
 from noisegate.gate.per_example.gradients import clipped_gradients
 from noisegate.methods.registry import method_of
-from noisegate.schema import Categorical, Integer, Schema
+from noisegate.schema import Schema
 from noisegate_images.training.adam import Adam
 from noisegate_papers.methods.generative import LABELS
 from noisegate_papers.training.adversarial import stream
 
-COLUMNS = (
-    Integer(name="u", lower=0, upper=10),
-    Integer(name="v", lower=0, upper=10, missing=True),
-    Categorical(name="c", levels=("r", "g")),
-    Categorical(name="y", levels=("a", "b")),
-)
+COLUMNS = (integer("u", 0, 10), integer("v", 0, 10, missing=True), categorical("c", "rg"), categorical("y", "ab"))
 SCHEMA = Schema(COLUMNS, label="y")
 BUDGET = Budget(epsilon=100.0)
 SMALL = {"hidden": (16,), "latent": 4, "batch": 64, "sampling_probability": 0.05, "discriminator_hidden": (16,)}
-FAST = {
-    **SMALL,
-    "steps": 150,
-    "discriminator_steps": 3,
-    "discriminator_learning_rate": 5e-3,
-    "generator_learning_rate": 1e-2,
-}
+FAST = dict(**SMALL, steps=150, discriminator_steps=3, discriminator_learning_rate=5e-3, generator_learning_rate=1e-2)
 TINY = DPCGAN(**SMALL, steps=6, discriminator_steps=2)
 DRAWINGS = {"image": (8, 8, 1), "hidden": (16,), "latent": 4, "batch": 64, "channels": (8, 4)}
 FAST_DRAWINGS = {

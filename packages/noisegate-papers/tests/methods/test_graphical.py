@@ -6,22 +6,17 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
+from tests.shared.columns import boolean, categorical, continuous, integer
 
 from noisegate import Gate
 from noisegate.errors import MissingExtraError, ModelError
 from noisegate.features.contingency import tables_up_to
 from noisegate.models.folder import verify_model
-from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
+from noisegate.schema import Schema
 from noisegate_papers.methods.graphical import AIM, MST
 
 SCHEMA = Schema(
-    columns=(
-        Categorical(name="a", levels=("p", "q", "r")),
-        Integer(name="b", lower=10, upper=12),
-        Continuous(name="x", lower=0.0, upper=1.0, missing=True),
-        Boolean(name="y"),
-    ),
-    label="y",
+    columns=(categorical("a", "pqr"), integer("b", 10, 12), continuous("x", missing=True), boolean("y")), label="y"
 )
 
 

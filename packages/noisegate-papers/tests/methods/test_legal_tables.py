@@ -29,6 +29,7 @@ TABLES = {
 OF_SUMS = {
     "dp-merf": {"frequencies": 50, "latent": 4, "hidden": (16,), "fit_options": {"steps": 10}},
     "dp-hp": {"components": 8, "fit_options": {"steps": 10}},
+    "pairwise": {"fit_options": {"components": 8, "steps": 10}},
     "privbayes": {},
     "tab-pe": {"rounds": 2},
 }

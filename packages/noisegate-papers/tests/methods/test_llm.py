@@ -4,18 +4,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+from tests.shared.columns import categorical, continuous
 
 from noisegate import Budget, Gate
-from noisegate.schema import Categorical, Continuous, Schema
+from noisegate.schema import Schema
 from noisegate_papers.methods.classifiers import DPLLM
 
 SCHEMA = Schema(
-    (
-        Continuous(name="u", lower=0.0, upper=1.0),
-        Continuous(name="v", lower=0.0, upper=1.0, missing=True),
-        Categorical(name="c", levels=("r", "g")),
-        Categorical(name="y", levels=("no", "yes", "other")),
-    ),
+    (continuous("u"), continuous("v", missing=True), categorical("c", "rg"), categorical("y", ("no", "yes", "other"))),
     label="y",
 )
 TINY = DPLLM(
@@ -73,18 +69,6 @@ def test_the_loss_is_the_cross_entropy_of_the_models_scores():
     for label in range(3):
         expected = torch.nn.functional.cross_entropy(scores[None], torch.tensor([label]))
         assert torch.isclose(loss(answers[None], torch.zeros(2), torch.tensor([0, label])), expected)
-
-
-def test_the_public_number_divides_the_sums_and_not_the_true_one(monkeypatch):
-    seen, training = [], DPLLM.training
-
-    def spy(self, schema, plan, batch, device):
-        seen.append(batch)
-        return training(self, schema, plan, batch, device)
-
-    monkeypatch.setattr(DPLLM, "training", spy)
-    TINY.query(gate(rows=400, records=1000))
-    assert seen == [250.0]
 
 
 def test_steps_are_those_of_adam_with_a_rate_that_falls_each_quarter():

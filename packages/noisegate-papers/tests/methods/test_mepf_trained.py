@@ -14,13 +14,7 @@ from noisegate_papers.methods.mepf import ENCODER, FIRST, DPMEPFTrained
 SCHEMA = pixel_schema(8, 8, labels=("across", "down"))
 QUICK = {"steps": 4, "batch": 8, "check_every": 2, "check_batches": 2, "check_images": 20}
 TINY = {"image": (8, 8, 1), "latent": 4, "hidden": (8,), "channels": (4, 2), "fit_options": QUICK}
-ENCODERS = {
-    "encoder_width": 4,
-    "encoder_depth": 2,
-    "encoder_steps": 30,
-    "encoder_sampling_probability": 0.2,
-    "stopping": "none",
-}
+ENCODERS = dict(encoder_width=4, encoder_depth=2, encoder_steps=30, encoder_sampling_probability=0.2, stopping="none")
 ROWS = 200
 
 

@@ -1,9 +1,10 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.shared.columns import boolean, categorical, continuous
 
 from noisegate import DPMERF, Adjacency, Budget, Gate
-from noisegate.schema import Boolean, Categorical, Continuous, Schema, pixel_schema
+from noisegate.schema import Schema, pixel_schema
 
 TINY = DPMERF(frequencies=50, latent=4, hidden=(16,), fit_options={"steps": 30})
 
@@ -21,26 +22,25 @@ def correlated(rows, shuffled=False):
     return pa.table({"u": u, "v": v, "w": names[(w * 3).astype(int)]})
 
 
+def assert_recovered(made, shuffled):
+    u, v, high = made["u"].to_numpy(), made["v"].to_numpy(), np.array(made["w"].to_pylist()) == "high"
+    found = np.corrcoef(u, v)[0, 1], np.corrcoef(u, high)[0, 1]
+    assert 0.25 < high.mean() < 0.42
+    assert (min(found) > 0.6) if not shuffled else (np.abs(found).max() < 0.2)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("label", [None, "w"])
 def test_a_fit_recovers_what_goes_together_and_nothing_else(label):
     """Two-sided: the same fit of the same columns, shuffled, must not find what is not there."""
-    columns = (
-        Continuous(name="u", lower=0.0, upper=1.0),
-        Continuous(name="v", lower=0.0, upper=1.0),
-        Categorical(name="w", levels=("low", "middle", "high")),
-    )
+    columns = (continuous("u"), continuous("v"), categorical("w", ("low", "middle", "high")))
     options = {"steps": 250, "stop_at_noise": False}
     method = DPMERF(frequencies=50, length_scale=(0.2, 0.5), latent=8, hidden=(32,), fit_options=options)
     for shuffled in (False, True):
         made = fit(correlated(3000, shuffled), Schema(columns, label=label), method, epsilon=1000.0).sample(
             4000, seed=1
         )
-        u, v = made["u"].to_numpy(), made["v"].to_numpy()
-        high = np.array(made["w"].to_pylist()) == "high"
-        found = np.corrcoef(u, v)[0, 1], np.corrcoef(u, high)[0, 1]
-        assert 0.25 < high.mean() < 0.42
-        assert (min(found) > 0.6) if not shuffled else (np.abs(found).max() < 0.2)
+        assert_recovered(made, shuffled)
 
 
 def rare(rows):
@@ -52,10 +52,7 @@ def rare(rows):
 
 
 def means_of_sick(fit_options):
-    schema = Schema(
-        (Continuous(name="u", lower=0.0, upper=1.0), Continuous(name="v", lower=0.0, upper=1.0), Boolean(name="sick")),
-        label="sick",
-    )
+    schema = Schema((continuous("u"), continuous("v"), boolean("sick")), label="sick")
     method = DPMERF(frequencies=50, latent=4, hidden=(16,), fit_options={"steps": 250, **fit_options})
     made = fit(rare(20_000), schema, method, epsilon=10.0).sample(20_000, seed=1)
     sick = np.array(made["sick"].to_pylist())
@@ -88,6 +85,6 @@ def test_what_is_asked_does_not_depend_on_the_generator():
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_the_number_of_records_is_asked_unless_it_is_public(adjacency):
-    schema = Schema((Continuous(name="u", lower=0.0, upper=1.0), Boolean(name="y")))
+    schema = Schema((continuous("u"), boolean("y")))
     plan = TINY.plan(schema, Budget(epsilon=1.0, adjacency=adjacency))
     assert ("counts" in plan.maps) == (adjacency is Adjacency.ADD_REMOVE)

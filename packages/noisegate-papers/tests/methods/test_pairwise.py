@@ -1,4 +1,4 @@
-"""The pairwise method from records to samples: every kind of table, what it finds and what it costs."""
+"""The pairwise method from records to samples: what it finds and what it costs; see test_legal_tables for the rest."""
 
 import math
 from dataclasses import replace
@@ -7,21 +7,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from noisegate import Gate, Synthesizer
+from noisegate import Gate
 from noisegate.errors import ModelError, OptionError
 from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.methods.pairwise import Pairwise
-from noisegate.models.folder import verify_model
 from noisegate.privacy.grid import UNITS
-from noisegate.schema import Boolean, Categorical, Continuous, Date, Integer, Schema
+from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
 
 TINY = Pairwise(fit_options={"components": 40, "steps": 80})
 AGE = Integer(name="age", lower=0, upper=120, missing=True)
 RATE = Continuous(name="rate", lower=0.0, upper=4.0)
-BORN = Date(name="born", lower="1900-01-01", upper="2020-12-31")
 KIDS = Integer(name="kids", lower=0, upper=3)
 WORK = Categorical(name="work", levels=("a", "b", "c"), missing=True)
-TEN = Categorical(name="ten", levels=tuple("abcdefghij"))
 ILL = Boolean(name="ill")
 SCHEMA = Schema((AGE, RATE, KIDS, WORK, ILL), label="ill")
 
@@ -36,14 +33,11 @@ def people(rows=3000, seed=0):
         {
             "age": pd.array(age, dtype="Int64"),
             "rate": rate,
-            "born": pd.Timestamp("2000-01-01") - pd.to_timedelta(365 * age, unit="D"),
             "kids": np.clip(random.poisson(age / 40), 0, 3),
             "work": np.array(["a", "b", "c"])[(age - 20) // 20],
-            "ten": np.array(list("abcdefghij"))[(age - 20) // 6],
             "ill": ill,
         }
     )
-    frame["born"] = frame["born"].dt.date
     frame.loc[random.uniform(size=rows) < 0.1, "age"] = pd.NA
     return frame
 
@@ -62,50 +56,8 @@ def clear():
     return fit(method=replace(TINY, fit_options={"components": 60, "steps": 300}), epsilon=100.0)
 
 
-# Every kind of table.
-
-TABLES = {
-    "label": SCHEMA,
-    "no label": Schema(SCHEMA.columns),
-    "numeric label": Schema((AGE, WORK, RATE), label="rate"),
-    "label of three levels": Schema((AGE, RATE, Categorical(name="work", levels=("a", "b", "c"))), label="work"),
-    "label of ten levels": Schema((AGE, TEN, ILL), label="ten"),
-    "only numeric": Schema((AGE, RATE, BORN, KIDS)),
-    "only coded": Schema((WORK, ILL, TEN), label="ill"),
-    "one number": Schema((RATE,)),
-    "one code": Schema((WORK,)),
-    "only the label": Schema((ILL,), label="ill"),
-}
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_every_kind_of_table_is_fitted_saved_verified_and_sampled(name, tmp_path):
-    schema = TABLES[name]
-    fitted = fit(schema)
-    table = fitted.sample(300, seed=0)
-    assert table.column_names == list(schema.names)
-    assert table.num_rows == 300
-    folder = fitted.save(tmp_path / "model")
-    assert 0.99 < verify_model(folder).recomputed_epsilon <= 1.0
-    assert Synthesizer.load(folder).sample(300, seed=0).equals(table)
-
-
-STRANGE = {
-    "one record": lambda frame: frame[:1],
-    "nothing but missing values": lambda frame: frame.assign(
-        age=pd.array([None] * len(frame), dtype="Int64"), work=None
-    ),
-    "one value": lambda frame: frame.assign(rate=4.0, work="a", ill=True),
-    "values beyond the bounds": lambda frame: frame.assign(age=500, rate=-1e9),
-}
-
-
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 1000.0])
-@pytest.mark.parametrize("name", STRANGE)
-def test_strange_tables_are_fitted_at_any_epsilon(name, epsilon):
-    fitted = fit(frame=STRANGE[name](people(500)), epsilon=epsilon)
-    assert fitted.sample(50, seed=0).num_rows == 50
-    assert 0.99 * epsilon < fitted.certificate.check() <= epsilon
+def test_a_label_alone_is_made():
+    assert fit(Schema((ILL,), label="ill")).sample(300, seed=0).column_names == ["ill"]
 
 
 def test_what_a_column_always_says_the_samples_say_too():
@@ -202,12 +154,8 @@ def test_what_cannot_be_is_refused_before_anything_is_spent(ledger, changes, mes
         fit(method=replace(TINY, **changes), ledger=ledger, dataset="clinic")
     assert [entry.kind for entry in ledger.history("clinic")] == [Kind.REGISTER]
     fit(ledger=ledger, dataset="clinic")
-    assert [entry.kind for entry in ledger.history("clinic")] == [
-        Kind.REGISTER,
-        Kind.RESERVE,
-        Kind.CONFIRM,
-        Kind.COMMIT,
-    ]
+    kinds = [entry.kind for entry in ledger.history("clinic")]
+    assert kinds == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT]
 
 
 # Settings.

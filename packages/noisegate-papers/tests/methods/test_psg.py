@@ -5,17 +5,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+from tests.shared.columns import boolean, categorical, continuous
+from tests.shared.feature_space import moves
 
 from noisegate import Budget, Gate, PrivateSetGeneration, Synthesizer
-from noisegate.errors import OptionError
 from noisegate.gate import samples
-from noisegate.gate.sums import SumTask, sum_records
 from noisegate.methods.gradient import STATE_FILE
 from noisegate.models.folder import verify_model
 from noisegate.privacy import noise as gate_noise
 from noisegate.privacy.grid import UNITS
 from noisegate.records import Rows
-from noisegate.schema import Boolean, Categorical, Continuous, ImageShape, Schema, pixel_schema
+from noisegate.schema import ImageShape, Schema, pixel_schema
 from noisegate_images.networks.classifiers import build_convnet
 from noisegate_papers.models.inputs import decode_inputs, inputs_of
 from noisegate_papers.training import synthetic_set
@@ -34,13 +34,7 @@ IMAGES = PrivateSetGeneration(
     learning_rate=1.0,
 )
 MIXED = Schema(
-    (
-        Continuous(name="u", lower=-5.0, upper=5.0),
-        Continuous(name="v", lower=0.0, upper=1.0, missing=True),
-        Categorical(name="c", levels=("r", "g", "b")),
-        Boolean(name="y"),
-    ),
-    label="y",
+    (continuous("u", -5.0, 5.0), continuous("v", missing=True), categorical("c", "rgb"), boolean("y")), label="y"
 )
 TABLE = PrivateSetGeneration(
     samples_per_class=4,
@@ -278,31 +272,8 @@ def test_matching_keeps_the_means_and_asks_for_nothing_more():
 def test_a_record_moves_the_moments_of_its_class_by_the_bound_and_no_more():
     (query,) = replace(WARM, start_bound=0.25).start_queries(PIXELS)
     assert query.norm == pytest.approx(0.25 * 64 * (1 + 1 / 16))
-    task = SumTask(feature_map=query.feature_map, grid=query.grid, columns=2, label=0)
-    random = np.random.default_rng(0)
-    for image in (np.ones(64), np.zeros(64), *random.random((3, 64))):
-        for label in (0, 1):
-            others = Rows(random.random((5, 64)), random.integers(0, 2, (5, 1)).astype(np.int32))
-            record = Rows(image[None], np.array([[label]], np.int32))
-            sums = [
-                sum_records(one, {"start": task}).sums["start"] for one in (others, Rows.concatenate([others, record]))
-            ]
-            moved = (sums[1] - sums[0]).astype(np.float64)
-            assert 0 < np.linalg.norm(moved) <= UNITS
-            assert not moved[1 - label].any()
-
-
-@pytest.mark.parametrize(
-    ("made", "changed", "told"),
-    [
-        (TABLE, {}, "give image="),
-        (PrivateSetGeneration(image=(8, 8, 1)), {"prior": True}, "prior=False"),
-        (PrivateSetGeneration(image=(29, 29, 1)), {}, "29 x 29"),
-    ],
-)
-def test_it_is_refused_where_there_is_none(made, changed, told):
-    with pytest.raises(OptionError, match=told):
-        replace(made, start="gaussians", **changed)
+    for moved, other in moves(query, 64):
+        assert 0 < moved <= UNITS and other == 0
 
 
 @pytest.mark.slow

@@ -1,26 +1,11 @@
-from dataclasses import replace
-
 import pytest
+from tests.shared.stated import certificate
 
 from noisegate import DPMERF
 from noisegate.errors import OptionError
 from noisegate.methods.registry import make_for, make_method, method_named, method_of
-from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.events import Adjacency
 from noisegate.schema import Boolean, Schema
 from noisegate_papers.methods.classifiers import DPLLM
-
-
-def certificate(settings, method="dp-merf"):
-    return Certificate(
-        epsilon=1.0,
-        delta=1e-5,
-        adjacency=Adjacency.ADD_REMOVE,
-        unit="record",
-        events=(),
-        method=method,
-        public={"settings": settings},
-    )
 
 
 def test_a_classifier_is_no_maker_of_records():
@@ -32,9 +17,9 @@ def test_a_classifier_is_no_maker_of_records():
         method_named("dp-llm", makes="records")
     with pytest.raises(OptionError, match=r"frequencies=7: dp-llm has no such setting; it has .*maps"):
         make_method("dp-llm", {"frequencies": 7})
-    assert method_of(certificate(DPLLM(maps=3).to_json(), "dp-llm")) == DPLLM(maps=3)
+    assert method_of(certificate(method="dp-llm", public={"settings": DPLLM(maps=3).to_json()})) == DPLLM(maps=3)
 
 
 def test_an_unknown_method_in_a_certificate_is_refused():
     with pytest.raises(OptionError, match="method='other'"):
-        method_of(replace(certificate({}), method="other"))
+        method_of(certificate(method="other", public={"settings": {}}))

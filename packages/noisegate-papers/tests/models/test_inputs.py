@@ -1,20 +1,14 @@
 import numpy as np
 import torch
+from tests.shared.columns import boolean, categorical, continuous, integer
 from torch import nn
 
-from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
+from noisegate.schema import Schema
 from noisegate_papers.models.inputs import TableInput, inputs_of
 
-SCHEMA = Schema(
-    (
-        Continuous(name="a", lower=0.0, upper=1.0),
-        Categorical(name="y", levels=("no", "yes")),
-        Continuous(name="b", lower=0.0, upper=1.0, missing=True),
-        Categorical(name="c", levels=("r", "g"), missing=True),
-        Boolean(name="d"),
-    ),
-    label="y",
-)
+LABEL = categorical("y", ("no", "yes"))
+REST = [continuous("b", missing=True), categorical("c", "rg", missing=True), boolean("d")]
+SCHEMA = Schema([continuous("a"), LABEL, *REST], label="y")
 NUMERIC = torch.tensor([[1.0, 0.25], [0.5, float("nan")]])
 CODES = torch.tensor([[2, 0], [1, 1]])
 
@@ -35,7 +29,7 @@ def test_one_record_has_the_inputs_that_it_has_among_others():
 
 
 def test_the_centre_counts_as_nothing():
-    schema = Schema((Continuous(name="a", lower=0.0, upper=1.0), Boolean(name="y")), label="y")
+    schema = Schema((continuous("a"), boolean("y")), label="y")
     none = torch.zeros((1, 0), dtype=torch.int64)
     assert inputs_of(schema, centre=0.25)(torch.tensor([[0.25]]), none).item() == 0
     assert inputs_of(schema, centre=0.0)(torch.tensor([[1.0]]), none).item() == 2
@@ -49,13 +43,7 @@ def test_slopes_are_what_the_inputs_grow_by_between_the_bounds():
 
 
 GENERATED = Schema(
-    (
-        Categorical(name="c", levels=("r", "g", "b")),
-        Integer(name="u", lower=0, upper=4),
-        Categorical(name="y", levels=("a", "b")),
-        Continuous(name="v", lower=0.0, upper=1.0, missing=True),
-    ),
-    label="y",
+    (categorical("c", "rgb"), integer("u", 0, 4), categorical("y", "ab"), continuous("v", missing=True)), label="y"
 )
 
 

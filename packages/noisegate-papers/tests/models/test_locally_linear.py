@@ -4,23 +4,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from tests.shared.columns import boolean, categorical, continuous
 
 from noisegate import Synthesizer
 from noisegate.errors import ModelError
 from noisegate.models.folder import MODEL_FILE, read_model, write_model
-from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Schema
+from noisegate.schema import EncodedTable, Schema
 from noisegate_papers.models import locally_linear
 from noisegate_papers.models.inputs import inputs_of
 from noisegate_papers.models.locally_linear import LocallyLinear, answers, draw_projection, reasons
 
-SCHEMA = Schema(
-    (
-        *(Continuous(name=f"x{j}", lower=0.0, upper=1.0) for j in range(3)),
-        Boolean(name="flag"),
-        Categorical(name="y", levels=("a", "b", "c", "d")),
-    ),
-    label="y",
-)
+SCHEMA = Schema([*(continuous(f"x{j}") for j in range(3)), boolean("flag"), categorical("y", "abcd")], label="y")
 MAPS, CLASSES, INPUTS, TEMPERATURE = 2, 4, 5, 3.0
 
 

@@ -4,10 +4,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from tests.shared.columns import boolean, categorical, continuous
 
 from noisegate.models.record_model import ConditionalModel
 from noisegate.records import Images
-from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Schema, pixel_schema
+from noisegate.schema import EncodedTable, Schema, pixel_schema
 from noisegate_papers.models.record_sets import (
     PointSet,
     WeightedReference,
@@ -18,14 +19,7 @@ from noisegate_papers.models.record_sets import (
     weight_summary,
 )
 
-SCHEMA = Schema(
-    (
-        Continuous(name="u", lower=0.0, upper=10.0),
-        Continuous(name="v", lower=0.0, upper=1.0, missing=True),
-        Categorical(name="y", levels=("a", "b", "c")),
-    ),
-    label="y",
-)
+SCHEMA = Schema((continuous("u", 0.0, 10.0), continuous("v", missing=True), categorical("y", "abc")), label="y")
 EACH, SIZE = 5, 15
 
 
@@ -98,14 +92,7 @@ def test_a_broken_set_is_refused(name, change, match):
         PointSet.from_saved(SCHEMA, kept.tensors() | {name: change(kept.tensors()[name])}, kept.to_json())
 
 
-JOBS = Schema(
-    (
-        Continuous(name="x", lower=0.0, upper=1.0, missing=True),
-        Categorical(name="job", levels=("a", "b", "c")),
-        Boolean(name="ill"),
-    ),
-    label="ill",
-)
+JOBS = Schema((continuous("x", missing=True), categorical("job", "abc"), boolean("ill")), label="ill")
 RECORDS = EncodedTable(
     np.array([[0.1], [0.2], [np.nan], [0.4]]), np.array([[0, 0], [1, 1], [2, 0], [0, 1]], dtype=np.int32)
 )
@@ -204,7 +191,7 @@ def test_a_broken_model_is_refused(change, message):
         WeightedReference.from_saved(JOBS, tensors | change, description)
     with pytest.raises(ValueError, match="in place of 5"):
         WeightedReference.from_saved(JOBS, tensors, description | {"records": 5})
-    bound = replace(JOBS, columns=(Continuous(name="x", lower=0.0, upper=1.0), *JOBS.columns[1:]))
+    bound = replace(JOBS, columns=(continuous("x"), *JOBS.columns[1:]))
     with pytest.raises(ValueError, match="missing"):
         WeightedReference.from_saved(bound, tensors, description)
 

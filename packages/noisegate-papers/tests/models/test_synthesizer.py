@@ -4,6 +4,7 @@ from datetime import UTC, date, datetime
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.shared.columns import boolean, categorical, continuous, integer
 
 from noisegate import DPMERF, Gate, Synthesizer
 from noisegate.errors import OptionError
@@ -12,15 +13,11 @@ from noisegate.models.mixture import Mixture
 from noisegate.models.record_model import BATCH_ROWS
 from noisegate.models.within_cell import WithinCell
 from noisegate.schema import (
-    Boolean,
-    Categorical,
     Comparison,
-    Continuous,
     Date,
     Datetime,
     EncodedTable,
     Impossible,
-    Integer,
     Ordinal,
     Schema,
     pixel_schema,
@@ -28,11 +25,11 @@ from noisegate.schema import (
 
 SCHEMA = Schema(
     (
-        Integer(name="age", lower=17, upper=90, missing=True),
-        Continuous(name="rate", lower=-1.5, upper=2.5),
-        Categorical(name="work", levels=("a", "b", "never seen"), missing=True),
+        integer("age", 17, 90, missing=True),
+        continuous("rate", -1.5, 2.5),
+        categorical("work", ("a", "b", "never seen"), missing=True),
         Ordinal(name="grade", levels=(3, 5, 7)),
-        Boolean(name="member"),
+        boolean("member"),
         Date(name="born", lower=date(1950, 1, 1), upper=date(2020, 12, 31)),
         Datetime(name="seen", lower=datetime(2000, 1, 1, tzinfo=UTC), upper=datetime(2030, 1, 1, tzinfo=UTC)),
     ),
@@ -210,6 +207,9 @@ def test_a_column_that_cannot_be_even_is_named(fitted, even, says):
         ("work=a", "where='work=a' must map names"),
         ({"work": "c"}, "where: column 'work': 'c' is not one of its values"),
         ({"age": (40, 20)}, "where: column 'age'.*empty"),
+        ({"age": (91, None)}, "outside the schema's bounds 17 to 90"),
+        ({"rate": (float("nan"), None)}, "a finite number, found nan"),
+        ({"grade": None}, "'grade': a value is never missing"),
         ({"rate": 0.123}, r"where=\{'rate': 0.123\}: of 1.* a probability of about 0"),
     ],
 )
@@ -218,8 +218,8 @@ def test_a_condition_that_cannot_be_met_is_named(fitted, where, says):
         fitted.sample(5, where=where)
 
 
-PAIR = (Integer(name="low", lower=0, upper=9, missing=True), Continuous(name="high", lower=0, upper=12))
-PAIR += (Categorical(name="sex", levels=("m", "f")), Boolean(name="pregnant"))
+PAIR = (integer("low", 0, 9, missing=True), continuous("high", 0, 12))
+PAIR += (categorical("sex", "mf"), boolean("pregnant"))
 RULES = (Comparison(left="low", relation="<=", right="high"), Impossible(values={"sex": "m", "pregnant": True}))
 
 
@@ -314,7 +314,7 @@ def test_what_a_mixture_cannot_give_is_refused(mixed):
 
 def test_no_record_is_in_a_saved_model(tmp_path):
     """A value that only a private record holds appears in no file, in no common form."""
-    schema = Schema((Continuous(name="x", lower=0.0, upper=1e6), Boolean(name="y")), label="y")
+    schema = Schema((continuous("x", 0.0, 1e6), boolean("y")), label="y")
     secret = 271828.1828
     table = pa.table({"x": [secret] * 3, "y": [True, False, True]})
     method = DPMERF(frequencies=20, latent=4, hidden=(8,), fit_options={"steps": 5})

@@ -24,12 +24,12 @@ def same():
 class OnePoint(Generator):
     """Gives noise around one point, whatever the label."""
 
-    def __init__(self):
+    def __init__(self, size=3, std=0.01):
         super().__init__()
-        self.point = nn.Parameter(torch.zeros(3))
+        self.point, self.std = nn.Parameter(torch.zeros(size)), std
 
     def noise(self, rows, random):
-        return 0.01 * torch.randn(rows, 3, generator=random)
+        return self.std * torch.randn(rows, len(self.point), generator=random)
 
     def forward(self, noise, labels):
         return noise + self.point

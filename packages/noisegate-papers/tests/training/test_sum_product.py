@@ -3,29 +3,15 @@
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from noisegate.features.feature_map import RowForm
-from noisegate_images.models.generator import Generator
 from noisegate_images.training.fit import FitSettings
 from noisegate_images.training.moment_matching import Target
 from noisegate_papers.training.perceptual_matching import SumProductMatching
 
+from .test_class_weights import OnePoint
+
 SUM, FIRST, SECOND = np.array([[1.0]]), np.array([[4.0]]), np.array([[-2.0]])
-
-
-class OnePoint(Generator):
-    """Gives one number, with noise."""
-
-    def __init__(self):
-        super().__init__()
-        self.point = nn.Parameter(torch.zeros(1))
-
-    def noise(self, rows, random):
-        return 1e-3 * torch.randn(rows, 1, generator=random)
-
-    def forward(self, noise, labels):
-        return noise + self.point
 
 
 def matching(gamma, *, in_turn=False, apart=False, blocks=("sum", "one", "two"), steps=200):
@@ -43,7 +29,7 @@ def matching(gamma, *, in_turn=False, apart=False, blocks=("sum", "one", "two"),
     )
     same = {name: RowForm(lambda constants, points: points.T) for name in blocks}
     named = {"sum_block": "sum", "gamma": gamma, "in_turn": in_turn, "seed": 0, "device": torch.device("cpu")}
-    return SumProductMatching(OnePoint(), target, same, settings, **named)
+    return SumProductMatching(OnePoint(1, std=1e-3), target, same, settings, **named)
 
 
 def settled(*arguments, **options):

@@ -2,8 +2,9 @@ import math
 
 import pytest
 import torch
+from tests.shared.columns import categorical, continuous
 
-from noisegate.schema import Categorical, Continuous, ImageShape, Schema, pixel_schema
+from noisegate.schema import ImageShape, Schema, pixel_schema
 from noisegate_images.models.image import build_image_generator
 from noisegate_images.models.image_network import ImageNetwork
 from noisegate_images.networks.classifiers import build_convnet
@@ -12,12 +13,7 @@ from noisegate_papers.training import synthetic_set
 from noisegate_papers.training.synthetic_set import FreeRecords, GeneratedImages, matching_gradient, row_distance
 
 MIXED = Schema(
-    (
-        Continuous(name="u", lower=0.0, upper=1.0),
-        Continuous(name="v", lower=0.0, upper=1.0, missing=True),
-        Categorical(name="c", levels=("r", "g", "b")),
-        Categorical(name="y", levels=("no", "yes")),
-    ),
+    (continuous("u"), continuous("v", missing=True), categorical("c", "rgb"), categorical("y", ("no", "yes"))),
     label="y",
 )
 

@@ -5,21 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.shared.columns import boolean, categorical, continuous
 
 from noisegate import DPMERF, Budget, Gate, Pairwise, Schema, Synthesizer
-from noisegate.schema import Boolean, Categorical, Continuous
 from noisegate.tables.forecast import verdict_of_fit, verdict_of_plan
 from noisegate.tables.mixture_fit import FAR
 from noisegate.verdict import WORDS
 
-SCHEMA = Schema(
-    (
-        *(Continuous(name=f"x{place}", lower=0.0, upper=1.0) for place in range(8)),
-        Categorical(name="job", levels=tuple("abcdefgh"), missing=True),
-        Boolean(name="ill"),
-    ),
-    label="ill",
-)
+NUMBERS = [continuous(f"x{place}") for place in range(8)]
+SCHEMA = Schema([*NUMBERS, categorical("job", "abcdefgh", missing=True), boolean("ill")], label="ill")
 BUDGET = Budget(epsilon=1.0)
 QUICK = {"fit_options": {"steps": 2, "components": 4}}
 

@@ -20,12 +20,6 @@ def asked(*arguments, **environment):
     return ended.stdout
 
 
-@pytest.mark.parametrize(("shell", "says"), [("bash", "complete -o"), ("zsh", "#compdef"), ("fish", "complete --comm")])
-def test_every_shell_gets_its_script(shell, says):
-    script = asked("--show-completion", shell, _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
-    assert says in script and "_NOISEGATE_COMPLETE" in script and "noisegate" in script
-
-
 @pytest.mark.parametrize(
     ("line", "offered"),
     [

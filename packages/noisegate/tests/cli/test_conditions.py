@@ -44,23 +44,3 @@ def test_sample_makes_classes_even(fitted, tmp_path, cli):
     assert all(int(row["age"]) >= 30 for row in rows)
     refused = cli("sample", fitted.out, "-n", 5, "-o", tmp_path / "none.csv", "--even", "age")
     assert refused.code == 2 and "even='age'" in refused.err and not (tmp_path / "none.csv").exists()
-
-
-@pytest.mark.parametrize(
-    ("where", "says"),
-    [
-        ("jbo=nurse", "no column 'jbo'"),
-        ("job=doctor", "'doctor' is not one of its values"),
-        ("job=", "'job': a value is never missing"),
-        ("job>=nurse", "is not one of its values"),
-        ("age>=91", "outside the schema's bounds 18 to 90"),
-        ("age=40..30", "is empty"),
-        ("income=50", "of 1"),
-        ("income>=nan", "a finite number, found nan"),
-        ("age=nan", "'age': a value is never missing"),
-    ],
-)
-def test_a_condition_that_cannot_be_met_writes_nothing(fitted, tmp_path, cli, where, says):
-    out = tmp_path / "made.csv"
-    ended = cli("sample", fitted.out, "-n", 5, "-o", out, "--where", where)
-    assert ended.code == 2 and says in " ".join(ended.err.split()) and not out.exists()

@@ -1,6 +1,5 @@
 """Synthetic images in every form that they are handed out in."""
 
-import os
 import shutil
 
 import numpy as np
@@ -87,25 +86,6 @@ def test_a_full_disk_leaves_nothing(gallery, pictured, cli, out):
         ended = cli("sample", pictured.out, "-n", 2000, "-o", out, "--grid", "grid.png")
     assert ended.code == 2, ended.err
     assert f"{out} cannot be written" in " ".join(ended.err.split()) and gallery.listing() == before
-
-
-def test_ctrl_c_while_images_are_written_leaves_nothing(gallery, pictured, cli, monkeypatch):
-    from noisegate_images.output import formats
-
-    made = []
-
-    def pressed(pixels):
-        made.append(pixels)
-        if len(made) == 5:
-            assert any(name.startswith(".made.") for name in os.listdir())
-            raise KeyboardInterrupt
-        return png(pixels)
-
-    png = formats.png_bytes
-    monkeypatch.setattr(formats, "png_bytes", pressed)
-    before = gallery.listing()
-    ended = cli("sample", pictured.out, "-n", 10, "-o", "made", "--grid", "grid.png")
-    assert ended.code == 130 and gallery.listing() == before
 
 
 TRAINING = words("--method dp-llm --records 60 --set steps=20 --set sampling_probability=0.2 --set maps=2")

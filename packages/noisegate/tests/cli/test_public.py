@@ -30,17 +30,6 @@ def said(text):
     return " ".join(text.split())
 
 
-def test_the_private_records_as_public_ones_cost_nothing(desk, cli):
-    before = desk.listing()
-    copied = desk.folder / "copied.csv"
-    copied.write_bytes(desk.data.read_bytes())
-    for public in (desk.data, copied):
-        ended = cli(*command(desk, public))
-        assert ended.code == 2 and "is a file of the private data" in said(ended.err)
-    copied.unlink()
-    assert desk.listing() == before and desk.account().reserved == desk.account().committed == 0
-
-
 def test_a_training_goes_on_with_the_public_records_that_it_began_with(desk, cli, public, monkeypatch):
     from noisegate.gate.queries.gradients import GradientSession
 

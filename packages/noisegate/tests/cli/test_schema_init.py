@@ -27,10 +27,8 @@ def test_a_code_book_then_bounds_that_are_bought_then_a_fit(desk, cli):
     assert "Wrote columns.toml from codebook.csv, a code book: 4 columns, 1 more are ignored" in told
     assert "Still to state, from public knowledge, for 1 of them: income" in told
     checked = cli("schema", "check", "columns.toml")
-    assert (checked.code, "'income' (continuous): lower and upper missing" in " ".join(checked.err.split())) == (
-        2,
-        True,
-    )
+    assert checked.code == 2
+    assert "'income' (continuous): lower and upper missing" in " ".join(checked.err.split())
     bought = cli("schema", "discover", desk.data, "--columns", "columns.toml", "--epsilon", "2", "-o", "schema2.toml")
     assert bought.code == 0, bought.err
     schema = Schema.from_toml("schema2.toml")
@@ -52,12 +50,8 @@ def test_names_are_listed_to_fill_in_kinds(desk, cli):
     assert refused.code == 2
     assert "columns.toml: no kind is given for 'age', 'income', 'job', 'answer'" in " ".join(refused.err.split())
     assert cli(*discover, "--kinds", "age=integer,income=continuous,*=categorical").code == 0
-    assert [column.kind for column in Schema.from_toml("found.toml").columns] == [
-        "integer",
-        "continuous",
-        "categorical",
-        "categorical",
-    ]
+    kinds = [column.kind for column in Schema.from_toml("found.toml").columns]
+    assert kinds == ["integer", "continuous", "categorical", "categorical"]
 
 
 def test_odd_names_are_listed_as_they_are(desk, cli):

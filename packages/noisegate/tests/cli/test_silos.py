@@ -1,7 +1,5 @@
 """Three silos on the command line: a published plan, a release of each, one merge."""
 
-import json
-
 import pytest
 
 from noisegate.errors import installed
@@ -22,23 +20,6 @@ def parts(desk):
     start, end = SCHEMA.index("[columns.income]"), SCHEMA.index("[columns.job]")
     desk.schema.write_text(SCHEMA[:start] + SCHEMA[end:])
     return desk
-
-
-def test_a_plan_two_rounds_and_a_merge(parts, cli):
-    told = cli("plan", "--schema", parts.schema, "--epsilon", 1, "--save", "plan.json", "--json").json
-    assert told["plan"] == json.loads((parts.folder / "plan.json").read_text())["plan"]
-    for name in SILOS:
-        ended = cli("release", f"{name}.csv", "--plan", "plan.json", "--silo", name, "--out", f"{name}.1", "--json")
-        assert (ended.json["plan"], ended.json["queries"]) == (told["plan"], ["coarse", "fine"])
-    first = cli("merge", *(f"{name}.1" for name in SILOS), "--out", "first", "--stated-by", "the registry", "--json")
-    assert first.json["queries"] == ["coarse", "fine"]
-    for name in SILOS:
-        ended = cli("release", f"{name}.csv", "--plan", "plan.json", "--silo", name, "--after", "first", "-o", name)
-        assert ended.code == 0 and "Hand out" in ended.out
-    made = cli("merge", *SILOS, "--after", "first", "--out", "model", "--stated-by", "the registry", "--json").json
-    assert [silo["name"] for silo in made["certificate"]["silos"]["silos"]] == list(SILOS)
-    assert cli("verify", "model", "--json").json["recomputed_epsilon"] <= 1
-    assert cli("sample", "model", "-n", 5, "-o", "made.csv").code == 0
 
 
 def test_the_cost_of_a_release_is_booked(parts, cli):

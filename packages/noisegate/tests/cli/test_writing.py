@@ -4,31 +4,28 @@ from datetime import UTC, date, datetime
 
 import numpy as np
 import pytest
+from tests.shared.columns import boolean, categorical, continuous, integer
 
 from noisegate.data.tables.tables import TableSource
 from noisegate.models.output.sample_file import table_writer
 from noisegate.schema import (
-    Boolean,
-    Categorical,
-    Continuous,
     Date,
     Datetime,
     EncodedTable,
-    Integer,
     Ordinal,
     Schema,
     decode,
 )
 
 COLUMNS = (
-    Continuous(name="x", lower=-1.0, upper=1e9, missing=True),
-    Integer(name="n", lower=0, upper=10, missing=True),
+    continuous("x", -1.0, 1e9, missing=True),
+    integer("n", 0, 10, missing=True),
     Date(name="day", lower=date(2020, 1, 1), upper=date(2020, 12, 31), missing=True),
     Datetime(name="at", lower=datetime(2020, 1, 1, tzinfo=UTC), upper=datetime(2021, 1, 1, tzinfo=UTC), missing=True),
-    Categorical(name="c", levels=("a", 'b, "quoted"'), missing=True),
+    categorical("c", ("a", 'b, "quoted"'), missing=True),
     Ordinal(name="o", levels=(1, 2, 3), missing=True),
-    Boolean(name="y", missing=True),
-    Integer(name="all", lower=0, upper=1),
+    boolean("y", missing=True),
+    integer("all", 0, 1),
 )
 
 

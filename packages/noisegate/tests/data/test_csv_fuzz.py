@@ -6,24 +6,19 @@ import random
 import traceback
 
 import pytest
+from tests.shared.columns import boolean, categorical, continuous, integer
 
 from noisegate.data import TableSource
 from noisegate.data.tables import csv_file
 from noisegate.data.units import UnitLimit
 from noisegate.discovery.raw import RawTable
 from noisegate.errors import NoisegateError
-from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
+from noisegate.schema import Schema
 
 SECRET = "Zyzzyva7531"
-SCHEMA = Schema(
-    (
-        Integer(name="age", lower=0, upper=99, missing=True),
-        Continuous(name="rate", lower=-1, upper=1, missing=True),
-        Categorical(name="job", levels=("nurse", "other"), other="other", missing=True),
-        Boolean(name="ok", missing=True),
-    ),
-    ignore=("note",),
-)
+NUMBERS = [integer("age", 0, 99, missing=True), continuous("rate", -1, 1, missing=True)]
+JOB = categorical("job", ("nurse", "other"), other="other", missing=True)
+SCHEMA = Schema([*NUMBERS, JOB, boolean("ok", missing=True)], ignore=["note"])
 KINDS = {"age": "integer", "rate": "ignore", "job": "categorical", "ok": "boolean", "note": "ignore"}
 LINES = [
     "{i},0.5,nurse,yes,{i}",
@@ -66,11 +61,8 @@ def mutated(draw, content):
 def by_python(content):
     """How many records Python reads; None if it reads none or loses count."""
     try:
-        rows = [
-            row
-            for row in csv.reader(io.StringIO(content.decode("utf-8-sig", "replace"), newline=""), strict=True)
-            if row
-        ]
+        text = io.StringIO(content.decode("utf-8-sig", "replace"), newline="")
+        rows = [row for row in csv.reader(text, strict=True) if row]
     except csv.Error:
         return None
     return len(rows) - 1

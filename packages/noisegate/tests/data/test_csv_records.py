@@ -141,11 +141,8 @@ def test_units_are_counted_the_same_wherever_they_stand(schema, tmp_path, monkey
         assert sum(len(batch) for batch in source.batches()) == 4, k  # one of each unit
 
 
-ASTRAY, OPEN, LATE = (
-    "neither begins nor ends a cell",
-    "not closed before the file ends",
-    "not closed within 65,536 bytes",
-)
+ASTRAY = "neither begins nor ends a cell"
+OPEN, LATE = "not closed before the file ends", "not closed within 65,536 bytes"
 REFUSED = {
     "a quote inside a cell": ('u,v\n1,5" pipe SECRET\n2,3\n', 2, ASTRAY),
     "text behind a quote": ('u,v\n1,2\n"a"SECRET,3\n', 3, ASTRAY),

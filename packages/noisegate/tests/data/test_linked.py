@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.shared.columns import boolean, categorical, continuous, integer
 
 from noisegate.errors import DataError
 from noisegate.linked import families as linking
@@ -17,17 +18,11 @@ from noisegate.linked.schema import LinkedSchema, LinkedTable
 from noisegate.linked.source import LinkedSource, Transitions
 from noisegate.records import WHOLE as GRID
 from noisegate.records import Rows
-from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema, decode
+from noisegate.schema import Schema, decode
 
-PEOPLE = Schema([Integer(name="start", lower=0, upper=50), Boolean(name="ill")])
-VISITS = Schema(
-    [
-        Integer(name="day", lower=0, upper=40_000),
-        Continuous(name="bili", lower=0, upper=30, missing=True),
-        Categorical(name="ward", levels=("a", "b")),
-    ]
-)
-CODES = Schema([Categorical(name="code", levels=("A", "B", "C"))])
+PEOPLE = Schema([integer("start", 0, 50), boolean("ill")])
+VISITS = Schema([integer("day", 0, 40_000), continuous("bili", 0, 30, missing=True), categorical("ward", "ab")])
+CODES = Schema([categorical("code", "ABC")])
 MOST = 4
 
 
@@ -138,7 +133,7 @@ WRAPS = (10223, 12301, 13193, 13418, 14087)
 
 def chain(sizes):
     """Tables each of which hangs on the one before: of a unit `x` the first record of each has so many children."""
-    bits = Schema([Boolean(name="v")])
+    bits = Schema([boolean("v")])
     tables, parents = [LinkedTable(name="t0", key="k", schema=bits)], ["x", "a"]
     data = {"t0": pd.DataFrame({"k": parents, "v": True})}
     for depth, size in enumerate(sizes, 1):
@@ -206,14 +201,8 @@ def test_children_without_an_order_stand_in_one_that_their_place_does_not_tell()
     schema = clinic(order=None, since=None)
     rows = told(data, schema)
     assert told(data | {"visits": data["visits"][::-1]}, schema) == rows
-    assert read(data, schema)[1].schema.names[4:] == (
-        "visits.previous.day",
-        "visits.previous.bili",
-        "visits.previous.ward",
-        "visits.day",
-        "visits.bili",
-        "visits.ward",
-    )
+    names = [f"visits.{kind}{name}" for kind in ("previous.", "") for name in ("day", "bili", "ward")]
+    assert list(read(data, schema)[1].schema.names[4:]) == names
     # No sorted one either: days would never decrease.
     days = [(row[4], row[7]) for row in rows if row[3] == "next"]
     assert any(before > day for before, day in days) and any(before < day for before, day in days)

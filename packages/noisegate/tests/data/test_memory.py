@@ -6,23 +6,17 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from tests.shared.columns import boolean, categorical, continuous, integer
 
 from noisegate.data import TableSource
 from noisegate.discovery.forms import native_form
 from noisegate.errors import DataError, installed
-from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Integer, Schema
+from noisegate.schema import EncodedTable, Schema
 
 SECRET = "Ms Q. Zebra"
-SCHEMA = Schema(
-    (
-        Integer(name="age", lower=0, upper=99),
-        Continuous(name="rate", lower=0.0, upper=1.0, missing=True),
-        Categorical(name="work", levels=("a", "b")),
-        Boolean(name="ill"),
-    )
-)
+SCHEMA = Schema((integer("age", 0, 99), continuous("rate", missing=True), categorical("work", "ab"), boolean("ill")))
 CELLS = {"age": [31, 58, 44], "rate": [0.5, None, 0.25], "work": ["a", "b", "a"], "ill": [True, False, True]}
-NUMBERS = Schema((Integer(name="age", lower=0, upper=99), Continuous(name="rate", lower=0.0, upper=1.0, missing=True)))
+NUMBERS = Schema((integer("age", 0, 99), continuous("rate", missing=True)))
 DTYPE = [("age", np.int32), ("rate", np.float64), ("work", "U1"), ("ill", np.bool_)]
 STRUCTURED = np.array([(31, 0.5, "a", True), (58, np.nan, "b", False), (44, 0.25, "a", True)], dtype=DTYPE)
 
@@ -61,13 +55,7 @@ KINDS = {
     "Hugging Face, shuffled and back": lambda: datasets.Dataset.from_dict(CELLS).select([2, 0, 1]).select([1, 2, 0]),
     "Hugging Face, iterable": lambda: datasets.Dataset.from_dict(CELLS).to_iterable_dataset(),
 }
-SAMPLED = {
-    "dict": dict,
-    "array": np.ndarray,
-    "structured": np.recarray,
-    "lazy": pl.DataFrame,
-    "Hugging": datasets.Dataset,
-}
+SAMPLED = dict(dict=dict, array=np.ndarray, structured=np.recarray, lazy=pl.DataFrame, Hugging=datasets.Dataset)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -135,7 +123,7 @@ def test_columns_that_do_not_fit_are_refused_by_name_and_quote_nothing(data, say
 def test_a_lazy_frame_that_fails_on_its_way_is_refused_and_prints_nothing(capfd):
     """Polars' own `collect_batches` ends early without an error, and prints the value that stopped it."""
     many = pl.LazyFrame({"age": [*["1"] * 50_000, SECRET]}).with_columns(pl.col("age").str.to_integer())
-    schema = Schema((Integer(name="age", lower=0, upper=99),))
+    schema = Schema((integer("age", 0, 99),))
     with pytest.raises(DataError, match=r"LazyFrame: cannot be read to its end; data = data.collect\(\)") as caught:
         list(TableSource(many, schema, batch_rows=1000).batches())
     assert caught.value.__context__ is None and SECRET not in "".join(capfd.readouterr())

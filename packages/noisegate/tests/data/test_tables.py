@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from tests.shared.columns import boolean, categorical, continuous, integer
 
 from noisegate.data import TableSource
 from noisegate.errors import DataError, OptionError
-from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Integer, Ordinal, Schema, decode
+from noisegate.schema import EncodedTable, Ordinal, Schema, decode
 
 
 def encode(source, schema, **options):
@@ -90,12 +91,7 @@ def test_batches_are_full_and_a_record_does_not_feel_its_neighbours(form, people
 
 
 SMALL = Schema(
-    (
-        Integer(name="age", lower=0, upper=99),
-        Ordinal(name="grade", levels=("low", "high")),
-        Boolean(name="ok", missing=True),
-    ),
-    ignore=("row",),
+    (integer("age", 0, 99), Ordinal(name="grade", levels=("low", "high")), boolean("ok", missing=True)), ignore=["row"]
 )
 
 
@@ -164,7 +160,7 @@ def test_tables_in_memory_are_checked_too():
 
 
 def test_decimals_and_huge_numbers_keep_their_value():
-    schema = Schema((Integer(name="n", lower=-(2**52), upper=2**52), Continuous(name="r", lower=0, upper=1)))
+    schema = Schema((integer("n", -(2**52), 2**52), continuous("r")))
     numbers = [2**52 - 1, -(2**52) + 1, 7]
     table = pa.table({"n": numbers, "r": [Decimal("0.1"), Decimal("0.2"), Decimal("0.7")]})
     text = pa.table({"n": [f"{number}.0" for number in numbers], "r": ["0.1", "0.2", "7e-1"]})
@@ -177,9 +173,7 @@ def test_decimals_and_huge_numbers_keep_their_value():
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path):
-    schema = Schema(
-        (Continuous(name="x", lower=0, upper=1), Categorical(name="c", levels=("a", "b"))), ignore=("note",)
-    )
+    schema = Schema((continuous("x"), categorical("c", "ab")), ignore=["note"])
     path = tmp_path / "x.csv"
 
     def peak(megabytes):

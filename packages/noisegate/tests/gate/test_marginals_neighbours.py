@@ -13,22 +13,18 @@ import pytest
 
 pytest.importorskip("mbi", reason="needs the extra noisegate[marginals]")
 
+from tests.shared.columns import boolean, categorical, continuous
+
 from noisegate.features.binning import NumericBins
 from noisegate.gate.gate import Gate
 from noisegate.gate.queries import marginals
 from noisegate.privacy.marginal_plan import MarginalPlan
-from noisegate.schema import Boolean, Categorical, Continuous, Schema
+from noisegate.schema import Schema
 
 # OpenDP's models are compiled anew in each run.
 pytestmark = pytest.mark.slow
 
-SCHEMA = Schema(
-    columns=(
-        Continuous(name="x", lower=0.0, upper=1.0, missing=True),
-        Categorical(name="c", levels=("a", "b", "d")),
-        Boolean(name="y", missing=True),
-    )
-)
+SCHEMA = Schema(columns=(continuous("x", missing=True), categorical("c", "abd"), boolean("y", missing=True)))
 BINS = (NumericBins((0.5,), nullable=True),)
 SIZES = (3, 3, 3)
 PAIRS = ((0, 1), (0, 2), (1, 2))

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow.csv import write_csv
+from tests.shared.columns import boolean, categorical, integer
 
 from noisegate import Adjacency, Budget, Gate
 from noisegate.engines.ray import RayEngine
@@ -24,29 +25,23 @@ from noisegate.methods.pairwise import Pairwise
 from noisegate.privacy.grid import UNITS, Grid
 from noisegate.privacy.plan import Plan, Query
 from noisegate.records import WHOLE, WeightedRows
-from noisegate.schema import Boolean, Categorical, Integer, Schema
+from noisegate.schema import Schema
 
 from .conftest import squared
 
 MOST = 5
 SCHEMA = LinkedSchema(
     (
-        LinkedTable(
-            name="people", key="id", schema=Schema([Boolean(name="ill"), Integer(name="age", lower=0, upper=9)])
-        ),
+        LinkedTable(name="people", key="id", schema=Schema([boolean("ill"), integer("age", 0, 9)])),
         LinkedTable(
             name="visits",
             parent="people",
             key="visit",
             order="day",
             most=MOST,
-            schema=Schema(
-                [Integer(name="day", lower=0, upper=99), Integer(name="pain", lower=0, upper=3, missing=True)]
-            ),
+            schema=Schema([integer("day", 0, 99), integer("pain", 0, 3, missing=True)]),
         ),
-        LinkedTable(
-            name="codes", parent="visits", most=2, schema=Schema([Categorical(name="code", levels=("a", "b"))])
-        ),
+        LinkedTable(name="codes", parent="visits", most=2, schema=Schema([categorical("code", "ab")])),
     )
 )
 COUNTS = (0, 1, MOST, MOST + 1, 10_000)

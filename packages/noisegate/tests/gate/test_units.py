@@ -75,11 +75,7 @@ def test_a_unit_more_moves_the_sums_by_at_most_the_stated_sensitivity(contributi
         of_one(40, 777, x=np.nan, ill=False),
     ]
     for unit in units:
-        frames = {
-            "first": [unit, frame],
-            "last": [frame, unit],
-            "between": [frame[:70], unit[:1], frame[70:], unit[1:]],
-        }
+        frames = dict(first=[unit, frame], last=[frame, unit], between=[frame[:70], unit[:1], frame[70:], unit[1:]])
         after, _ = sums(pd.concat(frames[where]), showing_engine, contributions)
         for name, bound in bounds.items():
             difference = squared(before[name] - after[name])

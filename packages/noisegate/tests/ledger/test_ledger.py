@@ -4,17 +4,18 @@ import math
 from datetime import UTC, datetime
 
 import pytest
+from tests.shared.stated import sampled
 
 from noisegate.errors import BudgetRefusedError, LedgerError, OptionError
 from noisegate.ledger.ledger import Account, Cap, Kind
 from noisegate.privacy import accounting
-from noisegate.privacy.events import Adjacency, SampledGaussianEvent, Sampler
+from noisegate.privacy.events import Adjacency, Sampler
 
 DIGEST = "0123456789abcdef" * 4
 CAP = {"epsilon": 1.0, "delta": 1e-5}
 
 
-def _reserve(ledger, events, dataset="patients", **options):
+def reserve(ledger, events, dataset="patients", **options):
     return ledger.reserve(dataset, events, **{"adjacency": "add-remove", "purpose": "a test", **options})
 
 
@@ -37,7 +38,7 @@ def test_registering_twice_is_refused_and_names_the_cap(ledger):
 
 def test_unknown_data_sets_are_named_with_those_that_are_known(ledger, event):
     ledger.register("patients", **CAP)
-    for call in (ledger.show, ledger.history, lambda name: _reserve(ledger, [event()], name)):
+    for call in (ledger.show, ledger.history, lambda name: reserve(ledger, [event()], name)):
         with pytest.raises(
             OptionError, match=r"dataset='patient' is not registered .*'patients'.*ledger register patient"
         ):
@@ -51,33 +52,33 @@ def test_unknown_data_sets_are_named_with_those_that_are_known(ledger, event):
 @pytest.mark.parametrize("delta", [1e-12, 1e-5])
 def test_one_run_at_exactly_the_cap_fits_and_nothing_after_it(ledger, event, epsilon, delta):
     ledger.register("patients", epsilon=epsilon, delta=delta)
-    _reserve(ledger, [event(epsilon, delta)])
+    reserve(ledger, [event(epsilon, delta)])
     (account,) = ledger.show()
     assert epsilon * (1 - 1e-6) < account.spent <= epsilon and account.remaining < 1e-3 * epsilon
     with pytest.raises(BudgetRefusedError):
-        _reserve(ledger, [event(epsilon, delta, share=1e-4)])
+        reserve(ledger, [event(epsilon, delta, share=1e-4)])
 
 
 def test_the_cap_itself_may_be_spent(ledger, event):
     cost = accounting.epsilon([event()], 1e-5)
     ledger.register("patients", epsilon=cost, delta=1e-5)
-    _reserve(ledger, [event()])
+    reserve(ledger, [event()])
     assert ledger.show()[0].spent == cost
 
 
 def test_one_run_a_hair_above_the_cap_is_refused(ledger, event):
     ledger.register("patients", **CAP)
     with pytest.raises(BudgetRefusedError):
-        _reserve(ledger, [event(1 + 1e-8)])
+        reserve(ledger, [event(1 + 1e-8)])
     assert ledger.check() == 1
 
 
 def test_a_refusal_states_the_figures_and_the_cure_and_spends_nothing(ledger, event):
     ledger.register("patients", epsilon=3, delta=1e-6)
-    _reserve(ledger, [event(1, 1e-6)])
+    reserve(ledger, [event(1, 1e-6)])
     before = ledger.show()
     with pytest.raises(BudgetRefusedError) as refused:
-        _reserve(ledger, [event(3, 1e-6)])
+        reserve(ledger, [event(3, 1e-6)])
     together = accounting.gaussian_epsilon(math.hypot(accounting.mu_for(1, 1e-6), accounting.mu_for(3, 1e-6)), 1e-6)
     message = str(refused.value)
     assert "'patients'" in message and ledger.location in message
@@ -90,11 +91,11 @@ def test_a_refusal_states_the_figures_and_the_cure_and_spends_nothing(ledger, ev
 def test_what_is_said_to_remain_can_be_spent(ledger, event):
     ledger.register("patients", **CAP)
     for epsilon in (0.3, 0.4, 0.01):
-        _reserve(ledger, [event(epsilon)])
+        reserve(ledger, [event(epsilon)])
         left = ledger.show()[0].remaining
         with pytest.raises(BudgetRefusedError):
-            _reserve(ledger, [event(left * 1.0001)])
-    _reserve(ledger, [event(left)])
+            reserve(ledger, [event(left * 1.0001)])
+    reserve(ledger, [event(left)])
     assert 1 - 1e-6 < ledger.show()[0].spent <= 1
 
 
@@ -102,7 +103,7 @@ def test_costs_are_composed_from_all_events_not_added(ledger, event):
     ledger.register("patients", **CAP)
     runs = [[event(share=0.2), event(share=0.1, name="count")], [event(share=0.5)]]
     for events in runs:
-        _reserve(ledger, events)
+        reserve(ledger, events)
     spent = ledger.show()[0].spent
     assert spent == accounting.epsilon([*runs[0], *runs[1]], 1e-5)
     assert spent < sum(accounting.epsilon(events, 1e-5) for events in runs) - 0.1
@@ -110,30 +111,23 @@ def test_costs_are_composed_from_all_events_not_added(ledger, event):
 
 def test_sampled_runs_are_composed_and_leave_no_single_remaining_figure(ledger, event):
     ledger.register("patients", **CAP)
-    steps = SampledGaussianEvent(
-        name="gradient",
-        rate=0.01,
-        steps=100,
-        sensitivity=100.0,
-        noise_std=120.0,
-        coordinates=10,
-        sampler=Sampler.DISCRETE_GAUSSIAN,
-    )
-    _reserve(ledger, [steps, event(0.1)])
+    noise = {"sensitivity": 100.0, "noise_std": 120.0, "sampler": Sampler.DISCRETE_GAUSSIAN}
+    steps = sampled(rate=0.01, steps=100, coordinates=10, **noise)
+    reserve(ledger, [steps, event(0.1)])
     (account,) = ledger.show()
     assert account.spent == accounting.epsilon([steps, event(0.1)], 1e-5) and account.remaining is None
     with pytest.raises(BudgetRefusedError, match="Ask for less"):
-        _reserve(ledger, [event(1)])
+        reserve(ledger, [event(1)])
     assert ledger.check() == 2
 
 
 def test_adjacency_and_unit_must_be_those_of_the_registration(ledger, event):
     ledger.register("patients", **CAP, unit="patient")
     with pytest.raises(OptionError, match="adjacency='replace-one' differs from 'add-remove'"):
-        _reserve(ledger, [event()], adjacency=Adjacency.REPLACE_ONE, unit="patient")
+        reserve(ledger, [event()], adjacency=Adjacency.REPLACE_ONE, unit="patient")
     with pytest.raises(OptionError, match="unit='record' differs from 'patient'"):
-        _reserve(ledger, [event()])
-    assert ledger.check() == 1 and _reserve(ledger, [event()], unit="patient")
+        reserve(ledger, [event()])
+    assert ledger.check() == 1 and reserve(ledger, [event()], unit="patient")
 
 
 # Closing
@@ -141,7 +135,7 @@ def test_adjacency_and_unit_must_be_those_of_the_registration(ledger, event):
 
 def test_a_committed_run_stays_spent_and_is_final(ledger, event):
     ledger.register("patients", **CAP)
-    reservation = _reserve(ledger, [event(0.5)])
+    reservation = reserve(ledger, [event(0.5)])
     before = ledger.show()[0].spent
     ledger.commit(reservation, certificate=DIGEST)
     (account,) = ledger.show()
@@ -155,7 +149,7 @@ def test_a_committed_run_stays_spent_and_is_final(ledger, event):
 
 def test_a_confirmed_run_can_only_be_committed(ledger, event):
     ledger.register("patients", **CAP)
-    reservation = _reserve(ledger, [event(0.5)])
+    reservation = reserve(ledger, [event(0.5)])
     before = ledger.show()[0].spent
     for _ in range(2):  # as an interrupted run does that goes on
         ledger.confirm(reservation)
@@ -172,7 +166,7 @@ def test_a_confirmed_run_can_only_be_committed(ledger, event):
 @pytest.mark.parametrize("state", ["void", "committed"])
 def test_a_run_whose_reservation_was_closed_cannot_confirm_it(ledger, event, state):
     ledger.register("patients", **CAP)
-    reservation = _reserve(ledger, [event(0.5)])
+    reservation = reserve(ledger, [event(0.5)])
     if state == "void":
         ledger.void(reservation, reason="looks stale")
     else:
@@ -190,22 +184,22 @@ def test_a_run_whose_reservation_was_closed_cannot_confirm_it(ledger, event, sta
 
 def test_a_void_run_costs_nothing_and_is_final(ledger, event):
     ledger.register("patients", **CAP)
-    reservation = _reserve(ledger, [event()])
+    reservation = reserve(ledger, [event()])
     ledger.void(reservation, reason="the file could not be opened")
     (account,) = ledger.show()
     assert (account.reserved, account.committed, account.voided, account.spent) == (0, 0, 1, 0)
     for close in (lambda: ledger.void(reservation, reason="x"), lambda: ledger.commit(reservation, certificate=DIGEST)):
         with pytest.raises(OptionError, match=f"{reservation}' is void already"):
             close()
-    assert _reserve(ledger, [event()])
+    assert reserve(ledger, [event()])
 
 
 def test_history_tells_everything_in_order(ledger, event):
     ledger.register("patients", **CAP)
     ledger.register("other", **CAP)
     events = (event(0.3), event(0.2, name="count"))
-    first = _reserve(ledger, events, purpose="dp-merf, version 1")
-    second = _reserve(ledger, [event(0.1)])
+    first = reserve(ledger, events, purpose="dp-merf, version 1")
+    second = reserve(ledger, [event(0.1)])
     ledger.void(second, reason="out of memory")
     ledger.commit(first, certificate=DIGEST)
 

@@ -8,12 +8,7 @@ import pytest
 from noisegate.errors import BudgetRefusedError, LedgerError, OptionError
 from noisegate.ledger.ledger import Ledger
 
-DIGEST = "0123456789abcdef" * 4
-CAP = {"epsilon": 1.0, "delta": 1e-5}
-
-
-def _reserve(ledger, events, dataset="patients", **options):
-    return ledger.reserve(dataset, events, **{"adjacency": "add-remove", "purpose": "a test", **options})
+from .test_ledger import CAP, DIGEST, reserve
 
 
 def test_the_default_is_the_variable_then_the_users_data_folder(monkeypatch, tmp_path):
@@ -81,9 +76,9 @@ def test_postgresql_holds_the_same_ledger(database, event):
     with pytest.raises(LedgerError, match=r"there is no ledger at .*ledger register"):
         ledger.show()
     ledger.register("patients", **CAP)
-    first, second = (_reserve(ledger, [event(share=0.4)]) for _ in range(2))
+    first, second = (reserve(ledger, [event(share=0.4)]) for _ in range(2))
     with pytest.raises(BudgetRefusedError):
-        _reserve(ledger, [event(share=0.4)])
+        reserve(ledger, [event(share=0.4)])
     ledger.void(first, reason="ü, \\ and ' survive")
     ledger.commit(second, certificate=DIGEST)
     assert [entry.reason for entry in ledger.history("patients")][3] == "ü, \\ and ' survive" and ledger.check() == 5
@@ -97,7 +92,7 @@ def test_a_missing_file_is_made_by_register_only(ledger, tmp_path, event):
         ledger.show,
         ledger.check,
         lambda: ledger.history("patients"),
-        lambda: _reserve(ledger, [event()]),
+        lambda: reserve(ledger, [event()]),
         lambda: ledger.commit("x", certificate=DIGEST),
         lambda: ledger.void("x", reason="x"),
     ):
@@ -107,7 +102,7 @@ def test_a_missing_file_is_made_by_register_only(ledger, tmp_path, event):
 
 
 def _both(ledger, event):
-    return (lambda: _reserve(ledger, [event()]), lambda: ledger.register("patients", **CAP))
+    return (lambda: reserve(ledger, [event()]), lambda: ledger.register("patients", **CAP))
 
 
 def test_a_database_of_something_else_is_left_alone(ledger, tmp_path, event):
@@ -134,5 +129,5 @@ def test_a_file_without_write_permission_can_be_shown_and_not_changed(ledger, ev
     monkeypatch.setattr(ledger_tables, "_sqlite", lambda location, mode: real(location, mode="ro"))
     assert reader.show()[0].epsilon == 1
     with pytest.raises(LedgerError, match="may not be opened for writing; check its permissions"):
-        _reserve(reader, [event()])
+        reserve(reader, [event()])
     assert ledger.check() == 1

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from tests.shared.columns import boolean, categorical, integer
 
 from noisegate import Budget, Gate, Schema, load, verify
 from noisegate.errors import MissingExtraError, ModelError, OptionError, SchemaError
@@ -15,13 +16,10 @@ from noisegate.linked.model import LinkedModel
 from noisegate.linked.schema import LinkedSchema, LinkedTable
 from noisegate.linked.source import LinkedSource
 from noisegate.methods.registry import make_for
-from noisegate.schema import Boolean, Categorical, Integer
 from noisegate.schema.constraints import Comparison
 from noisegate.seeds import public_random
 
-PATIENTS = LinkedTable(
-    name="patients", key="id", schema=Schema([Boolean(name="chronic"), Integer(name="entered", lower=0, upper=100)])
-)
+PATIENTS = LinkedTable(name="patients", key="id", schema=Schema([boolean("chronic"), integer("entered", 0, 100)]))
 VISITS = LinkedTable(
     name="visits",
     parent="patients",
@@ -31,14 +29,10 @@ VISITS = LinkedTable(
     longest_gap=30,
     most=6,
     schema=Schema(
-        [
-            Integer(name="day", lower=0, upper=400),
-            Categorical(name="ward", levels=("north", "south", "west"), missing=True),
-            Integer(name="pain", lower=0, upper=40),
-        ]
+        [integer("day", 0, 400), categorical("ward", ("north", "south", "west"), missing=True), integer("pain", 0, 40)]
     ),
 )
-CODES = LinkedTable(name="codes", parent="visits", most=3, schema=Schema([Boolean(name="urgent")]))
+CODES = LinkedTable(name="codes", parent="visits", most=3, schema=Schema([boolean("urgent")]))
 SCHEMA = LinkedSchema(
     (PATIENTS, VISITS, CODES), constraints=(Comparison(left="visits.day", relation=">=", right="patients.entered"),)
 )
@@ -204,8 +198,8 @@ def test_dates_do_not_pile_up_at_the_upper_bound(monkeypatch):
     random = np.random.default_rng(0)
     steps = random.integers(10, 31, (12_000, 8)).cumsum(axis=1)
     days = steps[steps[:, -1] < 150]
-    patients = LinkedTable(name="patients", key="id", schema=Schema([Boolean(name="chronic")]))
-    columns = [Integer(name="day", lower=0, upper=150), Boolean(name="pain")]
+    patients = LinkedTable(name="patients", key="id", schema=Schema([boolean("chronic")]))
+    columns = [integer("day", 0, 150), boolean("pain")]
     visits = LinkedTable(name="visits", parent="patients", order="day", longest_gap=40, most=8, schema=Schema(columns))
     keys = np.arange(len(days))
     pain = np.tile([True, False], 4 * len(keys))
@@ -246,10 +240,10 @@ def test_keys_of_several_columns_bring_together_and_are_made_afresh():
         "loans": pa.table({"user": users, "loan": numbers, "big": late[:80]}),
         "payments": pa.table({"user": whose, "loan": which, "late": late}),
     }
-    accounts = LinkedTable(name="accounts", key="user", schema=Schema([Boolean(name="ill")]))
+    accounts = LinkedTable(name="accounts", key="user", schema=Schema([boolean("ill")]))
     said = {"key": two, "parent": "accounts", "parent_key": "user", "most": 2}
-    loans = LinkedTable(name="loans", schema=Schema([Boolean(name="big")]), **said)
-    payments = LinkedTable(name="payments", parent="loans", most=3, schema=Schema([Boolean(name="late")]))
+    loans = LinkedTable(name="loans", schema=Schema([boolean("big")]), **said)
+    payments = LinkedTable(name="payments", parent="loans", most=3, schema=Schema([boolean("late")]))
     schema = LinkedSchema([accounts, loans, payments])
     assert LinkedSchema.loads(schema.dumps()) == schema == LinkedSchema.from_json(schema.to_json())
     with LinkedSource(data, schema) as source:
@@ -266,10 +260,8 @@ def test_keys_of_several_columns_bring_together_and_are_made_afresh():
 
 
 def test_children_that_found_no_parents_are_told_of():
-    lost = {
-        **DATA,
-        "visits": DATA["visits"].set_column(0, "id", pc.utf8_lpad(DATA["visits"]["id"].cast("string"), 9, "0")),
-    }
+    keys = pc.utf8_lpad(DATA["visits"]["id"].cast("string"), 9, "0")
+    lost = {**DATA, "visits": DATA["visits"].set_column(0, "id", keys)}
     loose = LinkedSchema([PATIENTS, replace(VISITS, orphans="drop"), replace(CODES, orphans="drop")])
     fitted = Linked(**SETTINGS).fit(Gate(lost, schema=loose, epsilon=5.0))
     assert "are keys written alike in both tables?" in fitted.summary.notes["warning"]

@@ -4,21 +4,15 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import chi2
+from tests.shared.columns import boolean, categorical, continuous, integer
 
 from noisegate.features.binning import NumericBins
 from noisegate.models.mixture import Mixture
 from noisegate.models.within_cell import WithinCell
-from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
+from noisegate.schema import Boolean, Categorical, Schema
 
-SCHEMA = Schema(
-    (
-        Categorical(name="job", levels=("a", "b", "c"), missing=True),
-        Integer(name="age", lower=0, upper=9, missing=True),
-        Boolean(name="member"),
-        Continuous(name="rate", lower=0.0, upper=10.0),
-    ),
-    label="member",
-)
+FIRST = [categorical("job", "abc", missing=True), integer("age", 0, 9, missing=True)]
+SCHEMA = Schema([*FIRST, boolean("member"), continuous("rate", 0.0, 10.0)], label="member")
 K = 3
 
 

@@ -33,13 +33,7 @@ def test_a_table_becomes_a_data_set_with_its_statement(model):
 @pytest.mark.parametrize("labels", [("cat", "dog"), (3, 7), None])
 def test_images_become_an_image_column(labels):
     images = np.random.default_rng(0).integers(0, 256, (40, 8, 8), dtype=np.uint8)
-    few = {
-        "pixels": 20,
-        "orientations": 20,
-        "wavelets": 20,
-        "channels": (4, 2),
-        "fit_options": {"steps": 2, "batch": 10},
-    }
+    few = dict(pixels=20, orientations=20, wavelets=20, channels=(4, 2), fit_options={"steps": 2, "batch": 10})
     given = images if labels is None else (images, [labels[place % 2] for place in range(40)])
     model = synthesize(given, schema=pixel_schema(8, 8, labels=labels), epsilon=5.0, device="cpu", **few)
     made, batch = model.to_datasets(5, seed=2), next(model.images(5, seed=2))

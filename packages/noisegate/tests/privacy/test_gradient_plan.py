@@ -5,11 +5,12 @@ from functools import cache
 
 import numpy as np
 import pytest
+from tests.shared.stated import sampled
 
 from noisegate.errors import CalibrationError, OptionError
 from noisegate.privacy import accounting, gradient_plan
 from noisegate.privacy.accounting import sampler_slack
-from noisegate.privacy.events import Adjacency, SampledGaussianEvent, Sampler
+from noisegate.privacy.events import Adjacency, Sampler
 from noisegate.privacy.gradient_plan import RATES, GradientPlan
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.noise import NARROWEST, reached
@@ -17,14 +18,8 @@ from noisegate.privacy.plan import Budget, Query
 
 
 def plan_of(**options):
-    options = {
-        "steps": 200,
-        "sampling_probability": 0.01,
-        "clip_norm": 0.5,
-        "parameters": {"w": (30, 5), "b": (5,)},
-        **options,
-    }
-    return GradientPlan(name="gradients", **options)
+    usual = dict(steps=200, sampling_probability=0.01, clip_norm=0.5, parameters={"w": (30, 5), "b": (5,)})
+    return GradientPlan(name="gradients", **{**usual, **options})
 
 
 @cache
@@ -144,14 +139,7 @@ def test_parameters_are_packed_in_the_order_of_the_plan_and_back():
 
 
 def test_a_convolved_draw_is_charged_its_distance_on_every_coordinate_of_every_step():
-    event = SampledGaussianEvent(
-        name="gradients",
-        rate=0.5,
-        steps=7,
-        sensitivity=4.0,
-        noise_std=1e6,
-        coordinates=11,
-        sampler=Sampler.CONVOLVED_GAUSSIAN,
-    )
+    noise = {"noise_std": 1e6, "sampler": Sampler.CONVOLVED_GAUSSIAN}
+    event = sampled(rate=0.5, steps=7, sensitivity=4.0, coordinates=11, **noise)
     assert sampler_slack([event], 0.0)[1] / (2 * 77 * 2.0**-277) == pytest.approx(1)
     assert sampler_slack([event], 0.0)[0] > 0

@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
+from tests.shared.stated import certificate
 
 from noisegate.errors import ModelError
-from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.events import Adjacency, GaussianEvent, Sampler
+from noisegate.privacy.events import GaussianEvent, Sampler
 from noisegate.privacy.release import CERTIFICATE_FILE, VALUES_FILE, Release, array_hashes, release_arrays
 from noisegate.schema import Boolean, Schema
 
@@ -22,17 +22,8 @@ STDS = {"a": 1 / 3, "b": 2.0}
 def release():
     values = {"a": np.array([[1.0, -2.5], [1e-300, 3e300]]), "b": np.array([[0.1 + 0.2, 5.0, -0.0]]).T}
     event = GaussianEvent(name="a", sensitivity=1, noise_std=16.0, coordinates=4, sampler=Sampler.DISCRETE_GAUSSIAN)
-    certificate = Certificate(
-        epsilon=1.0,
-        delta=1e-5,
-        adjacency=Adjacency.ADD_REMOVE,
-        unit="record",
-        events=(event,),
-        method="m",
-        public={"schema": SCHEMA.to_json()},
-        hashes=array_hashes(release_arrays(values, STDS)),
-    )
-    return Release(values=values, noise_std=STDS, certificate=certificate)
+    claim = {"public": {"schema": SCHEMA.to_json()}, "hashes": array_hashes(release_arrays(values, STDS))}
+    return Release(values=values, noise_std=STDS, certificate=certificate(events=(event,), **claim))
 
 
 def test_a_release_comes_back_as_it_was(release, tmp_path):

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from tests.shared.stated import certificate
 
 from noisegate.errors import CalibrationError, ModelError, OptionError
 from noisegate.privacy import accounting
@@ -27,28 +28,22 @@ def test_the_unit_is_named_by_its_column_and_not_by_the_limit():
     assert used("record", None) == "record"
 
 
-@pytest.mark.parametrize("unit", ["all records of one patient", " All  records of ONE patient"])
-def test_the_words_for_several_records_need_a_limit_on_them(unit):
-    with pytest.raises(OptionError, match=r"give unit_column and contributions"):
-        Budget(epsilon=1.0, unit=unit)
-    assert Budget(epsilon=1.0, unit=unit, contributions=1).unit == unit
+SEVERAL = "all records of one patient", " All  records of ONE patient"
 
 
-@pytest.mark.parametrize("unit", ["", " ", "a\nb", None, 7])
-def test_a_unit_is_a_line_of_text(unit):
-    with pytest.raises(OptionError, match="in one line"):
-        Budget(epsilon=1.0, unit=unit)
-
-
-@pytest.mark.parametrize("contributions", [0, -1, 1001, 2.0, True, "3", float("nan")])
-def test_unusable_limits_are_refused(contributions):
-    with pytest.raises(OptionError, match="from 1 to 1000"):
-        Budget(epsilon=1.0, contributions=contributions)
-
-
-def test_replace_one_is_refused():
-    with pytest.raises(OptionError, match="use adjacency='add-remove'"):
-        budget(3, adjacency=Adjacency.REPLACE_ONE)
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        *[({"unit": unit}, "give unit_column and contributions") for unit in SEVERAL],
+        *[({"unit": unit}, "in one line") for unit in ("", " ", "a\nb", None, 7)],
+        *[({"contributions": n}, "from 1 to 1000") for n in (0, -1, 1001, 2.0, True, "3", float("nan"))],
+        ({"contributions": 3, "adjacency": Adjacency.REPLACE_ONE}, "use adjacency='add-remove'"),
+    ],
+)
+def test_a_unit_that_cannot_be_is_refused(options, says):
+    with pytest.raises(OptionError, match=says):
+        Budget(**{"epsilon": 1.0, "unit": SEVERAL[0] if "contributions" in options else "record", **options})
+    assert [Budget(epsilon=1.0, unit=unit, contributions=1).unit for unit in SEVERAL] == [*SEVERAL]
 
 
 @pytest.mark.parametrize("contributions", [1, 3, 1000])
@@ -66,35 +61,27 @@ def test_a_plan_for_fewer_records_than_are_used_is_refused():
         CalibratedPlan(budget=budget(3), releases=releases)
 
 
-def certificate(contributions):
+def certified(contributions):
     plan = Plan(queries=(QUESTION,)).calibrate(budget(contributions))
-    return Certificate(
-        epsilon=1.0,
-        delta=1e-5,
-        adjacency=Adjacency.ADD_REMOVE,
-        unit=plan.budget.unit,
-        contributions=contributions,
-        events=plan.events,
-        method="test",
-    )
+    return certificate(unit=plan.budget.unit, contributions=contributions, events=plan.events)
 
 
 def test_certificate_and_page_state_the_unit_and_what_is_used_of_it():
-    stated = certificate(3)
+    stated = certified(3)
     assert "unit: all records of one patient, at most 3 used" in str(stated)
     assert "One unit is all records of one patient, at most 3 used." in render(stated)
     assert Certificate.from_json(stated.to_json()) == stated and stated.check() <= 1.0
 
 
 def test_certificates_of_records_stay_as_they_were():
-    stated = certificate(None)
+    stated = certified(None)
     assert "contributions" not in stated.to_json()["guarantee"]
     assert "One record stands for one record." in render(stated) and Certificate.from_json(stated.to_json()) == stated
 
 
 @pytest.mark.parametrize("limit", [0, -3, 2.5, True, "3"])
 def test_a_certificate_with_a_meaningless_limit_is_refused(limit):
-    stated = certificate(3).to_json()
+    stated = certified(3).to_json()
     stated["guarantee"]["contributions"] = limit
     with pytest.raises(ModelError, match="contributions="):
         Certificate.from_json(stated)

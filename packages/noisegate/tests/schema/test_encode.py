@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.shared.columns import boolean, categorical, continuous, integer
 
 from noisegate.schema import (
     Boolean,
@@ -62,14 +63,7 @@ def tables(draw):
 @given(tables())
 def test_decoding_undoes_encoding_from_values_and_from_text(case):
     schema, columns = case
-    types = {
-        "n": pa.int64(),
-        "d": pa.date32(),
-        "t": pa.timestamp("us"),
-        "o": pa.string(),
-        "k": pa.int64(),
-        "b": pa.bool_(),
-    }
+    types = dict(n=pa.int64(), d=pa.date32(), t=pa.timestamp("us"), o=pa.string(), k=pa.int64(), b=pa.bool_())
     arrays = {name: pa.array(values, types[name]) for name, values in columns.items()}
     assert decode(encode(arrays, schema), schema).to_pydict() == columns
     as_text = {name: array.cast(pa.string()) for name, array in arrays.items()}
@@ -217,16 +211,9 @@ def test_tables_of_pixels_are_read_as_bytes():
 
 
 def test_positions_and_codes_become_typed_values():
-    schema = Schema(
-        (
-            Categorical(name="c", levels=("x", "y"), missing=True),
-            Integer(name="n", lower=10, upper=20, missing=True),
-            Continuous(name="r", lower=-1, upper=1),
-            Boolean(name="b"),
-            Categorical(name="k", levels=(7, 9)),
-            Datetime(name="t", lower=datetime(2020, 1, 1), upper=datetime(2020, 1, 3)),
-        )
-    )
+    columns = [categorical("c", "xy", missing=True), integer("n", 10, 20, missing=True), continuous("r", -1, 1)]
+    time = Datetime(name="t", lower=datetime(2020, 1, 1), upper=datetime(2020, 1, 3))
+    schema = Schema([*columns, boolean("b"), categorical("k", [7, 9]), time])
     numeric = np.array([[0.26, 0.5, 0.5], [np.nan, -3.0, 0.0], [9.0, 1.0, 1.0]])
     codes = np.array([[0, 1, 0], [1, 0, 1], [2, 0, 1]], dtype=np.int32)
     found = decode(EncodedTable(numeric, codes), schema)

@@ -73,33 +73,14 @@ def test_toml_and_json_give_the_schema_back(tmp_path):
 
 def test_the_table_of_transitions():
     visits, diagnoses = clinic().links
-    assert visits.schema.names == (
-        "patients.age",
-        "patients.since",
-        "visits.number_",
-        "visits.step",
-        "visits.first",
-        "visits.gap",
-        "visits.previous.bili",
-        "visits.previous.number",
-        "visits.bili",
-        "visits.number",
-    )
-    assert diagnoses.schema.names[-5:] == (
-        "visits.number",
-        "diagnoses.number",
-        "diagnoses.step",
-        "diagnoses.previous.code",
-        "diagnoses.code",
-    )
+    whose = ["patients.age", "patients.since", "visits.number_", "visits.step"]
+    theirs = ["first", "gap", "previous.bili", "previous.number", "bili", "number"]
+    assert list(visits.schema.names) == [*whose, *(f"visits.{name}" for name in theirs)]
+    theirs = [f"diagnoses.{name}" for name in ("number", "step", "previous.code", "code")]
+    assert list(diagnoses.schema.names[-5:]) == ["visits.number", *theirs]
     # Numbers of children up to `most`, gaps up to the longest, and only what a row may lack is missing.
     assert visits.schema.column(visits.number).upper == 30 and visits.schema.column(visits.gap).upper == 365
-    assert [column.name for column in visits.schema.columns if not column.missing] == [
-        "patients.age",
-        "patients.since",
-        "visits.number_",
-        "visits.step",
-    ]
+    assert [column.name for column in visits.schema.columns if not column.missing] == whose
     assert diagnoses.first is None and diagnoses.gap is None
 
 

@@ -87,14 +87,7 @@ def test_toml_and_json_give_the_same_schema_back(schema):
     assert again == schema and again.digest() == schema.digest()
 
 
-UNSEEN = {
-    "nul": "a\x00b",
-    "line": "a\nb",
-    "tab": "a\tb",
-    "right-to-left": "a\u202eb",
-    "mark": "\u200fa",
-    "bom": "\ufeffa",
-}
+UNSEEN = {"nul": "a\x00b", "line": "a\nb", "tab": "a\tb", "leftward": "a\u202eb", "mark": "\u200fa", "bom": "\ufeffa"}
 
 
 @pytest.mark.parametrize("case", UNSEEN)

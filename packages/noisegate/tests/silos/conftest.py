@@ -4,14 +4,11 @@ import random
 
 import pyarrow as pa
 import pytest
+from tests.shared.columns import boolean, categorical, integer
 
 from noisegate import Pairwise, Schema, release
-from noisegate.schema import Boolean, Categorical, Integer
 
-SCHEMA = Schema(
-    (Integer(name="age", lower=0, upper=99), Categorical(name="job", levels=("a", "b", "c")), Boolean(name="ill")),
-    label="ill",
-)
+SCHEMA = Schema((integer("age", 0, 99), categorical("job", "abc"), boolean("ill")), label="ill")
 SIZES = {"north": 900, "south": 500, "west": 100}
 
 

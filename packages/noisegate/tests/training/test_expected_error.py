@@ -3,21 +3,17 @@
 import numpy as np
 import pandas as pd
 import pytest
+from tests.shared.columns import boolean, categorical
 
 from noisegate.gate.gate import Gate
 from noisegate.methods.pairwise import Pairwise
 from noisegate.privacy.plan import Budget
-from noisegate.schema import Boolean, Categorical, Schema
+from noisegate.schema import Schema
 from noisegate.tables.design import PAIRS, SINGLES
 from noisegate.tables.forecast import expected_error
 
 SCHEMA = Schema(
-    (
-        Categorical(name="a", levels=tuple("abcdef")),
-        Categorical(name="b", levels=tuple("abcdefgh"), missing=True),
-        Categorical(name="c", levels=tuple("abcd")),
-        Boolean(name="ill"),
-    ),
+    (categorical("a", "abcdef"), categorical("b", "abcdefgh", missing=True), categorical("c", "abcd"), boolean("ill")),
     label="ill",
 )
 

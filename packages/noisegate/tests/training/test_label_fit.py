@@ -3,11 +3,11 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.shared.columns import boolean, categorical
 
 from noisegate import Gate, Pairwise, Schema
 from noisegate.models.labelled import LabelledMixture
 from noisegate.models.mixture import Mixture
-from noisegate.schema import Boolean, Categorical
 from noisegate.tables.label_fit import LabelFit
 from noisegate.tables.released import Table
 from noisegate.tables.tables import class_tables, split
@@ -44,13 +44,8 @@ def released(joint, noise_std, seed=0):
 
 def as_mixture(joint):
     """The table as a mixture of one component for each combination of cells."""
-    layout = Schema(
-        (
-            *(Categorical(name=f"c{place}", levels=tuple("abcdef"[:size])) for place, size in enumerate(SIZES)),
-            Categorical(name="y", levels=tuple(map(str, range(joint.shape[-1])))),
-        ),
-        label="y",
-    ).layout
+    columns = [categorical(f"c{place}", "abcdef"[:size]) for place, size in enumerate(SIZES)]
+    layout = Schema([*columns, categorical("y", map(str, range(joint.shape[-1])))], label="y").layout
     places = np.indices(joint.shape).reshape(4, -1)
     tables = tuple(np.eye(size)[of] for size, of in zip(joint.shape, places, strict=True))
     return Mixture(layout=layout, within=(), weights=joint.ravel(), probabilities=tables)
@@ -101,13 +96,8 @@ def test_a_fit_of_records_has_a_label_model(levels):
     numbers = np.random.default_rng(0)
     flags = numbers.integers(0, 2, size=(4000, 3)).astype(bool)
     label = (flags[:, 0] * (levels - 1) + (numbers.random(4000) < 0.1)) % levels
-    schema = Schema(
-        (
-            *(Boolean(name=f"f{place}") for place in range(3)),
-            Categorical(name="y", levels=tuple(map(str, range(levels)))),
-        ),
-        label="y",
-    )
+    columns = [boolean(f"f{place}") for place in range(3)]
+    schema = Schema([*columns, categorical("y", map(str, range(levels)))], label="y")
     table = pa.table({**{f"f{place}": flags[:, place] for place in range(3)}, "y": label.astype(str)})
     method = Pairwise(fit_options={"components": 20, "steps": 50})
     release = method.query(Gate(table, schema=schema, epsilon=5.0))

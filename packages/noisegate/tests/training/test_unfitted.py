@@ -5,19 +5,13 @@ import dataclasses
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.shared.columns import boolean, categorical, integer
 
 from noisegate import Budget, Gate, Pairwise, Schema
 from noisegate.methods.pairwise import UNFITTED
-from noisegate.schema import Boolean, Categorical, Integer
 
 SCHEMA = Schema(
-    (
-        Integer(name="age", lower=0, upper=99),
-        Categorical(name="town", levels=tuple(range(40))),
-        Categorical(name="work", levels=("a", "b", "c")),
-        Boolean(name="ill"),
-    ),
-    label="ill",
+    (integer("age", 0, 99), categorical("town", range(40)), categorical("work", "abc"), boolean("ill")), label="ill"
 )
 FEW = {"cells": 4, "fit_options": {"components": 8, "steps": 20}}
 

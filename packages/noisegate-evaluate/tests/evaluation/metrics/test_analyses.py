@@ -6,18 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy.stats import spearmanr
+from tests.shared.columns import boolean, categorical, continuous
 
-from noisegate.schema import Boolean, Categorical, Continuous, Schema
+from noisegate.schema import Schema
 from noisegate.verdict import Verdict
 from noisegate_evaluate import evaluate_tables
 from noisegate_evaluate.metrics.analyses import Associations, EqualMass, Quantiles, Regressions, TwoSample
 
 SCHEMA = Schema(
-    (
-        *(Continuous(name=name, lower=-5, upper=5, missing=True) for name in ("x", "w", "u")),
-        Boolean(name="g"),
-        Categorical(name="c", levels=("a", "b", "c")),
-    ),
+    (*(continuous(name, -5, 5, missing=True) for name in ("x", "w", "u")), boolean("g"), categorical("c", "abc")),
     label="g",
 )
 
@@ -105,7 +102,7 @@ def test_a_verdict_is_not_good_where_an_analyst_is_misled():
 
 
 def test_few_records_and_one_column_have_no_such_figures():
-    alone = Schema((Boolean(name="g"),), label="g")
+    alone = Schema((boolean("g"),), label="g")
     table = pa.table({"g": [True, False, True]})
     for kind in (Associations, Quantiles, Regressions, TwoSample):
         assert kind.measured(table, table, schema=alone, seed=0) is None

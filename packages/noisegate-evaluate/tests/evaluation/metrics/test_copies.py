@@ -3,17 +3,12 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.shared.columns import categorical, continuous
 
-from noisegate.schema import Categorical, Continuous, Schema
+from noisegate.schema import Schema
 from noisegate_evaluate.metrics.copies import nearest_images, nearest_records
 
-SCHEMA = Schema(
-    (
-        Continuous(name="x", lower=0.0, upper=10.0, missing=True),
-        Continuous(name="y", lower=0.0, upper=1.0),
-        Categorical(name="c", levels=("a", "b", "c")),
-    )
-)
+SCHEMA = Schema((continuous("x", 0.0, 10.0, missing=True), continuous("y"), categorical("c", "abc")))
 
 
 def rows(seed, count=600):
