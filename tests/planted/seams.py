@@ -36,6 +36,7 @@ SEAMS = {
     "cli_fit": "noisegate.cli.fit",
     "column_tables": "noisegate_papers.features.hermite",
     "design": "noisegate.tables.design",
+    "moments": "noisegate.features.moments",
     "network_design": "noisegate_papers.training.graphical",
     "run_folder": "noisegate.runs.folder",
     "runs": "noisegate.runs.work",
