@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -13,7 +14,8 @@ from noisegate.errors import OptionError, UserError
 from noisegate.linked.model import LinkedModel
 from noisegate.methods.registry import method_of
 from noisegate.models.folder import MODEL_FILE, PUBLIC_PAGE
-from noisegate.models.synthesizer import load
+from noisegate.models.output.sample_file import image_batch
+from noisegate.models.synthesizer import Synthesizer, load
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from noisegate.linked.links import Link
     from noisegate.methods.method import Method
     from noisegate.models.record_model import FittedModel as Model
-    from noisegate.models.synthesizer import Synthesizer
     from noisegate_evaluate.comparison import ImageReport, Report
     from noisegate_evaluate.reporting.private import Measured
     from noisegate_evaluate.reporting.public import ReleasedLink
@@ -212,7 +213,6 @@ class _Found:
 
     def page(self) -> str:
         """Returns the public page, HTML."""
-        from noisegate.models.synthesizer import Synthesizer
         from noisegate_evaluate.reporting.public import public_page
 
         model, summary = self.model, getattr(self.model, "summary", None)
@@ -235,7 +235,6 @@ class _Found:
     ) -> Measured:
         """Reads real records, and returns what compares them with synthetic ones."""
         from noisegate.data.sources import open_source
-        from noisegate.models.synthesizer import Synthesizer
         from noisegate_evaluate.reporting.private import measure
 
         model = self.model
@@ -260,9 +259,6 @@ def _drawn(model: Synthesizer) -> tuple[EncodedTable, bytes | None]:
 
 def _grid(model: Synthesizer, batches: list[EncodedTable]) -> bytes | None:
     """Returns a picture of images, PNG; None of images that are neither grey nor in colour."""
-    import io
-
-    from noisegate.models.output.sample_file import image_batch
     from noisegate_images.output.formats import SampleGrid
 
     assert model.schema.images is not None

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from noisegate.discovery.schema_gate import Discovery, SchemaGate
 from noisegate.errors import OptionError, said
@@ -58,8 +59,6 @@ def audit_discovery(
 
 
 def _gate(budget: Budget, values: int, missing: int, *, records: int | None = None) -> SchemaGate:
-    import pyarrow as pa
-
     types = {"age": pa.int64(), "dose": pa.float64(), "ward": pa.string(), "drug": pa.string()}
     cells = {name: [_VALUES[name]] * values + [None] * missing for name in types}
     table = pa.table({name: pa.array(cells[name], type=kind) for name, kind in types.items()})

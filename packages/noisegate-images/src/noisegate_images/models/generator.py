@@ -19,14 +19,13 @@ from torch import Tensor, nn
 
 from noisegate.devices import seeded
 from noisegate.errors import OptionError
-from noisegate.models.record_model import Array
+from noisegate.models.record_model import Array, RecordModel
 from noisegate.schema import EncodedTable, Layout, Schema
 from noisegate.schema.layout import Cells, numeric_cells
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int64, Shaped
 
-    from noisegate.models.record_model import RecordModel
 
 PREFIX = "generator/"
 """Of the names of a network's weights in a saved model."""

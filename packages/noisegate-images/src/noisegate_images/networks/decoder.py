@@ -273,8 +273,6 @@ class LoadedDecoder:
         kind, digest, made_of = (description[name] for name in ("kind", "digest", "made_of"))
         if kind != OWN:
             raise ModelError(f"a decoder of kind {kind!r} is not known; it is {OWN}.")
-        import torch
-
         arrays = {name: torch.from_numpy(np.array(value)) for name, value in tensors.items()}
         network = decoder_from(DecoderDesign.from_json(made_of), arrays)
         found = hashlib.sha256(decoder_bytes(network)).hexdigest()

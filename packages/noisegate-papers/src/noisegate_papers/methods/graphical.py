@@ -32,12 +32,11 @@ from noisegate.schema import Layout, Schema
 from noisegate.settings import Count, Positive, Relative, Seed, TwoOrMore, Within, settings
 from noisegate.tables import design as rounds
 from noisegate.tables.released import COARSE, HISTOGRAMS, Table
-from noisegate_papers.training.graphical import FAMILIES, Answers, NetworkDesign
+from noisegate_papers.models.graphical import BayesianNetwork, GraphicalModel
+from noisegate_papers.training.graphical import FAMILIES, Answers, GraphicalFit, NetworkDesign, read_marginals
 
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
-    from noisegate_papers.models.graphical import BayesianNetwork, GraphicalModel
-    from noisegate_papers.training.graphical import GraphicalFit
 
 MOST_ROUNDS = 4000
 # The upper ends are those of the proof in docs/guarantees.md.
@@ -90,15 +89,11 @@ class Marginals(Method):
 
     def fitting(self, release: Release, *, device: str = "auto", plan: Any = None) -> GraphicalFit:
         """Returns the fit of a release, ready to run; always on the CPU."""
-        from noisegate_papers.training.graphical import GraphicalFit, read_marginals
-
         sizes = self.sizes(release.schema.layout)
         return GraphicalFit(sizes, read_marginals(release, self.name), iterations=self.iterations)
 
     def released_tables(self, release: Release) -> tuple[tuple[NumericBins, ...], list[Table]]:
         """Returns the cells of numeric columns, and all tables that were measured; see `Method`."""
-        from noisegate_papers.training.graphical import read_marginals
-
         layout = release.schema.layout
         sizes = self.sizes(layout)
         return self.cells(layout), [
@@ -108,8 +103,6 @@ class Marginals(Method):
 
     def model(self, release: Release, fitting: GraphicalFit) -> GraphicalModel:
         """Returns the model that a fit has reached."""
-        from noisegate_papers.models.graphical import GraphicalModel
-
         layout = release.schema.layout
         coded = tuple(column.size for column in layout.coded)
         return GraphicalModel(bins=self.cells(layout), coded=coded, factors=fitting.factors)

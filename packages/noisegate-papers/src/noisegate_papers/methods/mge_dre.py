@@ -48,7 +48,7 @@ from noisegate.settings import (
 )
 from noisegate_images.methods.matched import EncodedImages
 from noisegate_images.models.image_network import check_image_schema
-from noisegate_papers.features.transforms import whitened
+from noisegate_papers.features.transforms import Compression, OuterProducts, Squares, whitened
 from noisegate_papers.methods.generative import GenerativeMethod, released_arrays, weight_shapes
 from noisegate_papers.methods.public_reference import PublicFeatures, Source, features_of, public_axes, read_reference
 from noisegate_papers.models.inputs import input_features
@@ -119,8 +119,6 @@ class DPMGE(EncodedImages, MeanEmbeddingMethod):
 
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:
         """Returns the sums of features and of their second moments. Reads the public images, if any."""
-        from noisegate_papers.features.transforms import Compression, OuterProducts, Squares
-
         check_image_schema(schema, self.shape, labelled=False)
         first: Perceptual | Compression = self.encoding()
         second: FeatureMap = Squares(of=first)

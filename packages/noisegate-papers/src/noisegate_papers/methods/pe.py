@@ -37,13 +37,12 @@ from noisegate.tables.released import COARSE, HISTOGRAMS, Answered
 from noisegate_images.methods.matched import EncodedImages
 from noisegate_images.models.image_network import check_image_schema
 from noisegate_papers.features.thumbnails import BlurredPixels
-from noisegate_papers.methods.public_reference import Source, read_reference
+from noisegate_papers.methods.public_reference import PublicReference, Source, read_reference
 from noisegate_papers.training.graphical import Answers
 
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
     from noisegate.models.mixture import Mixture
-    from noisegate_papers.methods.public_reference import PublicReference
     from noisegate_papers.models.record_sets import WeightedReference
     from noisegate_papers.training.evolution import Evolution
     from noisegate_papers.training.image_evolution import ImageEvolution

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from noisegate.features.feature_map import FeatureMap
     from noisegate.gate.gate import Gate
     from noisegate.ledger.ledger import Ledger
-    from noisegate.methods.method import Method
-    from noisegate.schema import Schema
 
 
 class ShareSession(SumSession):
