@@ -4,14 +4,10 @@ Lin, Gopi, Kulkarni, Nori and Yekhanin (ICLR 2024), https://arxiv.org/abs/2305.1
 paper has a diffusion model, one begins here with public images or simulated shapes, and varies them by operations on
 pixels or by a public decoder. A vote goes to the nearest candidate of the image's label by what a public map sees.
 
-For tables: Swanberg et al. (2026), https://arxiv.org/abs/2606.08259. The published program begins with uniform
-candidates, has a thousand for thirty rounds of votes, and hands out the last ones. Here candidates are drawn from
-one-way tables that are bought first, one round of votes weights them, and weights are brought back to the one-way
-tables. Further rounds (`rounds`) keep the half with the most votes and vary it, which cost more than they brought on
-the tables tried. Distances are in cells of about equal mass, not in the units of a column.
-
-In each round a record adds 1 to one candidate, bit for bit (G-25), however candidates follow from earlier answers:
-norm, share and noise of each round are those of the plan (G-13). What differs is in docs/differences.md.
+For tables: Swanberg et al. (2026), https://arxiv.org/abs/2606.08259. Candidates are drawn from one-way tables that are
+bought first, one round of votes weights them, and weights are brought back to the one-way tables; further rounds keep
+the half with the most votes and vary it. In each round a record adds 1 to one candidate (G-25), however candidates
+follow from earlier answers (G-13). What differs is in docs/differences.md.
 """
 
 from __future__ import annotations

@@ -2,10 +2,8 @@
 
 EDM, Karras, Aittala, Aila and Laine (NeurIPS 2022), https://arxiv.org/abs/2206.00364. DPDM, Dockhorn, Cao, Vahdat and
 Kreis (TMLR 2023), https://arxiv.org/abs/2210.09929, algorithm 1 and section 3.2, takes the mean over several draws
-(n, σ) as the loss of a record, which is clipped after the mean. A loss that the gate differentiates draws no
-randomness, so `NoiseDraws` reads draws off tables, at places that follow from the number of the step and from the
-image, in integers: what a record adds is a function of it and of public values alone, bit for bit. Before the first
-step the denoiser may learn from public images, such as the means of DP-FETA (`DiffusionTraining.warm_up`).
+(n, σ) as the loss of a record, which is clipped after the mean. `NoiseDraws` reads draws off tables, at places that
+follow from the number of the step and from the image, in integers: a loss that the gate differentiates draws nothing.
 """
 
 from __future__ import annotations
