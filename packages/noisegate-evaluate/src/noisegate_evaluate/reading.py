@@ -113,25 +113,16 @@ Tables: TypeAlias = Mapping[str, pa.Table]
 
 @dataclass(frozen=True, kw_only=True)
 class LinkedPair:
-    """Two linked tables: which children belong to which parents.
+    """Two linked tables: which children belong to which parents."""
 
-    Attributes:
-        parent: the row of its parent for each child that has one, in the order of `rows`; ascending, int64.
-        rows: which rows of the children's table these are, those of a parent in their order, int64.
-        counts: children of each parent, (parents,), int64.
-        position: where each stands between the bounds of the column that orders them; None where none does.
-        orphans: children whose parent is not there, which are left aside.
-        repeated: parents whose key an earlier one has.
-        backwards: children that are written down after one of the same parent that their order puts behind them.
-    """
-
-    parent: np.ndarray
-    rows: np.ndarray
-    counts: np.ndarray
+    parent: np.ndarray  # the row of its parent for each child that has one, in the order of `rows`; ascending, int64
+    rows: np.ndarray  # which rows of the children's table these are, those of a parent in their order, int64
+    counts: np.ndarray  # children of each parent, (parents,), int64
     position: np.ndarray | None
-    orphans: int
-    repeated: int
-    backwards: int
+    """Where each stands between the bounds of the column that orders them; None where none does."""
+    orphans: int  # children whose parent is not there, which are left aside
+    repeated: int  # parents whose key an earlier one has
+    backwards: int  # children that are written down after one of the same parent that their order puts behind them
 
     @cached_property
     def consecutive(self) -> tuple[np.ndarray, np.ndarray]:

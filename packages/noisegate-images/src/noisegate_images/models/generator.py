@@ -168,17 +168,12 @@ def build_component_generator(layout: Layout, *, components: int, seed: int) -> 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NeuralTable:
-    """A label, then noise, then one cell of each column.
-
-    Attributes:
-        generator: The fitted network, on the CPU, in evaluation mode; columns as in the layout, numeric ones first.
-        weights: Share of each label, (labels,); one 1 without a label.
-        layout: The columns.
-    """
+    """A label, then noise, then one cell of each column."""
 
     generator: CellGenerator
-    weights: npt.NDArray[np.float64]
-    layout: Layout
+    """The fitted network, on the CPU, in evaluation mode; columns as in the layout, numeric ones first."""
+    weights: npt.NDArray[np.float64]  # share of each label, (labels,); one 1 without a label
+    layout: Layout  # the columns
 
     kind: ClassVar[str] = "table-generator"
 

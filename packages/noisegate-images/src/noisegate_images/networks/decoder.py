@@ -53,24 +53,16 @@ _NOISE_GAIN = 2.0  # with 1, the first trials hardly looked at the noise
 class DecoderDesign:
     """What a decoder is made of, and what it was made for.
 
-    Attributes:
-        shape: Of the images.
-        features: Length of a feature.
-        latent: Length of the noise.
-        channels: At every size, from the smallest picture to the image.
-        encoder: SHA-256 of the weights of the encoder that the features are of.
-        layer: The encoder's layer; its activations are averaged over the picture and scaled to length 1.
-
     Raises:
         OptionError: if such images cannot be halved often enough, or a number is not positive.
     """
 
-    shape: ImageShape
-    features: int
-    latent: int
-    channels: tuple[int, ...]
-    encoder: str
-    layer: str
+    shape: ImageShape  # of the images
+    features: int  # length of a feature
+    latent: int  # length of the noise
+    channels: tuple[int, ...]  # at every size, from the smallest picture to the image
+    encoder: str  # SHA-256 of the weights of the encoder that the features are of
+    layer: str  # the encoder's layer; its activations are averaged over the picture and scaled to length 1
 
     def __post_init__(self) -> None:
         widths = {f"channels[{place}]": width for place, width in enumerate(self.channels)}

@@ -37,23 +37,14 @@ _SHORT_DIGEST = 8  # hexadecimal digits of SHA-256 at the end of torchvision's f
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FrozenNetwork:
-    """A public network with its weights.
+    """A public network with its weights."""
 
-    Attributes:
-        module: In evaluation mode, in float32 on the CPU; takes colour images.
-        layers: Modules that are taken where none are asked for.
-        nonnegative: Those of its modules that give no negative number.
-        mean: What is taken off the intensities of each channel before.
-        std: What they are then divided by.
-        sha256: Of the file of its weights.
-    """
-
-    module: nn.Module
-    layers: tuple[str, ...]
-    nonnegative: frozenset[str]
-    mean: Channels
-    std: Channels
-    sha256: str
+    module: nn.Module  # in evaluation mode, in float32 on the CPU; takes colour images
+    layers: tuple[str, ...]  # modules that are taken where none are asked for
+    nonnegative: frozenset[str]  # those of its modules that give no negative number
+    mean: Channels  # what is taken off the intensities of each channel before
+    std: Channels  # what they are then divided by
+    sha256: str  # of the file of its weights
 
 
 @lru_cache(maxsize=2)
