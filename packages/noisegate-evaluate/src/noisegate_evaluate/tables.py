@@ -180,33 +180,27 @@ REGRESSORS, REGRESSORS_VERSION = 2, "2026.1"
 
 @dataclass(frozen=True, kw_only=True)
 class RegressionScores(Averaged):
-    """How well a regressor predicts the label of real records.
-
-    Attributes:
-        r2: share of the label's variance that it explains: 1 is best, 0 what the mean of the test records would do;
-            below 0 it is worse than that.
-        absolute_error: mean absolute error, as a share of the range between the bounds of the label.
-    """
+    """How well a regressor predicts the label of real records."""
 
     r2: float
+    """Share of the label's variance that it explains: 1 is best, 0 what the mean of the test records would do; below 0
+    it is worse than that."""
     absolute_error: float
+    """Mean absolute error, as a share of the range between the bounds of the label."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RegressionReport:
-    """Scores on real records of regressors that were trained on other records.
-
-    Attributes:
-        label: the column that was predicted.
-        models: scores per regressor.
-        seed: of the regressors.
-        remarks: what was unusual, in words.
-    """
+    """Scores on real records of regressors that were trained on other records."""
 
     label: str
+    """The column that was predicted."""
     models: Mapping[str, RegressionScores]
+    """Scores per regressor."""
     seed: int
+    """Of the regressors."""
     remarks: tuple[str, ...] = ()
+    """What was unusual, in words."""
 
     @property
     def notes(self) -> tuple[str, ...]:

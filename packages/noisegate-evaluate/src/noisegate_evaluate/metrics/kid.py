@@ -19,19 +19,16 @@ from noisegate_evaluate.metrics.result import MetricResult, check_features, metr
 @metric("kid")
 @dataclass(frozen=True, kw_only=True)
 class KernelDistance(MetricResult):
-    """The mean over subsets.
-
-    Attributes:
-        mean: of the squared discrepancies.
-        deviation: over the subsets, with n - 1; None for one. They overlap: it is no standard error of the mean.
-        subsets: how many.
-        size: images of either set in each.
-    """
+    """The mean over subsets."""
 
     mean: float
+    """Of the squared discrepancies."""
     deviation: float | None
+    """Over the subsets, with n - 1; None for one. They overlap: it is no standard error of the mean."""
     subsets: int
+    """How many."""
     size: int
+    """Images of either set in each."""
 
     @classmethod
     def measured(cls, synthetic: np.ndarray, real: np.ndarray, *, seed: int, **_: Any) -> KernelDistance:

@@ -26,25 +26,22 @@ _DENSE_CELLS = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class OrderDistance:
-    """Distances over the marginals of one order.
-
-    Attributes:
-        order: number of columns in each marginal.
-        mean: mean total variation distance, in [0, 1].
-        largest: the largest one.
-        largest_columns: the columns of that marginal.
-        sampling: what ``mean`` would be were both tables samples of one: what chance alone does.
-        used: marginals measured.
-        total: marginals there are.
-    """
+    """Distances over the marginals of one order."""
 
     order: int
+    """Number of columns in each marginal."""
     mean: float
+    """Mean total variation distance, in [0, 1]."""
     largest: float
+    """The largest one."""
     largest_columns: tuple[str, ...]
+    """The columns of that marginal."""
     sampling: float
+    """What ``mean`` would be were both tables samples of one: what chance alone does."""
     used: int
+    """Marginals measured."""
     total: int
+    """Marginals there are."""
 
     @property
     def beyond_sampling(self) -> float:
@@ -61,19 +58,16 @@ class OrderDistance:
 
 @dataclass(frozen=True, kw_only=True)
 class MarginalReport:
-    """Distances between the marginals of two tables.
-
-    Attributes:
-        orders: one entry per order; an order above the number of columns has none.
-        bins: equal-width bins per numeric column.
-        seed: chose the subset of an order with too many marginals.
-        rows: of the synthetic table and of the real one.
-    """
+    """Distances between the marginals of two tables."""
 
     orders: tuple[OrderDistance, ...]
+    """One entry per order; an order above the number of columns has none."""
     bins: int
+    """Equal-width bins per numeric column."""
     seed: int
+    """Chose the subset of an order with too many marginals."""
     rows: tuple[int, int]
+    """Of the synthetic table and of the real one."""
 
     @property
     def drawn_too_few(self) -> float:

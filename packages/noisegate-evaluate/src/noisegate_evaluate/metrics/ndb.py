@@ -32,18 +32,15 @@ _WIDE = 1000
 @metric("ndb", "pixels")
 @dataclass(frozen=True, kw_only=True)
 class DifferentBins(MetricResult):
-    """What the tests found.
-
-    Attributes:
-        different: NDB.
-        bins: K.
-        divergence: Jensen-Shannon divergence of the two histograms in nats, in [0, log 2].
-    """
+    """What the tests found."""
 
     PRINTED: ClassVar = {"{name} / K": "{it.share:.3f} ({it.different} of {it.bins})"}
     different: int
+    """NDB."""
     bins: int
+    """K."""
     divergence: float
+    """Jensen-Shannon divergence of the two histograms in nats, in [0, log 2]."""
 
     @classmethod
     def measured(cls, synthetic: np.ndarray, real: np.ndarray, *, seed: int, **_: Any) -> DifferentBins | None:

@@ -46,27 +46,24 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class UtilityReport:
-    """Scores on real rows of the classifiers of a suite, trained on other rows.
-
-    Attributes:
-        suite: the list of classifiers.
-        seed: of the classifiers; fresh starts of networks have those from it on.
-        outcomes: per classifier, that of each fresh start in the order of the seeds; one where it is not restarted.
-        image: height, width and channels, where the rows are images.
-        device: where networks ran; empty without networks.
-        label: the column of a table that was predicted.
-        averaging: which class or classes of a table the scores are of, in words.
-        remarks: what was unusual about the rows, in words.
-    """
+    """Scores on real rows of the classifiers of a suite, trained on other rows."""
 
     suite: Suite
+    """The list of classifiers."""
     seed: int
+    """Of the classifiers; fresh starts of networks have those from it on."""
     outcomes: Mapping[str, tuple[Outcome, ...]]
+    """Per classifier, that of each fresh start in the order of the seeds; one where it is not restarted."""
     image: tuple[int, ...] = ()
+    """Height, width and channels, where the rows are images."""
     device: str = ""
+    """Where networks ran; empty without networks."""
     label: str = ""
+    """The column of a table that was predicted."""
     averaging: str = ""
+    """Which class or classes of a table the scores are of, in words."""
     remarks: tuple[str, ...] = ()
+    """What was unusual about the rows, in words."""
 
     @property
     def seeds(self) -> tuple[int, ...]:

@@ -45,12 +45,6 @@ _BLOCK = 2048
 class LinkedModel(Shown):
     """A fitted model of linked tables with its release. It holds no record; sampling costs no privacy.
 
-    Attributes:
-        release: What left the gate, with its certificate.
-        links: The model of each link, parents first.
-        summary: How the fit ended.
-        convert: Applied to each Arrow table that `sample` returns, by the table's name; None for none.
-
     Examples:
         >>> import pyarrow as pa
         >>> from noisegate import Gate
@@ -72,9 +66,13 @@ class LinkedModel(Shown):
     """
 
     release: Release
+    """What left the gate, with its certificate."""
     links: tuple[LinkModel, ...]
+    """The model of each link, parents first."""
     summary: FitSummary
+    """How the fit ended."""
     convert: Mapping[str, Callable[[pa.Table], Any]] | None = field(default=None, repr=False)
+    """Applied to each Arrow table that `sample` returns, by the table's name; None for none."""
 
     @property
     def certificate(self) -> Certificate:

@@ -36,11 +36,6 @@ EncodedTable = Rows
 class Layout:
     """Which column of a schema stands where in encoded records.
 
-    Attributes:
-        numeric: the columns of ``Rows.numeric``, in schema order.
-        coded: the columns of ``Rows.codes``, in schema order.
-        label: index into ``coded`` of the label, or None without a label or with a numeric one.
-
     Examples:
         >>> from noisegate import Schema
         >>> from noisegate.schema import Boolean, Integer
@@ -50,8 +45,11 @@ class Layout:
     """
 
     numeric: Sequence[NumericColumn]
+    """The columns of ``Rows.numeric``, in schema order."""
     coded: tuple[CodedColumn, ...]
+    """The columns of ``Rows.codes``, in schema order."""
     label: int | None = None
+    """Index into ``coded`` of the label, or None without a label or with a numeric one."""
 
     @property
     def classes(self) -> int:
