@@ -16,14 +16,7 @@ from noisegate.errors import DataError, OptionError
 from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 from noisegate_evaluate.metrics.result import CAVEAT
 from noisegate_evaluate.utility import recipe as recipes
-from noisegate_evaluate.utility.recipe import (
-    LabelledRows,
-    NetworkChoice,
-    PrintedScores,
-    Recipe,
-    Scores,
-    Suite,
-)
+from noisegate_evaluate.utility.recipe import LabelledRows, NetworkChoice, PrintedScores, Recipe, Scores, Suite
 
 Progress = Callable[[str, int, int], None]
 """Told which classifier is done, how many are, and how many there will be."""

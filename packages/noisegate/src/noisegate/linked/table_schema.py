@@ -17,15 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import SchemaError
-from noisegate.schema.layout import (
-    Floats,
-    bounds_of,
-    numbers_at,
-    positions_of,
-    positions_of_ranks,
-    ranks_at,
-    ranks_of,
-)
+from noisegate.schema.layout import Floats, bounds_of, numbers_at, positions_of, positions_of_ranks, ranks_at, ranks_of
 from noisegate.schema.numeric import Continuous, Datetime, Decimal, Integer, NumericColumn
 from noisegate.schema.schema import Schema
 from noisegate.schema.values import column_name, real, store, whole
