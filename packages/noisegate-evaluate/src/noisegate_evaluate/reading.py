@@ -75,11 +75,6 @@ def cells(table: pa.Table, column: Column, schema: Schema, *, bins: int = 20) ->
     return ColumnLevels(np.where(absent, np.where(outside, bins + 1, bins), binned), bins)
 
 
-def columns_in_cells(table: pa.Table, schema: Schema, *, bins: int) -> dict[str, ColumnLevels]:
-    """Returns the cell of each row of every column of the schema; see `cells`."""
-    return {column.name: cells(table, column, schema, bins=bins) for column in schema.columns}
-
-
 def read_rows(table: pa.Table, schema: Schema, most: int) -> Rows:
     """Returns at most so many records, evenly taken, as the schema encodes them; those that do not fit are left out."""
     table = table.take(pa.array(range(0, table.num_rows, -(-table.num_rows // most) or 1)))

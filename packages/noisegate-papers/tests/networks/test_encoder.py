@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from PIL import Image
+from tests.shared.encoder_head import load_head
 from torch import nn
 
 from noisegate.errors import ModelError
@@ -21,7 +22,6 @@ from noisegate_images.networks.encoder import (
     classify,
     folded,
     load_encoder,
-    load_head,
     save_encoder,
 )
 

@@ -12,14 +12,7 @@ from noisegate.linked.schema import Link
 from noisegate.records import Rows
 from noisegate_evaluate.metrics.marginals import Counts, OrderDistance, cell_counts, order_distance
 from noisegate_evaluate.metrics.result import as_json
-from noisegate_evaluate.reading import (
-    ColumnLevels,
-    LinkedPair,
-    LinkedTables,
-    columns_in_cells,
-    read_levels,
-    read_numbers,
-)
+from noisegate_evaluate.reading import ColumnLevels, LinkedPair, LinkedTables, cells, read_levels, read_numbers
 
 _MOST_DIFFERENT = 10
 
@@ -97,7 +90,8 @@ class _Side:
     def of(cls, linked: LinkedTables, link: Link, bins: int) -> _Side:
         families = linked.families[link.name]
         parents, children = (
-            columns_in_cells(linked.tables[table.name], table.schema, bins=bins) for table in (link.parent, link.child)
+            {one.name: cells(linked.tables[table.name], one, table.schema, bins=bins) for one in table.schema.columns}
+            for table in (link.parent, link.child)
         )
         children = {name: column.at(families.rows) for name, column in children.items()}
         return cls(families=families, parents=parents, children=children, order=link.child.order)

@@ -102,10 +102,8 @@ class TabPE(Method):
         """Returns the calibrated plan, with the design in it. Reads no data."""
         shares = dict.fromkeys((HISTOGRAMS, COARSE), self.histograms_share / 2)
         shares |= {one_way.COUNTS: self.counts_share, one_way.SINGLES: self.one_way_share}
-        design, share = self.design(schema, budget.epsilon), self.votes_share / self.rounds
-        fixed: dict[str, Any] = {"columns": 1, "norm": 1.0, "nonnegative": True, "adaptive": True}
-        votes = (Query(name=name, dim=self.candidates, share=share, **fixed) for name in self._names)
-        return Plan(queries=(*design.queries(shares), *votes), design=design).calibrate(budget)
+        design = self.design(schema, budget.epsilon)
+        return Plan(queries=(*design.queries(shares), *_votes(self)), design=design).calibrate(budget)
 
     def query(self, gate: Gate, plan: CalibratedPlan | None = None) -> Release:
         """Returns the release: a pass over the records for each round, and one or two before the first."""
@@ -117,9 +115,9 @@ class TabPE(Method):
                 values |= session.ask(plan.design.histograms())
             values |= session.ask(plan.design.final(values, stds))
             evolution = self.evolution(plan.design, Answers(values, stds))
-            for place, name in enumerate(self._names):
+            for place, name in enumerate(_names(self)):
                 if place:
-                    evolution.select(values[self._names[place - 1]][:, 0])
+                    evolution.select(values[_names(self)[place - 1]][:, 0])
                 values |= session.ask({name: evolution.votes})
         return session.release()
 
@@ -129,21 +127,16 @@ class TabPE(Method):
 
         names = ("candidates", "rounds", "variation", "label_weight", "seed")
         settings = {name: getattr(self, name) for name in names}
-        return Evolution(OneWay.read(design, answers), noise_std=answers.noise_std[self._names[0]], **settings)
+        return Evolution(OneWay.read(design, answers), noise_std=answers.noise_std[_names(self)[0]], **settings)
 
     def model(self, release: Release, fitting: Any = None) -> Mixture:
         """Returns the mixture that a release says: the candidates of its last round, weighted by their votes."""
         certificate = release.certificate
         design = self.design(release.schema, certificate.epsilon, version=certificate.public.get("design", DESIGN))
-        evolution, last = self.evolution(design, release), self._names[-1]
-        for name in self._names[:-1]:
+        evolution, last = self.evolution(design, release), _names(self)[-1]
+        for name in _names(self)[:-1]:
             evolution.select(release.values[name][:, 0])
         return evolution.mixture(release.values[last][:, 0], smoothing=self.smoothing)
-
-    @property
-    def _names(self) -> tuple[str, ...]:
-        """The query of each round."""
-        return tuple(f"votes-{place + 1}" for place in range(self.rounds))
 
 
 COUNTS = "counts"
@@ -240,22 +233,19 @@ class PrivateEvolution(EncodedImages):
         if classes > self.candidates:
             raise OptionError(f"candidates={self.candidates}: there are {classes} labels; ask for one each at least.")
         counts = Query.of(COUNTS, Counts(), columns=classes, share=self.counts_share)
-        fixed: dict[str, Any] = {"columns": 1, "norm": 1.0, "nonnegative": True, "adaptive": True}
-        share = self.votes_share / self.rounds
-        votes = (Query(name=name, dim=self.candidates, share=share, **fixed) for name in self._names)
-        return Plan(queries=(counts, *votes)).calibrate(budget)
+        return Plan(queries=(counts, *_votes(self))).calibrate(budget)
 
     def query(self, gate: Gate, plan: CalibratedPlan | None = None) -> Release:
         """Returns the release: a pass over the records for the labels' counts, and one for each round."""
         self.check_gate(gate)
         plan, label = plan or self.plan(gate.schema, gate.budget), gate.schema.layout.label
-        noise_std = plan.release(self._names[0]).noise_std_natural
+        noise_std = plan.release(_names(self)[0]).noise_std_natural
         with gate.open(plan, method=self.name, public=self.public_facts(gate.schema)) as session:
             values: dict[str, Any] = session.ask({COUNTS: Counts()})
             evolution = self.evolution(gate.schema, values[COUNTS][0], noise_std)
-            for place, name in enumerate(self._names):
+            for place, name in enumerate(_names(self)):
                 if place:
-                    evolution.select(values[self._names[place - 1]][:, 0])
+                    evolution.select(values[_names(self)[place - 1]][:, 0])
                 values |= session.ask({name: evolution.votes(self.compared(), label)})
         return session.release()
 
@@ -277,9 +267,9 @@ class PrivateEvolution(EncodedImages):
     def model(self, release: Release, fitting: Any = None) -> WeightedReference:
         """Returns the last candidates, drawn by their votes; a ModelError if the public images are others than then."""
         self.check_reference(release.schema, release.certificate.public)
-        noise_std, last = release.noise_std[self._names[0]], self._names[-1]
+        noise_std, last = release.noise_std[_names(self)[0]], _names(self)[-1]
         evolution = self.evolution(release.schema, release.values[COUNTS][0], noise_std)
-        for name in self._names[:-1]:
+        for name in _names(self)[:-1]:
             evolution.select(release.values[name][:, 0])
         return evolution.model(release.values[last][:, 0], self.images, release.schema.layout.label)
 
@@ -299,11 +289,18 @@ class PrivateEvolution(EncodedImages):
             digests if self.variations == "operations" else {**digests, "decoder_sha256": self.checked_decoder().digest}
         )
 
-    @property
-    def _names(self) -> tuple[str, ...]:
-        """The query of each round."""
-        return tuple(f"votes-{place + 1}" for place in range(self.rounds))
-
 
 def _coloured(given: Any) -> bool:
     return given["image"] is not None and given["image"][2] > 1
+
+
+def _names(method: TabPE | PrivateEvolution) -> tuple[str, ...]:
+    """Returns the query of each round."""
+    return tuple(f"votes-{place + 1}" for place in range(method.rounds))
+
+
+def _votes(method: TabPE | PrivateEvolution) -> tuple[Query, ...]:
+    """Returns the queries of all rounds, each with an equal part of the votes' share."""
+    share = method.votes_share / method.rounds
+    fixed: dict[str, Any] = {"columns": 1, "norm": 1.0, "nonnegative": True, "adaptive": True}
+    return tuple(Query(name=name, dim=method.candidates, share=share, **fixed) for name in _names(method))
