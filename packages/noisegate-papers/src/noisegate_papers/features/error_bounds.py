@@ -1,15 +1,13 @@
 """What an embedding costs and is worth, before any data is read: bounds on the squared MMD, from its settings alone.
 
-A mean embedding of finitely many features stands for a kernel, and it is released with noise. The error of the former
-falls with its length, that of the latter grows: a method states both as an `ErrorBound`, which `noisegate plan` prints.
-Embeddings are means over the records: noise on a sum is divided by the number of records.
+A mean embedding of finitely many features stands for a kernel, and it is released with noise: the error of the former
+falls with its length, that of the latter grows. A method states both as an `ErrorBound`, which `noisegate plan` prints.
 
-`NoiseBounds` are DP-MEPF's Propositions A.1 to A.5, corrected where they are wrong in print (Harder, Jalali Asadabadi,
-Sutherland and Park, TMLR 2023, supplement A). Throughout, a is the difference between the mean embedding of the records
-and that of the synthetic records, n is the noise on the former, normal with covariance Σ, and B is `norm`, the largest
-norm of a record's vector. The squared MMD is ‖a‖²; what is fitted is ‖a + n‖². A bound may fail with probability
-`failure`, in (0, 1), and Q = Tr Σ + 2 ‖Σ‖_F √L + 2 ‖Σ‖_op L with L = ln(1/failure). Simulations and the counterexample
-are in tests/benchmarks/test_mmd_bounds.py; the papers' other propositions are in benchmarks/papers/mmd_bounds.py.
+`NoiseBounds` are DP-MEPF's Propositions A.1 to A.5 (Harder, Jalali Asadabadi, Sutherland and Park, TMLR 2023,
+supplement A), corrected: docs/differences.md says where and why. a is the difference between the mean embedding of the
+records and that of the synthetic ones, n the noise, normal with covariance Σ, B is `norm`, the largest norm of a
+record's vector. The squared MMD is ‖a‖²; what is fitted is ‖a + n‖². A bound may fail with probability `failure`, in
+(0, 1), and Q = Tr Σ + 2 ‖Σ‖_F √L + 2 ‖Σ‖_op L with L = ln(1/failure).
 """
 
 from __future__ import annotations

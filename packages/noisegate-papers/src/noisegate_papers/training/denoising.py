@@ -17,9 +17,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample, interpolate, one_hot
 
-from noisegate.models.checkpoint import joined, restore, under
 from noisegate.schema.pixels import ImageShape
-from noisegate_images.training.adam import Adam, NoisyDescent
+from noisegate_images.training.adam import Adam, Checkpointed, NoisyDescent
 from noisegate_papers.models.diffusion import Coefficients, Denoiser, coefficients
 
 if TYPE_CHECKING:
@@ -100,8 +99,10 @@ Change: TypeAlias = Callable[[Tensor, torch.Generator], Tensor]
 """From images, (rows, pixels), and public randomness to images."""
 
 
-class DiffusionTraining:
+class DiffusionTraining(Checkpointed):
     """A denoiser, `batch` records a step, expected; its running mean forgets faster at first, (1 + t)/(10 + t)."""
+
+    counter = STEP
 
     def __init__(
         self, denoiser: Denoiser, *, learning_rate: float, batch: float, ema_decay: float, device: str
@@ -156,15 +157,9 @@ class DiffusionTraining:
             adam.descend(denoising_loss(self._denoiser, clean, coded, noise, coefficients(sigma)))
         self._begin()
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """Returns the weights, Adam's moments, the running mean, and the number of steps."""
-        return {**joined(descent=self._descent.state_dict(), mean=self._mean), STEP: torch.tensor(self.steps)}
-
-    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Resumes where `state_dict` was called."""
-        self._descent.load_state_dict(under(tensors, "descent/"))
-        restore(self._mean, under(tensors, "mean/"))
-        self.steps = int(tensors[STEP])
+    def parts(self) -> dict[str, Any]:
+        """Returns the weights with Adam's moments, and the running mean."""
+        return {"descent": self._descent, "mean": self._mean}
 
     def _begin(self) -> None:
         start = dict(self._denoiser.named_parameters())
