@@ -39,18 +39,10 @@ def downstream_scores(
     With two classes the positive one is the last level of the label. Rows whose label is missing or outside its levels
     are left out.
 
-    Args:
-        synthetic: the table to train on.
-        test: the real table to score on.
-        schema: columns and label.
-        seed: of the models; the same seed gives the same scores.
-        classifiers: see :func:`~noisegate_evaluate.evaluate_tables`, as are ``networks`` and ``jobs``.
-        networks: for networks; None for the defaults.
-        jobs: processes.
-        progress: told after each classifier: its name, how many are done, and how many there will be.
-
-    Returns:
-        Scores per model. A training table with fewer than two classes has those of a constant predictor, and a note.
+    Models are trained on ``synthetic`` and scored on ``test``, a real table; ``seed`` is of the models, and the same
+    one gives the same scores. For ``classifiers``, ``networks``, ``jobs`` and ``progress`` see
+    :func:`~noisegate_evaluate.evaluate_tables`. A training table with fewer than two classes has the scores of a
+    constant predictor, and a note.
 
     Raises:
         DataError: no model can be scored (no label with levels, fewer than two classes in the test table), a table
@@ -224,16 +216,10 @@ def regression_scores(
 ) -> RegressionReport:
     """Returns scores of regressors that were trained on another table; rows whose label is missing are left out.
 
-    Args:
-        synthetic: the table to train on.
-        test: the real table to score on.
-        schema: columns and a numeric or date label.
-        seed: of the regressors; the same seed gives the same scores.
-        progress: told after each regressor: its name, how many are done, and how many there will be.
-
-    Returns:
-        Scores per regressor. Where the training table has fewer than two values of the label, those of a constant, and
-        a remark.
+    They learn from ``synthetic`` and are scored on ``test``, a real table; the label is numeric or a date, ``seed`` of
+    the regressors: the same one gives the same scores. ``progress`` is told after each of them: its name, how many are
+    done, and how many there will be. Where the training table has fewer than two values of the label, scores are those
+    of a constant, and a remark says so.
 
     Raises:
         DataError: the label is not numeric, takes fewer than two values in the test table, or a column is lacking.

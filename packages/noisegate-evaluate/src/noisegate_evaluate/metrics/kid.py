@@ -45,12 +45,8 @@ def kernel_distance(
 ) -> KernelDistance:
     """Returns the distance on random subsets of equal size, drawn without replacement.
 
-    Args:
-        synthetic: features, (rows, dim).
-        real: features of the same dim, (other rows, dim).
-        subsets: how many are drawn; one where the subset is all there is.
-        size: images of either set in a subset; at most as many as the smaller set has.
-        seed: of the draw; public.
+    Features are (rows, dim), (other rows, dim). There are so many ``subsets``, one where a subset is all there is, of
+    ``size`` images of either set, at most as many as the smaller set has; ``seed`` is of the draw, and public.
 
     Raises:
         OptionError: ``subsets`` is below 1 or ``size`` below 2.

@@ -119,14 +119,9 @@ def marginal_distances(
     Numeric and date columns are cut into equal-width bins of the schema bounds, so the cells do not depend on either
     table. Missing is a cell of its own, and so is a value that the schema cannot place.
 
-    Args:
-        synthetic: the synthetic table.
-        real: the real table.
-        schema: the columns to compare; other columns are left aside.
-        orders: how many columns per marginal; orders 1 and 2 are always measured in full.
-        bins: equal-width bins per numeric or date column.
-        max_subsets: above order 2, at most this many marginals, drawn with ``seed``; None for all.
-        seed: of that draw.
+    Other columns than those of the schema are left aside. ``orders`` say how many columns a marginal has, of which 1
+    and 2 are always measured in full; above, at most ``max_subsets`` of them, drawn with ``seed``, None for all. There
+    are so many ``bins`` of a numeric or date column.
 
     Raises:
         OptionError: an order, ``bins`` or ``max_subsets`` below 1.

@@ -62,12 +62,9 @@ def different_bins(
 ) -> DifferentBins:
     """Returns the bins of real rows whose share among the synthetic ones is another.
 
-    Args:
-        synthetic: intensities or other features, (rows, dim).
-        real: of the same dim, (other rows, dim); the bins are cut of these.
-        bins: K at most; a tenth of the real rows if that is less.
-        level: of each test, two-sided.
-        seed: of the clustering; public.
+    Rows are intensities or other features, (rows, dim), (other rows, dim); the bins are cut of the real ones: K is
+    ``bins``, or a tenth of the real rows if that is less. ``level`` is of each test, two-sided, ``seed`` of the
+    clustering, and public.
 
     Raises:
         OptionError: ``bins`` is below 2, or ``level`` is not between 0 and 1.

@@ -60,12 +60,8 @@ def distribution_scores(
 
     Clusters follow the larger set, so equal numbers are drawn from both, as in the authors' code.
 
-    Args:
-        synthetic: features, (rows, dim).
-        real: features of the same dim, (other rows, dim).
-        clusters: k; 20 in the paper.
-        runs: clusterings, each from other starts; 10 in the paper.
-        seed: of the draw and of the starts; public.
+    Features are (rows, dim), (other rows, dim). ``clusters`` is k, 20 in the paper, and ``runs`` the clusterings, each
+    from other starts, 10 in the paper; ``seed`` is of the draw and of the starts, and public.
 
     Raises:
         OptionError: ``clusters`` is below 2 or ``runs`` below 1.

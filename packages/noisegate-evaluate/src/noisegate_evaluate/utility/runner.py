@@ -169,17 +169,11 @@ def utility_scores(
     They run side by side in processes of their own, each on one thread, so that the scores do not depend on ``jobs``;
     the three of tables, and what runs on a GPU, one after the other in this process.
 
-    Args:
-        suite: the classifiers.
-        train: the rows to train on, synthetic as a rule.
-        test: real rows of at least two classes; each classifier is asked about them once, when its training is over.
-        classes: number of classes; with two, class 1 is the positive one.
-        seed: of the classifiers; public.
-        jobs: processes; default: the cores that may be used. 1 stays in this process.
-        progress: told after each training, and within this process after each epoch of a network.
-
-    Returns:
-        Scores per classifier. One that cannot be trained has those of a constant predictor, and a note.
+    ``train`` are rows to train on, synthetic as a rule; ``test`` real rows of at least two classes, about which each
+    classifier is asked once, when its training is over. With two ``classes``, class 1 is the positive one. ``seed`` is
+    of the classifiers, and public; ``jobs`` are processes, by default the cores that may be used, and 1 stays in this
+    process. ``progress`` is told after each training, and within this process after each epoch of a network. A
+    classifier that cannot be trained has the scores of a constant predictor, and a note.
 
     Raises:
         OptionError: ``classes`` below 2, ``jobs`` below 1, or the device is not there.

@@ -276,9 +276,8 @@ class LoadedDecoder:
 def load_decoder(name: str | Path, sha256: str | None = None) -> LoadedDecoder:
     """Returns a decoder; nothing is ever downloaded.
 
-    Args:
-        name: "cifar10" for the one in the package, or a file of `noisegate pretrain decoder`.
-        sha256: What it must hash to; None for whatever it is.
+    The name is "cifar10" for the one in the package, or a file of `noisegate pretrain decoder`; `sha256` is what it
+    must hash to, None for whatever it is.
     """
     path = Path(name)
     if str(name) != PACKAGED and not path.is_file():
