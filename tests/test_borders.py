@@ -24,7 +24,7 @@ MODULES = {
     "discovery.command discovery.exact_counts discovery.findings discovery.guided discovery.plan discovery.questions "
     "discovery.raw discovery.schema_gate "
     "models.record_model models.synthesizer silos.verbs",
-    "noisegate_evaluate": "comparison images reading tables tolerant cli.audit",
+    "noisegate_evaluate": "comparison images reading tables cli.audit",
     "noisegate_images": "demo training.moment_matching",
     "noisegate_papers": "methods.mean_embeddings",
 }

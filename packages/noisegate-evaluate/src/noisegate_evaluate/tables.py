@@ -191,13 +191,8 @@ class RegressionReport:
     """Scores per regressor."""
     seed: int
     """Of the regressors."""
-    remarks: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     """What was unusual, in words."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What was unusual, in words."""
-        return self.remarks
 
     @property
     def mean(self) -> RegressionScores:
@@ -208,7 +203,7 @@ class RegressionReport:
         """The figures as JSON values, with the sentence about the guarantee."""
         models = {name: scores.to_json() for name, scores in self.models.items()}
         told = {"caveat": CAVEAT, "label": self.label, "version": REGRESSORS_VERSION, "seed": self.seed}
-        return {**told, "mean": self.mean.to_json(), "models": models, "notes": list(self.remarks)}
+        return {**told, "mean": self.mean.to_json(), "models": models, "notes": list(self.notes)}
 
 
 def regression_scores(
@@ -251,7 +246,7 @@ def regression_scores(
         models = dict.fromkeys(_regressors(seed), _scores(real, np.full(len(real), train[0] if len(train) else 0.5)))
         found = f"{len(np.unique(train))} value(s) of {rows.column.name!r}"
         remarks.append(f"the training table has {found}: every row gets the same answer")
-    return RegressionReport(label=rows.column.name, models=models, seed=seed, remarks=tuple(remarks))
+    return RegressionReport(label=rows.column.name, models=models, seed=seed, notes=tuple(remarks))
 
 
 def _regressors(seed: int) -> dict[str, Any]:

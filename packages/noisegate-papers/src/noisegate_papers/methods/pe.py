@@ -167,7 +167,9 @@ class PrivateEvolution(EncodedImages):
     """Whether they have labels of the schema."""
     seed: Seed = 0
     """Of the public randomness. Never of the private noise."""
-    features: Literal["pixels", "encoder"] = derived(lambda given: "encoder" if _coloured(given) else "pixels")
+    features: Literal["pixels", "encoder"] = derived(
+        lambda given: "encoder" if given["image"] is not None and given["image"][2] > 1 else "pixels"
+    )
     """What images are compared by: "pixels", blurred a little, by default for grey ones; or "encoder", what the
     frozen network sees in them, by default for colour."""
     variations: Literal["operations", "decoder"] = "operations"
@@ -288,10 +290,6 @@ class PrivateEvolution(EncodedImages):
         return (
             digests if self.variations == "operations" else {**digests, "decoder_sha256": self.checked_decoder().digest}
         )
-
-
-def _coloured(given: Any) -> bool:
-    return given["image"] is not None and given["image"][2] > 1
 
 
 def _names(method: TabPE | PrivateEvolution) -> tuple[str, ...]:

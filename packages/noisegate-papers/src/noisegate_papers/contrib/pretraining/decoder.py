@@ -265,7 +265,9 @@ class DecoderFitting(Pretraining[DecoderTraining]):
         return self._known.pixels[chosen], intensities.unflatten(0, (len(chosen), draws))
 
     def _descend(self) -> float:
-        rate = self.settings.learning_rate * _falling(self.step / self.steps)
+        progress = self.step / self.steps
+        falling = 1.0 if progress < _STEADY else max(_LEAST, (1 - progress) / (1 - _STEADY))
+        rate = self.settings.learning_rate * falling
         features, real, noise = self._batch()
         inputs = (features - self._generator.centre) * self.design.features**0.5
         made = self._generator(features, noise)
@@ -324,11 +326,6 @@ class DecoderFitting(Pretraining[DecoderTraining]):
 
     def _random(self, use: int, number: int) -> torch.Generator:
         return torch.Generator().manual_seed((self.settings.seed << 32) + (use << 30) + number)
-
-
-def _falling(progress: float) -> float:
-    """Returns the part of the learning rate at `progress` in [0, 1)."""
-    return 1.0 if progress < _STEADY else max(_LEAST, (1 - progress) / (1 - _STEADY))
 
 
 ROWS, DRAWS = 16, 7
