@@ -15,7 +15,6 @@ from noisegate.data.frames import records_table
 from noisegate.data.tables.tables import TableSource
 from noisegate.errors import OptionError
 from noisegate.ledger.ledger import Ledger
-from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import Adjacency
 from noisegate.schema import EncodedTable, Schema
 from noisegate_papers.estimators.private_sampler import PublicFacts, check_numbers, warn_of_fitted_before
@@ -30,13 +29,9 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts):  # type: ignore[misc]
     is fitted may be asked, saved and handed out at no further cost.
 
     Args:
-        epsilon: ε of the guarantee of one fit.
-        delta: δ of the guarantee.
+        epsilon: ε of the guarantee of one fit; for `delta`, `bounds`, `schema`, `ledger` and `dataset` see
+            `noisegate.PrivateSampler`.
         classes: Every label that there may be, public knowledge; not needed with a schema, which says so itself.
-        bounds: Smallest and largest value of the columns of X, public knowledge: a pair of numbers, or of one number
-            for each column. Values outside are moved to the bound.
-        schema: Instead of `classes` and `bounds`: what is publicly known about the columns of X and the label, for
-            tables that have other columns than numbers.
         records: The number of records as far as the public knows, for instance a rounded one. Sums of gradients are
             divided by it.
         random_state: Of the public randomness: projection and initial weights. The samples and the noise take no seed,
@@ -52,8 +47,6 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts):  # type: ignore[misc]
         init_std: Standard deviation of the initial weights.
         centre: The position between the bounds that counts as nothing.
         adjacency: "add-remove" or "replace-one"; with the latter `records` must be exact.
-        ledger: Ledger, its path or its URL, to book each fit on.
-        dataset: Name of the data set in the ledger.
 
     Attributes:
         classes_: The labels, in ascending order.
@@ -71,6 +64,8 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts):  # type: ignore[misc]
         >>> model.predict(X).shape, model.explain(X[:2]).shape, model.certificate_.epsilon
         ((200,), (2, 3), 1.0)
     """
+
+    _holds_certificate = "classifier_"
 
     def __init__(
         self,
@@ -134,12 +129,6 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts):  # type: ignore[misc]
         # Noise may drown the few records of a test set.
         tags.classifier_tags.poor_score = True
         return tags
-
-    @property
-    def certificate_(self) -> Certificate:
-        """The statement to hand out with the classifier."""
-        check_is_fitted(self)
-        return self.classifier_.certificate
 
     def predict(self, X: Any) -> npt.NDArray[Any]:  # noqa: N803
         """Returns the most likely label of each record, (records,)."""

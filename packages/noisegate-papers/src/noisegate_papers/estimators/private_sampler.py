@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,14 @@ class PublicFacts(BaseEstimator):  # type: ignore[misc]
     classes: Any
     bounds: Any
     schema: Schema | None
+    _holds_certificate: ClassVar[str]  # the attribute with what was fitted
+
+    @property
+    def certificate_(self) -> Certificate:
+        """The statement to hand out with what was fitted."""
+        check_is_fitted(self)
+        certificate: Certificate = getattr(self, self._holds_certificate).certificate
+        return certificate
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -211,6 +219,8 @@ class PrivateSampler(PublicFacts):
         ((5, 3), (5,), True)
     """
 
+    _holds_certificate = "synthesizer_"
+
     def __init__(
         self,
         *,
@@ -289,12 +299,6 @@ class PrivateSampler(PublicFacts):
                 "samples=None: say how many records to draw; how many X has is private, unless records= says it."
             )
         return self.fit(X, y).sample(count, random_state=self.random_state)
-
-    @property
-    def certificate_(self) -> Certificate:
-        """The statement to hand out with the records."""
-        check_is_fitted(self)
-        return self.synthesizer_.certificate
 
     def _labels(self, drawn: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Returns labels as `classes` has them."""

@@ -76,9 +76,8 @@ def draft_schema(public: Any, label: str | None = None) -> Schema:
 
     Its bounds and levels come straight from the records, so never use it on private ones: `discover_schema` buys them.
 
-    Args:
-        public: a table of any kind that `noisegate.fit` takes, or the path of a file that is public.
-        label: name of the column to be predicted from the others.
+    The records are a table of any kind that `noisegate.fit` takes, or the path of a file that is public; ``label`` is
+    the name of the column to be predicted from the others.
 
     Raises:
         DataError: if the records cannot be read, or there are none.

@@ -273,10 +273,9 @@ def _round_up(number: float) -> str:
 def discover_schema(data: Any, *, epsilon: float, **options: Any) -> Discovery:
     """Returns a schema of a private table, bought with a part of its privacy budget.
 
-    Args:
-        data: A path, or a table in memory, as for `synthesize`.
-        epsilon: ε of the guarantee; 0.1 suits some ten thousand records.
-        options: As for `SchemaGate`, most of all ``kinds={"age": "integer", ...}``, ``ledger`` and ``dataset``.
+    The data is a path, or a table in memory, as for `synthesize`; an ``epsilon`` of 0.1 suits some ten thousand
+    records. Options are those of `SchemaGate`, most of all ``kinds={"age": "integer", ...}``, ``ledger`` and
+    ``dataset``.
 
     Raises:
         UserError: if anything given is unusable; nothing is spent.

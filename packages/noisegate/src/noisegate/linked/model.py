@@ -100,10 +100,8 @@ class LinkedModel(Shown):
 
         Keys are fresh whole numbers from 1 on; each record names one that is there. Children stand in their order.
 
-        Args:
-            n: Number of records of the first table, at least 0.
-            seed: Of the public randomness; None for other records at every call.
-            where: Values that every record of the first table shall have, as `noisegate.Synthesizer.sample` takes them.
+        A ``seed`` is of the public randomness; None for other records at every call. ``where`` are values that every
+        record of the first table shall have, as `noisegate.Synthesizer.sample` takes them.
 
         Raises:
             OptionError: if `n` is negative or no whole number, `where` names what is no column of the first table or a
