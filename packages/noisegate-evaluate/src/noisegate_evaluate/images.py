@@ -53,9 +53,8 @@ class Pixels:
 class EncoderFeatures:
     """The last activations of noisegate's small encoder, averaged over the image.
 
-    Args:
-        encoder: one that was trained on other public images; None for the one in the package, trained on CIFAR-10.
-        name: how figures in its features are called; needed with ``encoder``.
+    An ``encoder`` that was trained on other public images needs a ``name``, by which figures in its features are
+    called; None is the one in the package, trained on CIFAR-10.
 
     Raises:
         OptionError: an encoder without a name.

@@ -121,15 +121,12 @@ def report(
     `public.html` follows from the model alone and may be handed on with it. With real records, `private.html` compares
     them with synthetic ones: it is outside the guarantee, says so, and stays with whoever may see the records.
 
-    Args:
-        model: Folder of a saved model, or a model.
-        out: Folder of the pages, which is made if it is not there; pages in it are replaced.
-        test: Real records that the model was not made from, as `Gate` takes them, of linked tables also their folder;
-            None for the public page alone.
-        train: Real records that it was made from: adds what they reach themselves, and looks for copies of them.
-        classifiers: Which models are trained, as `noisegate evaluate` names them; None for its default.
-        show_values: Whether errors may quote private values.
-        progress: Told after each model: its name, how many are done, and how many there will be.
+    The model may be a folder; ``out`` is that of the pages, which is made if it is not there; pages in it are replaced.
+    The model was not made from the records ``test``, which are as `Gate` takes them, of linked tables also their
+    folder, and None for the public page alone. It was made from those of ``train``: they add what they reach
+    themselves, and copies of them are looked for. For ``classifiers`` see `noisegate evaluate`, and its default; with
+    ``show_values`` errors may quote private values. ``progress`` is told after each model: its name, how many are done,
+    and how many there will be.
 
     Raises:
         ModelError: if the folder is no whole model, or its certificate does not hold.

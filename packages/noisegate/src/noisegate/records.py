@@ -99,9 +99,8 @@ class WeightedRows(Rows):
 class Images(Rows):
     """Images with their labels.
 
-    Attributes:
-        pixels: uint8, (records, height, width, channels); 0 is dark.
-        labels: int32, (records,), position among the labels of the schema; None for images without labels.
+    ``pixels`` are uint8, (records, height, width, channels), of which 0 is dark; ``labels`` int32, (records,),
+    positions among the labels of the schema, None for images without labels.
 
     Examples:
         >>> import numpy as np

@@ -46,9 +46,7 @@ class Generator(nn.Module):
     def record_model(self, weights: npt.NDArray[np.float64], layout: Layout) -> RecordModel:
         """Returns what draws records of `layout`, once it is trained, on the CPU and in evaluation mode.
 
-        Args:
-            weights: Share of each label, (labels,); one 1 without a label.
-            layout: Of the records.
+        ``weights`` are the share of each label, (labels,); one 1 without a label.
         """
         raise NotImplementedError
 

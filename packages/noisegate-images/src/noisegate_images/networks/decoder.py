@@ -5,10 +5,7 @@ become 2 x 2 pixels (Shi et al., CVPR 2016); the last one repeats pixels and the
 at every size, as gain and bias after batch normalisation, as in an instance-conditioned GAN (Casanova et al., NeurIPS
 2021). In evaluation mode, in which it is sampled, an image is a function of its own feature and noise.
 
-The weights in the package were trained on CIFAR-10 (Krizhevsky 2009) with the encoder in the package; on one thread,
-with the images as Parquet files in a folder, this makes the same file again::
-
-    OMP_NUM_THREADS=1 noisegate pretrain decoder cifar10/train.parquet --device cpu --out decoder_cifar10.safetensors
+The weights in the package were trained on CIFAR-10 (Krizhevsky 2009); docs/decoders.md says by which command.
 """
 
 from __future__ import annotations
@@ -223,14 +220,9 @@ OWN = "noisegate"
 class LoadedDecoder:
     """A decoder that `noisegate pretrain decoder` made, frozen, in evaluation mode, on the CPU.
 
-    Attributes:
-        network: What decodes.
-        digest: SHA-256 of its file.
-        encoder: SHA-256 of the weights of the encoder that it was trained with.
-        layer: Layer of that encoder, whose activations are averaged over the picture and scaled to length 1.
-        shape: Shape of the images.
-        features: Length of a feature.
-        latent: Length of the noise.
+    `digest` is the SHA-256 of its file, `encoder` that of the weights of the encoder that it was trained with, of which
+    the activations of `layer` are averaged over the picture and scaled to length 1. Pictures have this `shape`, the
+    feature and the noise the lengths `features` and `latent`.
     """
 
     kind = OWN

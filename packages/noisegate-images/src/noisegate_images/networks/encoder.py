@@ -3,10 +3,7 @@
 It is trained to tell public images apart (`noisegate_papers.contrib.pretraining.encoder`); its batch normalisation is
 then folded into the convolutions, so that nothing mixes the rows of a batch.
 
-The weights in the package were trained on CIFAR-10 (Krizhevsky 2009); on one thread, with the images as Parquet files
-in a folder, this makes the same file again::
-
-    OMP_NUM_THREADS=1 noisegate pretrain encoder cifar10/train.parquet --out weights_cifar10.safetensors
+The weights in the package were trained on CIFAR-10 (Krizhevsky 2009); docs/images.md says by which command.
 """
 
 from __future__ import annotations

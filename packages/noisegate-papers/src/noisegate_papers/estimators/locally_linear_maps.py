@@ -36,24 +36,13 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts):  # type: ignore[misc]
             divided by it.
         random_state: Of the public randomness: projection and initial weights. The samples and the noise take no seed,
             so two fits with the same `random_state` differ.
-        maps: See `noisegate_papers.methods.classifiers.DPLLM`, and for the others below.
-        projection: Dimensions of the random projection; None for none.
-        temperature: How many maps have a say.
-        steps: How many noisy gradients are taken.
-        sampling_probability: Poisson sampling probability per step.
-        clip_norm: What the gradient of each record is clipped to.
-        learning_rate: Of Adam.
-        decay: Of the learning rate, after every quarter of the steps.
-        init_std: Standard deviation of the initial weights.
-        centre: The position between the bounds that counts as nothing.
+        maps: See `noisegate_papers.methods.classifiers.DPLLM`, as for `projection`, `temperature`, `steps`,
+            `sampling_probability`, `clip_norm`, `learning_rate`, `decay`, `init_std` and `centre`.
         adjacency: "add-remove" or "replace-one"; with the latter `records` must be exact.
 
-    Attributes:
-        classes_: The labels, in ascending order.
-        classifier_: What was trained; see `noisegate_papers.models.locally_linear.LocallyLinear`.
-        certificate_: The statement to hand out with it.
-        input_names_: What each number of an explanation is about.
-        n_features_in_: Number of columns of X.
+    After the fit `classes_` are the labels, in ascending order, `classifier_` what was trained, a
+    `noisegate_papers.models.locally_linear.LocallyLinear`, with its `certificate_`, and `input_names_` say what each
+    number of an explanation is about.
 
     Examples:
         >>> import numpy as np
@@ -102,9 +91,8 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts):  # type: ignore[misc]
     def fit(self, X: Any, y: Any = None) -> LocallyLinearMaps:  # noqa: N803 - as scikit-learn calls it
         """Trains the classifier; this is where the budget is spent.
 
-        Args:
-            X: Records: an array (records, columns); with a schema a pandas, Polars or PyArrow table too.
-            y: Their labels, (records,); with a schema None, where X has the label as a column.
+        X is an array (records, columns) with the labels y, (records,); with a schema X may be a pandas, Polars or
+        PyArrow table too, and y is None where it has the label as a column.
 
         Raises:
             UserError: if a setting is unusable or the data does not fit; nothing is spent.
@@ -146,13 +134,10 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts):  # type: ignore[misc]
         An entry says how much the class gains while its column goes from its lower to its upper bound, or while the
         level comes up. It costs no privacy.
 
-        Args:
-            X: Records as for `predict`; or one record as an array of any shape with one number for each column.
-            label: The class to explain; None for the predicted one.
-
-        Returns:
-            In the shape of X where every number of X is one input; (records, inputs) where a column with levels, or one
-            that may be missing, has several (`input_names_` says which).
+        Records come as for `predict`, or one record as an array of any shape with one number for each column; ``label``
+        is the class to explain, None for the predicted one. What is returned has the shape of X where every number of X
+        is one input; (records, inputs) where a column with levels, or one that may be missing, has several
+        (`input_names_` says which).
         """
         encoded, shape = self._shaped(X)
         maps = self.classifier_.explain(encoded, of=self._positions(label, len(encoded)))

@@ -204,10 +204,7 @@ class PrivateSampler(PublicFacts):
         ledger: Ledger, its path or its URL, to book each fit on.
         dataset: Name of the data set in the ledger.
 
-    Attributes:
-        synthesizer_: What was fitted; see `noisegate.Synthesizer`.
-        certificate_: The statement to hand out with it.
-        n_features_in_: Number of columns of X.
+    After the fit `synthesizer_` is what was fitted, a `noisegate.Synthesizer`, with its `certificate_`.
 
     Examples:
         >>> import numpy as np
@@ -247,9 +244,8 @@ class PrivateSampler(PublicFacts):
     def fit(self, X: Any, y: Any = None) -> PrivateSampler:  # noqa: N803 - as scikit-learn calls it
         """Fits the model; this is where the budget is spent.
 
-        Args:
-            X: Records: an array (records, columns); with a schema a table too, of any kind that `noisegate.fit` takes.
-            y: Their labels, (records,), or None: `sample` then gives X alone.
+        X is an array (records, columns); with a schema a table too, of any kind that `noisegate.fit` takes. The labels
+        y are (records,), or None: `sample` then gives X alone.
 
         Raises:
             UserError: if a setting is unusable or the data does not fit; nothing is spent.
@@ -272,12 +268,8 @@ class PrivateSampler(PublicFacts):
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
         """Returns synthetic records: X alone, or X and y where y was given to `fit`; costs no privacy.
 
-        Args:
-            n_samples: How many.
-            random_state: Of the draw; None for other records at every call.
-
-        Returns:
-            X of the kind that came in, (n_samples, columns), and the labels, (n_samples,).
+        X is of the kind that came in, (n_samples, columns), and the labels are (n_samples,). ``random_state`` is of the
+        draw; None for other records at every call.
         """
         check_is_fitted(self)
         seed = None if random_state is None else int(check_random_state(random_state).randint(_SEEDS))

@@ -47,7 +47,7 @@ from noisegate_images.models.image_network import check_image_schema
 from noisegate_papers.features.transforms import Compression, OuterProducts, Squares, whitened
 from noisegate_papers.methods.generative import GenerativeMethod, released_arrays, weight_shapes
 from noisegate_papers.methods.public_reference import PublicFeatures, Source, features_of, public_axes, read_reference
-from noisegate_papers.models.inputs import input_features
+from noisegate_papers.models.inputs import InputFeatures, inputs_of
 from noisegate_papers.models.record_sets import weight_notes
 
 if TYPE_CHECKING:
@@ -268,7 +268,8 @@ class DPDRE(EncodedImages, GenerativeMethod):
     def plain_features(self, schema: Schema) -> FeatureMap:
         """Returns the features of records before they are centred and stretched."""
         if self.image is None:
-            return input_features(schema, otherwise="there is nothing to weigh records by")
+            inputs = inputs_of(schema, centre=0.5, otherwise="there is nothing to weigh records by")
+            return InputFeatures(inputs=inputs, coded=schema.layout.others)
         check_image_schema(schema, self.shape, labelled=False)
         return self.encoding()
 
