@@ -21,10 +21,10 @@ MODULES = {
     "gate.samples gate.session gate.sums linked.chain privacy.grid "
     "linked.links linked.command linked.families linked.fit linked.link_model "
     "linked.model linked.source methods.embedding models.folder "
-    "discovery.command discovery.exact_counts discovery.findings discovery.guided discovery.plan discovery.questions "
+    "discovery.command discovery.exact_counts discovery.findings discovery.guided discovery.questions "
     "discovery.raw discovery.schema_gate "
     "models.record_model models.synthesizer silos.verbs",
-    "noisegate_evaluate": "comparison images reading tables tolerant cli.audit",
+    "noisegate_evaluate": "comparison images reading tables cli.audit",
     "noisegate_images": "demo training.moment_matching",
     "noisegate_papers": "methods.mean_embeddings",
 }

@@ -22,7 +22,7 @@ def _not_in_the_price(plant: Plant, left_out: Callable[[Any], bool]) -> None:
     )
 
 
-@wrong("discovery_plan.plan_discovery", "test_a_level_of_one_record_is_seen_with_a_billionth_or_a_tenth_of_delta")
+@wrong("discovery.plan_discovery", "test_a_level_of_one_record_is_seen_with_a_billionth_or_a_tenth_of_delta")
 def threshold_one_record_too_low(plan_discovery: Any, *arguments: Any, **options: Any) -> Any:
     """The threshold forgets that a level of one record already has one."""
     plan = plan_discovery(*arguments, **options)
@@ -72,7 +72,7 @@ events-of-a-discovery-not-checked: A certificate of a discovery may drop events,
     wrap schema_certificate.check_events: lambda right, *arguments, **options: None
 second-look-not-booked: The second look at the numeric columns is not paid for.
     by test_a_plan_costs_what_was_asked_and_hardly_less
-    wrap discovery_plan.DiscoveryPlan.events: lambda events, plan: tuple(event for event in events(plan) if event.name
+    wrap discovery.DiscoveryPlan.events: lambda events, plan: tuple(event for event in events(plan) if event.name
         != "cells")
 rate-rounded-down: Steps are paid for a sampling probability below the one that is drawn.
     by test_rates_are_rounded_up_to_what_a_word_can_realise

@@ -9,7 +9,6 @@ from pathlib import Path
 
 SEAMS = {
     # The privacy core.
-    "discovery_plan": "noisegate.discovery.plan",
     "grid": "noisegate.privacy.grid",
     "plan": "noisegate.privacy.plan",
     "silos": "noisegate.privacy.silos",

@@ -100,23 +100,20 @@ class EvaluationReport(Shown):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Report(EvaluationReport):
-    """What a synthetic table is worth, measured on real data.
-
-    Attributes:
-        marginals: distances from the synthetic table to that which it is compared with.
-        floor: distances between the real training and test table: what sampling alone does. None without ``train``.
-        metrics: results of other metrics of tables, by name; those of installed packages.
-        metrics_floor: the same between the real tables; empty without ``train``.
-        regression: of a numeric label, scores on the test records after training on the synthetic ones; else None.
-        regression_ceiling: the same after training on the real training records; None without ``train``.
-    """
+    """What a synthetic table is worth, measured on real data."""
 
     marginals: MarginalReport
+    """Distances from the synthetic table to that which it is compared with."""
     floor: MarginalReport | None
+    """Distances between the real training and test table: what sampling alone does. None without ``train``."""
     metrics: Mapping[str, MetricResult | None] = field(default_factory=dict)
+    """Results of other metrics of tables, by name; those of installed packages."""
     metrics_floor: Mapping[str, MetricResult | None] = field(default_factory=dict)
+    """The same between the real tables; empty without ``train``."""
     regression: RegressionReport | None = None
+    """Of a numeric label, scores on the test records after training on the synthetic ones; else None."""
     regression_ceiling: RegressionReport | None = None
+    """The same after training on the real training records; None without ``train``."""
 
     def to_json(self) -> dict[str, object]:
         """Returns the figures as JSON values, with the sentence that they are outside the guarantee."""
@@ -194,17 +191,14 @@ class LinkedReport(Report):
 
     As a `Report` it is of the parents, each beside what its children come to: distances between these tables, and
     scores of models that predict the label of the first table from all of this.
-
-    Attributes:
-        tables: distances of each table by itself, by name; none of a table that has no rows on one side.
-        links: distances of each link, by the name of the children's table.
-        links_floor: the same between the real training and test tables: what sampling alone does. None without
-            ``train``.
     """
 
     tables: Mapping[str, MarginalReport]
+    """Distances of each table by itself, by name; none of a table that has no rows on one side."""
     links: Mapping[str, LinkDistances]
+    """Distances of each link, by the name of the children's table."""
     links_floor: Mapping[str, LinkDistances] | None
+    """The same between the real training and test tables: what sampling alone does. None without ``train``."""
 
     def to_json(self) -> dict[str, object]:
         """Returns the figures as JSON values, with the sentence that they are outside the guarantee."""
@@ -235,15 +229,12 @@ class LinkedReport(Report):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ImageReport(EvaluationReport):
-    """What synthetic images are worth, measured on real ones.
-
-    Attributes:
-        distances: between the synthetic images and those which they are compared with.
-        floor: between the real training and test images: what sampling alone does. None without ``train``.
-    """
+    """What synthetic images are worth, measured on real ones."""
 
     distances: ImageDistances
+    """Between the synthetic images and those which they are compared with."""
     floor: ImageDistances | None
+    """Between the real training and test images: what sampling alone does. None without ``train``."""
 
     def to_json(self) -> dict[str, object]:
         """Returns the figures as JSON values, with the sentence that they are outside the guarantee."""

@@ -35,15 +35,11 @@ def evaluate(
     distances of marginals; with a schema of images those of `noisegate_evaluate.evaluate_images`, with one of linked
     tables those of `noisegate_evaluate.evaluate_linked`.
 
-    Args:
-        synthetic: Synthetic records of any kind that `fit` takes; or the model, to draw as many as there are real ones.
-        test: Real records that the fit did not use.
-        schema: Of the records, or the path of its TOML file; None for that of the model.
-        train: Real records that the fit used: gives the ceiling to compare with.
-        seed: Of classifiers and draws; public.
-        show_values: Whether errors may quote private values.
-        progress: Show how far it is, as in `fit`.
-        options: Of `noisegate_evaluate.evaluate_tables`, or of the others.
+    Synthetic records are of any kind that `fit` takes; or the model itself, which then draws as many as there are real
+    ones. The fit did not use the records ``test``, and did use ``train``, which gives the ceiling to compare with. The
+    ``schema``, or the path of its TOML file, is by default that of the model. The ``seed`` is of classifiers and draws,
+    and public; with ``show_values`` errors may quote private values, and ``progress`` shows how far it is, as in `fit`.
+    Options are those of `noisegate_evaluate.evaluate_tables`, or of the others.
 
     Raises:
         UserError: if there is no schema, or records that do not fit it.

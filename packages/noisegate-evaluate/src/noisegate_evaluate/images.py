@@ -53,9 +53,8 @@ class Pixels:
 class EncoderFeatures:
     """The last activations of noisegate's small encoder, averaged over the image.
 
-    Args:
-        encoder: one that was trained on other public images; None for the one in the package, trained on CIFAR-10.
-        name: how figures in its features are called; needed with ``encoder``.
+    An ``encoder`` that was trained on other public images needs a ``name``, by which figures in its features are
+    called; None is the one in the package, trained on CIFAR-10.
 
     Raises:
         OptionError: an encoder without a name.
@@ -147,9 +146,7 @@ IMAGES = 10_000
 def images_of(batches: Iterable[Rows], schema: Schema) -> Images:
     """Returns encoded images, as the sources of the library and its generators give them.
 
-    Args:
-        batches: images; or intensities in [0, 1], and the label as the one coded column if there is one.
-        schema: of images.
+    Batches are images; or intensities in [0, 1], and the label as the one coded column if there is one.
 
     Raises:
         SchemaError: the schema is not one of images.
@@ -167,10 +164,8 @@ def images_of(batches: Iterable[Rows], schema: Schema) -> Images:
 def images_of_arrays(pixels: np.ndarray, labels: Sequence[str | int] | np.ndarray | None, form: ImageForm) -> Images:
     """Returns images of arrays, such as the ``images`` and ``labels`` of an ``.npz`` file.
 
-    Args:
-        pixels: uint8, (rows, height, width, channels), or (rows, height, width) with one channel.
-        labels: one of the labels of the form for each image; None without labels.
-        form: what images there may be.
+    Pixels are uint8, (rows, height, width, channels), or (rows, height, width) with one channel; ``labels`` one of the
+    labels of the form for each image, None without labels.
 
     Raises:
         DataError: the arrays are no images of the form, or a label is none of its labels.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -13,7 +14,8 @@ from noisegate.errors import OptionError, UserError
 from noisegate.linked.model import LinkedModel
 from noisegate.methods.registry import method_of
 from noisegate.models.folder import MODEL_FILE, PUBLIC_PAGE
-from noisegate.models.synthesizer import load
+from noisegate.models.output.sample_file import image_batch
+from noisegate.models.synthesizer import Synthesizer, load
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from noisegate.linked.links import Link
     from noisegate.methods.method import Method
     from noisegate.models.record_model import FittedModel as Model
-    from noisegate.models.synthesizer import Synthesizer
     from noisegate_evaluate.comparison import ImageReport, Report
     from noisegate_evaluate.reporting.private import Measured
     from noisegate_evaluate.reporting.public import ReleasedLink
@@ -120,15 +121,12 @@ def report(
     `public.html` follows from the model alone and may be handed on with it. With real records, `private.html` compares
     them with synthetic ones: it is outside the guarantee, says so, and stays with whoever may see the records.
 
-    Args:
-        model: Folder of a saved model, or a model.
-        out: Folder of the pages, which is made if it is not there; pages in it are replaced.
-        test: Real records that the model was not made from, as `Gate` takes them, of linked tables also their folder;
-            None for the public page alone.
-        train: Real records that it was made from: adds what they reach themselves, and looks for copies of them.
-        classifiers: Which models are trained, as `noisegate evaluate` names them; None for its default.
-        show_values: Whether errors may quote private values.
-        progress: Told after each model: its name, how many are done, and how many there will be.
+    The model may be a folder; ``out`` is that of the pages, which is made if it is not there; pages in it are replaced.
+    The model was not made from the records ``test``, which are as `Gate` takes them, of linked tables also their
+    folder, and None for the public page alone. It was made from those of ``train``: they add what they reach
+    themselves, and copies of them are looked for. For ``classifiers`` see `noisegate evaluate`, and its default; with
+    ``show_values`` errors may quote private values. ``progress`` is told after each model: its name, how many are done,
+    and how many there will be.
 
     Raises:
         ModelError: if the folder is no whole model, or its certificate does not hold.
@@ -212,7 +210,6 @@ class _Found:
 
     def page(self) -> str:
         """Returns the public page, HTML."""
-        from noisegate.models.synthesizer import Synthesizer
         from noisegate_evaluate.reporting.public import public_page
 
         model, summary = self.model, getattr(self.model, "summary", None)
@@ -235,7 +232,6 @@ class _Found:
     ) -> Measured:
         """Reads real records, and returns what compares them with synthetic ones."""
         from noisegate.data.sources import open_source
-        from noisegate.models.synthesizer import Synthesizer
         from noisegate_evaluate.reporting.private import measure
 
         model = self.model
@@ -260,9 +256,6 @@ def _drawn(model: Synthesizer) -> tuple[EncodedTable, bytes | None]:
 
 def _grid(model: Synthesizer, batches: list[EncodedTable]) -> bytes | None:
     """Returns a picture of images, PNG; None of images that are neither grey nor in colour."""
-    import io
-
-    from noisegate.models.output.sample_file import image_batch
     from noisegate_images.output.formats import SampleGrid
 
     assert model.schema.images is not None

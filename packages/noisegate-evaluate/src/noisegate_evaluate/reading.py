@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from functools import cached_property, partial
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from noisegate.errors import DataError, OptionError
 from noisegate.linked.schema import Link, LinkedSchema
 from noisegate.linked.table_schema import Key, key_parts
 from noisegate.records import Rows
-from noisegate.schema import CodedColumn, Column, Continuous, Integer, NumericColumn, Schema
+from noisegate.schema import Boolean, CodedColumn, Column, Continuous, Date, Datetime, Integer, NumericColumn, Schema
 from noisegate.schema.columns import Problem
+from noisegate.schema.encode import (
+    DAY,
+    Mask,
+    Parsed,
+    Parser,
+    UnexpectedType,
+    codes_of,
+    floats,
+    is_text,
+    microseconds,
+    placed,
+    plain_cells,
+    truths,
+)
+from noisegate.schema.formats import plain_text
 from noisegate.schema.names import joined_names, names_of
-from noisegate_evaluate.tolerant import encode_tolerantly
 
 
 class Numbers(NamedTuple):
@@ -75,11 +91,6 @@ def cells(table: pa.Table, column: Column, schema: Schema, *, bins: int = 20) ->
     return ColumnLevels(np.where(absent, np.where(outside, bins + 1, bins), binned), bins)
 
 
-def columns_in_cells(table: pa.Table, schema: Schema, *, bins: int) -> dict[str, ColumnLevels]:
-    """Returns the cell of each row of every column of the schema; see `cells`."""
-    return {column.name: cells(table, column, schema, bins=bins) for column in schema.columns}
-
-
 def read_rows(table: pa.Table, schema: Schema, most: int) -> Rows:
     """Returns at most so many records, evenly taken, as the schema encodes them; those that do not fit are left out."""
     table = table.take(pa.array(range(0, table.num_rows, -(-table.num_rows // most) or 1)))
@@ -113,25 +124,16 @@ Tables: TypeAlias = Mapping[str, pa.Table]
 
 @dataclass(frozen=True, kw_only=True)
 class LinkedPair:
-    """Two linked tables: which children belong to which parents.
+    """Two linked tables: which children belong to which parents."""
 
-    Attributes:
-        parent: the row of its parent for each child that has one, in the order of `rows`; ascending, int64.
-        rows: which rows of the children's table these are, those of a parent in their order, int64.
-        counts: children of each parent, (parents,), int64.
-        position: where each stands between the bounds of the column that orders them; None where none does.
-        orphans: children whose parent is not there, which are left aside.
-        repeated: parents whose key an earlier one has.
-        backwards: children that are written down after one of the same parent that their order puts behind them.
-    """
-
-    parent: np.ndarray
-    rows: np.ndarray
-    counts: np.ndarray
+    parent: np.ndarray  # the row of its parent for each child that has one, in the order of `rows`; ascending, int64
+    rows: np.ndarray  # which rows of the children's table these are, those of a parent in their order, int64
+    counts: np.ndarray  # children of each parent, (parents,), int64
     position: np.ndarray | None
-    orphans: int
-    repeated: int
-    backwards: int
+    """Where each stands between the bounds of the column that orders them; None where none does."""
+    orphans: int  # children whose parent is not there, which are left aside
+    repeated: int  # parents whose key an earlier one has
+    backwards: int  # children that are written down after one of the same parent that their order puts behind them
 
     @cached_property
     def consecutive(self) -> tuple[np.ndarray, np.ndarray]:
@@ -234,3 +236,75 @@ def _ratio(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
     found = np.full(len(counts), np.nan)
     np.divide(sums, counts, out=found, where=counts > 0)
     return found
+
+
+def encode_tolerantly(column: Column, array: pa.Array, tokens: pa.Array) -> tuple[npt.NDArray[Any], Mask]:
+    """Returns the positions or codes of one column, and where it is outside of all that it can say, (rows,).
+
+    Positions are float64 in [0, 1], NaN where missing or outside; codes are int32, there the number of levels.
+    """
+    if pt.is_nested(array.type):  # as text, which no schema can place
+        array = pa.array([None if cell is None else str(cell) for cell in array.to_pylist()], pa.string())
+    known: Collection[Any] = () if column.numeric else column.levels
+    usual = pa.array([text for text in ("", "nan", "NaN") if text not in known], pa.string())
+    array, present = plain_cells(array, pa.concat_arrays([tokens, usual]))
+    outside = np.zeros(len(array), dtype=np.bool_)
+    if pt.is_null(array.type):
+        return placed(column, np.zeros(0), present), outside
+    rows = np.flatnonzero(present)
+    try:
+        parsed = _tolerant_parser(column)(plain_text(column, array.filter(pa.array(present))))
+    except UnexpectedType:
+        parsed = Parsed(np.zeros(len(rows)), np.ones(len(rows), dtype=np.bool_), np.zeros(len(rows), dtype=np.bool_))
+    outside[rows[parsed.bad]] = True
+    gone = parsed.bad | parsed.missing
+    present[rows[gone]] = False
+    return placed(column, parsed.numbers[~gone], present), outside
+
+
+def _tolerant_parser(column: Column) -> Parser:
+    if isinstance(column, Boolean):
+        return truths(column)
+    if not column.numeric:
+        return partial(_guessed_codes, column)
+    if isinstance(column, Date | Datetime):
+        return partial(_any_moments, in_days=isinstance(column, Date))
+    return lambda values: floats(values.cast(pa.int8()) if pt.is_boolean(values.type) else values)
+
+
+def _any_moments(values: pa.Array, *, in_days: bool) -> Parsed:
+    if is_text(values.type):
+        naive, aware = microseconds(values, aware=False), microseconds(values, aware=True)
+        found = Parsed(np.where(naive.bad, aware.numbers, naive.numbers), naive.bad & aware.bad, naive.missing)
+    else:
+        found = microseconds(values, aware=pt.is_timestamp(values.type) and values.type.tz is not None)
+    return Parsed(found.numbers // DAY, found.bad, found.missing) if in_days else found
+
+
+def _guessed_codes(column: CodedColumn, values: pa.Array) -> Parsed:
+    """Returns codes as `codes_of` does; of what is no text also by what its reader may have taken the level for."""
+    if is_text(values.type) or not isinstance(column.levels[0], str):
+        return codes_of(column, values.cast(pa.int8()) if pt.is_boolean(values.type) else values)
+    places = {_guess(level): code for code, level in reversed(list(enumerate(column.levels)))}
+    places |= {str(level): code for code, level in enumerate(column.levels)}
+    other = getattr(column, "other", None)
+    unknown = -1 if other is None else column.levels.index(other)
+    distinct = values.dictionary_encode()
+    cells, rows = distinct.dictionary.to_pylist(), distinct.indices.to_numpy()
+    codes = np.array([places.get(_spelled(cell), places.get(_guess(cell), unknown)) for cell in cells], dtype=np.int32)
+    found, missing = codes[rows], np.array([cell != cell for cell in cells], dtype=np.bool_)[rows]
+    return Parsed(found, (found < 0) & ~missing, missing)
+
+
+def _spelled(cell: Any) -> str:
+    """Returns a value as a level would be written: 3.0 is written 3, as nullable integers often arrive as floats."""
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell).strip()
+
+
+def _guess(cell: Any) -> str:
+    """Returns one text for everything that a type-guessing reader may take for the same number or truth value."""
+    text = _spelled(cell)
+    try:
+        return repr(float(text))
+    except ValueError:
+        return text.lower() if text.lower() in ("true", "false") else text

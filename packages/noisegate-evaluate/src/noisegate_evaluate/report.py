@@ -50,18 +50,14 @@ def evaluate_tables(
 ) -> Report:
     """Returns how a synthetic table compares with real data; its figures are not covered by the guarantee.
 
-    Args:
-        synthetic: the synthetic table.
-        test: real records that the synthetic table was not made from.
-        schema: columns and label. A numeric label is predicted by regressors instead of ``classifiers``.
-        train: the real records that it was made from. Given, distances are to them, and the report has the ceiling of
-            the scores and the floor of the distances, which the real training table sets.
-        seed: of the models and of the draw of 3-way marginals.
-        classifiers: "three", or the "twelve" of the papers, which take minutes on a large table; for tables of pixels
-            "networks", or some of them separated by commas, as in "convnet,mlp"; or a suite.
-        networks: for networks: the shape of the images, fresh starts, epochs, device; None for the defaults.
-        jobs: for "twelve" and networks: processes; default: the cores that may be used.
-        progress: told after each classifier: its name, how many are done, and how many there will be.
+    The ``synthetic`` table was not made from the records ``test``. From those of ``train`` it was: given, distances are
+    to them, and the report has the ceiling of the scores and the floor of the distances, which the real training table
+    sets. The ``seed`` is of the models and of the draw of 3-way marginals. Of ``classifiers`` there are "three", or the
+    "twelve" of the papers, which take minutes on a large table; for tables of pixels "networks", or some of them
+    separated by commas, as in "convnet,mlp"; or a suite. A numeric label is predicted by regressors instead. Of
+    ``networks``, the shape of the images, fresh starts, epochs and device are told, None for the defaults. ``jobs`` are
+    processes for "twelve" and networks, by default the cores that may be used; ``progress`` is told after each
+    classifier: its name, how many are done, and how many there will be.
 
     Raises:
         DataError: a table has no rows or lacks a column.
@@ -115,16 +111,10 @@ def evaluate_images(
 ) -> ImageReport:
     """Returns how synthetic images compare with real ones; its figures are not covered by the guarantee.
 
-    Args:
-        synthetic: the synthetic images.
-        test: real images that the synthetic ones were not made from.
-        schema: of images.
-        train: the real images that they were made from; see `evaluate_tables`.
-        classifiers: what is trained, of :func:`~noisegate_evaluate.read_classifiers`; None for the CNN.
-        features: what distances are measured in; None for the encoder in the package.
-        images: the most images of each set that distances are measured on.
-        seed: of classifiers and draws; public.
-        progress: told after each epoch and each training, with those of the ceiling.
+    The ``synthetic`` images were made from ``train``, and not from ``test``; both are real ones. For ``classifiers``
+    see :func:`~noisegate_evaluate.read_classifiers`, None for the CNN; distances are measured in ``features``, None for
+    the encoder in the package, on so many ``images`` of each set at most. The ``seed`` is of classifiers and draws, and
+    public; ``progress`` is told after each epoch and each training, with those of the ceiling.
 
     Raises:
         SchemaError: the schema is not one of images.
@@ -171,16 +161,9 @@ def evaluate_linked(
     Models learn from parents beside what their children come to: the number of these, the mean and the last of their
     numbers, the share of each of their levels. They predict the label of the first table.
 
-    Args:
-        synthetic: the synthetic tables, by name.
-        test: real tables whose parents the synthetic ones were not made from.
-        schema: of both.
-        train: the real tables that they were made from; see `evaluate_tables`, as for what follows.
-        seed: of the models and of the draw of 3-way marginals.
-        classifiers: of parents.
-        bins: equal-width bins of each number or date in the figures of links.
-        jobs: processes.
-        progress: told after each classifier.
+    The tables of either set come by name; the parents of ``test`` are not those that the synthetic tables were made
+    from. Figures of links are of so many ``bins``, of equal width, of each number or date; for the rest see
+    `evaluate_tables`.
 
     Raises:
         DataError: the table of the parents has no rows, a table lacks a column, or there is none.

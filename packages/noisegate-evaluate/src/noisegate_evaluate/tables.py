@@ -39,18 +39,10 @@ def downstream_scores(
     With two classes the positive one is the last level of the label. Rows whose label is missing or outside its levels
     are left out.
 
-    Args:
-        synthetic: the table to train on.
-        test: the real table to score on.
-        schema: columns and label.
-        seed: of the models; the same seed gives the same scores.
-        classifiers: see :func:`~noisegate_evaluate.evaluate_tables`, as are ``networks`` and ``jobs``.
-        networks: for networks; None for the defaults.
-        jobs: processes.
-        progress: told after each classifier: its name, how many are done, and how many there will be.
-
-    Returns:
-        Scores per model. A training table with fewer than two classes has those of a constant predictor, and a note.
+    Models are trained on ``synthetic`` and scored on ``test``, a real table; ``seed`` is of the models, and the same
+    one gives the same scores. For ``classifiers``, ``networks``, ``jobs`` and ``progress`` see
+    :func:`~noisegate_evaluate.evaluate_tables`. A training table with fewer than two classes has the scores of a
+    constant predictor, and a note.
 
     Raises:
         DataError: no model can be scored (no label with levels, fewer than two classes in the test table), a table
@@ -180,38 +172,27 @@ REGRESSORS, REGRESSORS_VERSION = 2, "2026.1"
 
 @dataclass(frozen=True, kw_only=True)
 class RegressionScores(Averaged):
-    """How well a regressor predicts the label of real records.
-
-    Attributes:
-        r2: share of the label's variance that it explains: 1 is best, 0 what the mean of the test records would do;
-            below 0 it is worse than that.
-        absolute_error: mean absolute error, as a share of the range between the bounds of the label.
-    """
+    """How well a regressor predicts the label of real records."""
 
     r2: float
+    """Share of the label's variance that it explains: 1 is best, 0 what the mean of the test records would do; below 0
+    it is worse than that."""
     absolute_error: float
+    """Mean absolute error, as a share of the range between the bounds of the label."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RegressionReport:
-    """Scores on real records of regressors that were trained on other records.
-
-    Attributes:
-        label: the column that was predicted.
-        models: scores per regressor.
-        seed: of the regressors.
-        remarks: what was unusual, in words.
-    """
+    """Scores on real records of regressors that were trained on other records."""
 
     label: str
+    """The column that was predicted."""
     models: Mapping[str, RegressionScores]
+    """Scores per regressor."""
     seed: int
-    remarks: tuple[str, ...] = ()
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What was unusual, in words."""
-        return self.remarks
+    """Of the regressors."""
+    notes: tuple[str, ...] = ()
+    """What was unusual, in words."""
 
     @property
     def mean(self) -> RegressionScores:
@@ -222,7 +203,7 @@ class RegressionReport:
         """The figures as JSON values, with the sentence about the guarantee."""
         models = {name: scores.to_json() for name, scores in self.models.items()}
         told = {"caveat": CAVEAT, "label": self.label, "version": REGRESSORS_VERSION, "seed": self.seed}
-        return {**told, "mean": self.mean.to_json(), "models": models, "notes": list(self.remarks)}
+        return {**told, "mean": self.mean.to_json(), "models": models, "notes": list(self.notes)}
 
 
 def regression_scores(
@@ -230,16 +211,10 @@ def regression_scores(
 ) -> RegressionReport:
     """Returns scores of regressors that were trained on another table; rows whose label is missing are left out.
 
-    Args:
-        synthetic: the table to train on.
-        test: the real table to score on.
-        schema: columns and a numeric or date label.
-        seed: of the regressors; the same seed gives the same scores.
-        progress: told after each regressor: its name, how many are done, and how many there will be.
-
-    Returns:
-        Scores per regressor. Where the training table has fewer than two values of the label, those of a constant, and
-        a remark.
+    They learn from ``synthetic`` and are scored on ``test``, a real table; the label is numeric or a date, ``seed`` of
+    the regressors: the same one gives the same scores. ``progress`` is told after each of them: its name, how many are
+    done, and how many there will be. Where the training table has fewer than two values of the label, scores are those
+    of a constant, and a remark says so.
 
     Raises:
         DataError: the label is not numeric, takes fewer than two values in the test table, or a column is lacking.
@@ -271,7 +246,7 @@ def regression_scores(
         models = dict.fromkeys(_regressors(seed), _scores(real, np.full(len(real), train[0] if len(train) else 0.5)))
         found = f"{len(np.unique(train))} value(s) of {rows.column.name!r}"
         remarks.append(f"the training table has {found}: every row gets the same answer")
-    return RegressionReport(label=rows.column.name, models=models, seed=seed, remarks=tuple(remarks))
+    return RegressionReport(label=rows.column.name, models=models, seed=seed, notes=tuple(remarks))
 
 
 def _regressors(seed: int) -> dict[str, Any]:

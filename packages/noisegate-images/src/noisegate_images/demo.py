@@ -18,6 +18,7 @@ from PIL import Image, ImageDraw, ImageFilter
 from noisegate.cli.console import say
 from noisegate.cli.demo import FIGURES, MODEL, fitted, noisy_count, pages
 from noisegate.models.output.sample_file import ImageBatch
+from noisegate.schema import pixel_schema
 from noisegate_images.output.formats import SampleGrid, font_of, image_writer
 
 if TYPE_CHECKING:
@@ -47,7 +48,6 @@ _BATCH = 1000
 def copy_digits(folder: Path, epsilon: float) -> tuple[dict[str, Any], Any]:
     """Fills the empty `folder`; returns the figures and what is told of them."""
     from noisegate.gate.gate import Gate
-    from noisegate.schema import pixel_schema
     from noisegate_images.methods.joint import JointEmbedding
 
     schema = pixel_schema(SIDE, SIDE, labels=range(DIGITS))

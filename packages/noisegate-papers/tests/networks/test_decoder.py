@@ -11,6 +11,7 @@ import pytest
 import safetensors.torch
 import torch
 from PIL import Image
+from tests.shared.encoder_head import load_head
 
 from noisegate.errors import ModelError, OptionError
 from noisegate.schema.pixels import ImageShape
@@ -117,7 +118,7 @@ def test_the_one_in_the_package_draws_what_the_feature_is_of(data_dir):
     """The encoder's own classifier names the class of the image that the feature is of, for most of what is drawn."""
     table = pq.read_table(data_dir / "cifar10" / "test.parquet").slice(0, 500)
     pixels = [np.asarray(Image.open(io.BytesIO(cell["bytes"])).convert("RGB")) for cell in table["image"].to_pylist()]
-    encoder, head, labels = encoders.load_encoder(), encoders.load_head(), np.asarray(table["label"])
+    encoder, head, labels = encoders.load_encoder(), load_head(), np.asarray(table["label"])
     images = torch.from_numpy(np.stack(pixels)).permute(0, 3, 1, 2) / 255
     features = torch.nn.functional.normalize(encoder(images).mean(dim=(2, 3)))
     noise = torch.randn(500, 32, generator=torch.Generator().manual_seed(0))

@@ -22,10 +22,6 @@ POSITIONS = np.arange(256) / np.float64(255)
 class Rows:
     """Records as numbers.
 
-    Attributes:
-        numeric: float64, (records, numeric columns): (value - lower) / (upper - lower), NaN where missing.
-        codes: int32, (records, coded columns): position among the levels, ``size - 1`` where missing.
-
     Examples:
         >>> import numpy as np
         >>> from noisegate.records import Rows
@@ -34,7 +30,9 @@ class Rows:
     """
 
     numeric: npt.NDArray[np.float64]
+    """float64, (records, numeric columns): (value - lower) / (upper - lower), NaN where missing."""
     codes: npt.NDArray[np.int32]
+    """int32, (records, coded columns): position among the levels, ``size - 1`` where missing."""
 
     def __post_init__(self) -> None:
         if self.numeric.ndim != 2 or self.codes.ndim != 2 or len(self.numeric) != len(self.codes):
@@ -75,9 +73,6 @@ WHOLE = 2**20
 class WeightedRows(Rows):
     """Records that count in part: those of one unit weigh at most `WHOLE` together.
 
-    Attributes:
-        weights: int64, (records,), from 0 to `WHOLE`.
-
     Examples:
         >>> import numpy as np
         >>> from noisegate.records import WHOLE, WeightedRows
@@ -87,6 +82,7 @@ class WeightedRows(Rows):
     """
 
     weights: npt.NDArray[np.int64]
+    """int64, (records,), from 0 to `WHOLE`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -103,9 +99,8 @@ class WeightedRows(Rows):
 class Images(Rows):
     """Images with their labels.
 
-    Attributes:
-        pixels: uint8, (records, height, width, channels); 0 is dark.
-        labels: int32, (records,), position among the labels of the schema; None for images without labels.
+    ``pixels`` are uint8, (records, height, width, channels), of which 0 is dark; ``labels`` int32, (records,),
+    positions among the labels of the schema, None for images without labels.
 
     Examples:
         >>> import numpy as np

@@ -65,9 +65,7 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
         [project.entry-points."noisegate.methods"]
         dp-example = "their_package.module:DPExample"
 
-    Args:
-        group: Of the entry points.
-        kind: What the classes are, for messages.
+    The ``group`` is that of the entry points; ``kind`` says what the classes are, for messages.
 
     Examples:
         >>> from noisegate.methods.registry import METHODS

@@ -44,9 +44,7 @@ class FakeGate(Gate):
 
     Its ε leaves hardly any noise, and ``options`` are those of `Gate`.
 
-    Attributes:
-        made_up: The records.
-        exact: For each query that was answered, its sum without noise, (dim, columns).
+    The records are ``made_up``; ``exact`` has, for each query that was answered, its sum without noise, (dim, columns).
 
     Examples:
         >>> from noisegate import DPMERF, Schema
@@ -85,12 +83,9 @@ class _Keeping(Engine):
 def check_feature_map(feature_map: FeatureMap, layout: Layout, *, tolerance: float = 1e-5, exact: bool = True) -> None:
     """Checks the contract of `FeatureMap`: facts, bound, independence of records, and agreement of the torch form.
 
-    Args:
-        feature_map: From a record to its vector.
-        layout: Of the records, as `schema.layout` has it.
-        tolerance: Between means by NumPy and by torch, for each coordinate.
-        exact: Whether a record alone must give the same bits as one among others by whatever call; False where the gate
-            has to find a way to compute it so, as for networks.
+    The layout of the records is as `schema.layout` has it, and ``tolerance`` is between means by NumPy and by torch,
+    for each coordinate. If ``exact``, a record alone must give the same bits as one among others by whatever call;
+    False is for where the gate has to find a way to compute it so, as for networks.
 
     Raises:
         AssertionError: if something is broken.
@@ -172,11 +167,8 @@ def _check_means(means: Any, feature_map: FeatureMap, records: EncodedTable, tol
 def check_method(method: Method, schema: Schema, *, budget: Budget | None = None, sample: bool = True) -> None:
     """Checks the contract of `Method`: settings in JSON, a plan without data within its budget, its release and model.
 
-    Args:
-        method: With its settings, small ones for a quick check.
-        schema: Of made-up records.
-        budget: What is to be kept; None for ε = 1.
-        sample: Whether a model is fitted too, and synthetic records are drawn.
+    The method has small settings for a quick check, and the schema is of made-up records. The budget is ε = 1 if none
+    is given; with ``sample`` a model is fitted too, and synthetic records are drawn.
 
     Raises:
         AssertionError: if something is broken.

@@ -40,14 +40,6 @@ RANKS: Mapping[Word, float] = {"good": 0.05, "usable": 0.12}
 class Verdict:
     """How far synthetic records can be relied on.
 
-    Attributes:
-        word: "good", "usable", "rough" or "noise"; None where too little is known for one.
-        source: What says so: a "plan", from public facts alone; a "fit", from what left the gate besides; or an
-            "evaluate", which compared with real records and is outside the guarantee.
-        reasons: Why, in words.
-        cures: What would lead to a better word.
-        figures: What the word rests on, by name: shares from 0 to 1, numbers of records.
-
     Examples:
         >>> verdict = Verdict(word="rough", source="plan", reasons=("few records",), cures=("epsilon of at least 3",))
         >>> print(verdict)
@@ -59,10 +51,16 @@ class Verdict:
     """
 
     word: Word | None
+    """"good", "usable", "rough" or "noise"; None where too little is known for one."""
     source: Source
+    """What says so: a "plan", from public facts alone; a "fit", from what left the gate besides; or an "evaluate",
+    which compared with real records and is outside the guarantee."""
     reasons: tuple[str, ...]
+    """Why, in words."""
     cures: tuple[str, ...] = ()
+    """What would lead to a better word."""
     figures: Mapping[str, Any] = field(default_factory=dict)
+    """What the word rests on, by name: shares from 0 to 1, numbers of records."""
 
     def __post_init__(self) -> None:
         if self.word not in (None, *WORDS) or self.source not in get_args(Source):

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from noisegate.discovery.plan import DiscoveryPlan, plan_discovery
+from noisegate.discovery.schema_gate import DiscoveryPlan, plan_discovery
 from noisegate.errors import CalibrationError, ModelError
 from noisegate.privacy import accounting
 from noisegate.privacy.events import Adjacency

@@ -24,7 +24,7 @@ from noisegate.schema import (
 )
 from noisegate.schema.columns import Problem
 from noisegate.schema.encode import encode, floats, integers
-from noisegate_evaluate.tolerant import encode_tolerantly
+from noisegate_evaluate.reading import encode_tolerantly
 
 ONES = ("a", 'q"', "ü", "\x01")
 

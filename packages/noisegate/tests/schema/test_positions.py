@@ -13,7 +13,7 @@ from noisegate.errors import SchemaError
 from noisegate.schema import Continuous, Date, Datetime, Decimal, Integer, Schema, decode
 from noisegate.schema.encode import encode
 from noisegate.schema.layout import next_number, numbers_at, positions_of, previous_number, ranks_within
-from noisegate_evaluate.tolerant import encode_tolerantly
+from noisegate_evaluate.reading import encode_tolerantly
 
 CENTS = Decimal(name="x", lower=-1.5, upper=20.0, step=0.01)
 COLUMNS = {

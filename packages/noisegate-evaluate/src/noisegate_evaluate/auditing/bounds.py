@@ -19,17 +19,7 @@ from noisegate.privacy.plan import Budget
 
 @dataclass(frozen=True, kw_only=True)
 class AuditReport:
-    """What an audit found.
-
-    Attributes:
-        lower_bound: The ε that the attack shows to be exceeded, but for a chance of 1 − `confidence`: the larger part.
-        from_noise: That which rests on how loud the noise was measured to be.
-        from_guesses: That which rests on how often the two worlds were told apart.
-        noise: Limits of the measured noise over the stated one, in all directions; (0, inf) where it cannot be told.
-        along: The same along the difference of the worlds, the smallest and largest of all questions.
-        runs: How many runs there were, over both worlds.
-        guessed: Where one column of a record is guessed, how often right: in runs with the record, and without.
-    """
+    """What an audit found."""
 
     method: str
     kind: str
@@ -37,13 +27,17 @@ class AuditReport:
     delta: float
     adjacency: str
     lower_bound: float
-    from_noise: float = 0.0
-    from_guesses: float
+    """The ε that the attack shows to be exceeded, but for a chance of 1 − `confidence`: the larger part."""
+    from_noise: float = 0.0  # that which rests on how loud the noise was measured to be
+    from_guesses: float  # that which rests on how often the two worlds were told apart
     noise: tuple[float, float] = (0.0, math.inf)
+    """Limits of the measured noise over the stated one, in all directions; (0, inf) where it cannot be told."""
     along: tuple[float, float] = (0.0, math.inf)
-    runs: int
+    """The same along the difference of the worlds, the smallest and largest of all questions."""
+    runs: int  # how many runs there were, over both worlds
     confidence: float
     guessed: tuple[float, float] | None = None
+    """Where one column of a record is guessed, how often right: in runs with the record, and without."""
 
     @classmethod
     def of(cls, method: str, kind: str, claim: Budget | Certificate, runs: int, chance: float, **told: Any) -> Self:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from noisegate.data.tables.tables import TableSource
 from noisegate.errors import ModelError, OptionError, choices
@@ -16,6 +17,7 @@ from noisegate.linked.links import Link
 from noisegate.linked.model import with_keys
 from noisegate.linked.schema import LinkedSchema, LinkedTable
 from noisegate.methods.registry import METHODS, make_for, method_of
+from noisegate.models.folder import verify_model
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget
 from noisegate.records import Rows
@@ -67,8 +69,6 @@ def example(target: Any, *, schema: Any, settings: dict[str, Any], folder: Path)
 
 
 def _of_model(folder: Path, schema: object, settings: dict[str, Any]) -> tuple[Method, AnySchema, Budget]:
-    from noisegate.models.folder import verify_model
-
     if schema is not None or settings:
         raise OptionError(
             f"{folder} is a model, which has its own schema and settings; leave out those that were given."
@@ -147,8 +147,6 @@ class Worlds:
 
     def table(self, world: int) -> pa.Table:
         """Returns the records of a world as a private table, with a column of units if there are any."""
-        import pyarrow as pa
-
         table = decode(self.records(world), self.schema)
         if self.contributions is None:
             return table
@@ -184,8 +182,6 @@ class FamilyWorlds:
 
     def records(self, world: int) -> Family:
         """Returns the tables of a world."""
-        import pyarrow as pa
-
         if not world:
             return self.others
         return {name: pa.concat_tables([self.others[name], self.new[name]]) for name in self.schema.names}

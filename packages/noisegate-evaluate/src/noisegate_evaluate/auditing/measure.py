@@ -26,24 +26,18 @@ _NOTHING = 1e-9  # a part of a record's vector that is shorter than this, over t
 
 @dataclass
 class Seen:
-    """One run.
+    """One run."""
 
-    Attributes:
-        world: Which world it was.
-        form: Digest of everything that was released but the noisy numbers.
-        residuals: For each query, what is left when the exact sums are subtracted, along the difference of the worlds:
-            standard normal numbers, one for each answer.
-        reach: For each query, the difference of the worlds over the stated noise; of steps, its root mean square.
-        squares: Sum of the squares of what is left in all directions, and how many there are.
-        score: Logarithm of how much likelier world 1 is than world 0, as the noise is stated.
-    """
-
-    world: int
-    form: str = ""
+    world: int  # which world it was
+    form: str = ""  # digest of everything that was released but the noisy numbers
     residuals: dict[str, list[float]] = field(default_factory=dict)
+    """For each query, what is left when the exact sums are subtracted, along the difference of the worlds: standard
+    normal numbers, one for each answer."""
     reach: dict[str, float] = field(default_factory=dict)
+    """For each query, the difference of the worlds over the stated noise; of steps, its root mean square."""
     squares: tuple[float, int] = (0.0, 0)
-    score: float = 0.0
+    """Sum of the squares of what is left in all directions, and how many there are."""
+    score: float = 0.0  # logarithm of how much likelier world 1 is than world 0, as the noise is stated
 
     def answer(self, name: str, noisy: Vector, worlds: Vector) -> None:
         """Adds an answer, and the exact sums of both worlds, (2, …): all over the standard deviation of its noise."""

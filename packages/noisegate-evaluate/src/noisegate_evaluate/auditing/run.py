@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from noisegate.discovery.schema_gate import Discovery, SchemaGate
 from noisegate.errors import OptionError, said
@@ -58,8 +59,6 @@ def audit_discovery(
 
 
 def _gate(budget: Budget, values: int, missing: int, *, records: int | None = None) -> SchemaGate:
-    import pyarrow as pa
-
     types = {"age": pa.int64(), "dose": pa.float64(), "ward": pa.string(), "drug": pa.string()}
     cells = {name: [_VALUES[name]] * values + [None] * missing for name in types}
     table = pa.table({name: pa.array(cells[name], type=kind) for name, kind in types.items()})
@@ -99,18 +98,15 @@ def audit(
     No private records are read: the method runs on made-up ones, on a worst case of two neighbouring sets. That the
     bound stays below the claim proves nothing; that it is above refutes it.
 
-    Args:
-        target: Name of a method, or the folder of a saved model, whose schema, settings and budget are taken.
-        schema: Columns, or their TOML file; None for those of the model, or built-in ones.
-        epsilon: ε to claim; None for that of the model, or 1.
-        delta: δ of it; None for that of the model, or 1e-5.
-        adjacency: The neighbouring relation; None for that of the model, or "add-remove".
-        runs: Runs in both worlds together; None for as many as show the noise within about a tenth.
-        by: What the attacker sees: "projection", everything that is released; "one-run", the same, of one run with many
-            canaries, of which no assumption is made (`runs` says how many); "samples", synthetic records alone;
-            "attribute", the same and all of a record but one column, which is guessed.
-        progress: Called with the runs that were done and how many there will be.
-        settings: Settings of the method; without any, and without a schema, small ones that are made for this.
+    The ``target`` is the name of a method, or the folder of a saved model, whose schema, settings and budget are taken
+    where nothing else is given; else ``schema`` is built in, ``epsilon`` is 1, ``delta`` 1e-5 and the ``adjacency``
+    "add-remove". There are so many ``runs`` in both worlds together, None for as many as show the noise within about a
+    tenth; ``progress`` is called with those that were done and how many there will be. Settings are those of the
+    method; without any, and without a schema, small ones that are made for this.
+
+    What the attacker sees, ``by``, is "projection", everything that is released; "one-run", the same, of one run with
+    many canaries, of which no assumption is made (``runs`` says how many); "samples", synthetic records alone;
+    "attribute", the same and all of a record but one column, which is guessed.
 
     Raises:
         UserError: if anything given is unusable.

@@ -39,21 +39,16 @@ Vectors: TypeAlias = Callable[[Sequence[int]], Vector]
 
 @dataclass
 class Watch(Engine):
-    """What an auditor writes down; also the engine of its gate.
+    """What an auditor writes down; also the engine of its gate."""
 
-    Attributes:
-        parts: Sets of records, or of linked tables, whose exact sums are wanted, of each query.
-        singles: Records whose samples are wanted, at each step.
-        on_step: Called with the plan, what a step handed out over the noise, and the vectors of samples of `singles`.
-        on_sum: Called with the plan, and over the noise a step's sum over shards, and those of each of `parts`.
-        sums: For each query, the exact sum of each part in the units of its release, (parts, dim, columns).
-    """
-
-    parts: Sequence[Any]
-    singles: EncodedTable
+    parts: Sequence[Any]  # sets of records, or of linked tables, whose exact sums are wanted, of each query
+    singles: EncodedTable  # records whose samples are wanted, at each step
     on_step: Callable[[CalibratedStepPlan, Vector, Vectors], None] = lambda *_: None
+    """Called with the plan, what a step handed out over the noise, and the vectors of samples of `singles`."""
     on_sum: Callable[[CalibratedStepPlan, Vector, Vector], None] = lambda *_: None
+    """Called with the plan, and over the noise a step's sum over shards, and those of each of `parts`."""
     sums: dict[str, Vector] = field(default_factory=dict)
+    """For each query, the exact sum of each part in the units of its release, (parts, dim, columns)."""
     in_parts: ClassVar[bool] = True
 
     def sum(self, source: Any, tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:

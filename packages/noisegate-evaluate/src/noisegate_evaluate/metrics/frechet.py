@@ -34,12 +34,7 @@ def frechet_distance(synthetic: np.ndarray, real: np.ndarray) -> float:
     It is biased: two samples of the same distribution are apart, the more so the fewer they are. Compare figures of
     equal numbers of images only, and read them beside the distance of two real sets.
 
-    Args:
-        synthetic: features, (rows, dim).
-        real: features of the same dim, (other rows, dim).
-
-    Returns:
-        The squared distance, as it is usually printed; 0 for equal moments.
+    Features are (rows, dim), (other rows, dim). The distance is squared, as it is usually printed; 0 for equal moments.
 
     Raises:
         DataError: the features are no matrices of finite numbers with the same columns and at least two rows each.

@@ -19,19 +19,16 @@ from noisegate_evaluate.metrics.result import MetricResult, check_features, metr
 @metric("kid")
 @dataclass(frozen=True, kw_only=True)
 class KernelDistance(MetricResult):
-    """The mean over subsets.
-
-    Attributes:
-        mean: of the squared discrepancies.
-        deviation: over the subsets, with n - 1; None for one. They overlap: it is no standard error of the mean.
-        subsets: how many.
-        size: images of either set in each.
-    """
+    """The mean over subsets."""
 
     mean: float
+    """Of the squared discrepancies."""
     deviation: float | None
+    """Over the subsets, with n - 1; None for one. They overlap: it is no standard error of the mean."""
     subsets: int
+    """How many."""
     size: int
+    """Images of either set in each."""
 
     @classmethod
     def measured(cls, synthetic: np.ndarray, real: np.ndarray, *, seed: int, **_: Any) -> KernelDistance:
@@ -48,12 +45,8 @@ def kernel_distance(
 ) -> KernelDistance:
     """Returns the distance on random subsets of equal size, drawn without replacement.
 
-    Args:
-        synthetic: features, (rows, dim).
-        real: features of the same dim, (other rows, dim).
-        subsets: how many are drawn; one where the subset is all there is.
-        size: images of either set in a subset; at most as many as the smaller set has.
-        seed: of the draw; public.
+    Features are (rows, dim), (other rows, dim). There are so many ``subsets``, one where a subset is all there is, of
+    ``size`` images of either set, at most as many as the smaller set has; ``seed`` is of the draw, and public.
 
     Raises:
         OptionError: ``subsets`` is below 1 or ``size`` below 2.

@@ -12,14 +12,7 @@ from noisegate.linked.schema import Link
 from noisegate.records import Rows
 from noisegate_evaluate.metrics.marginals import Counts, OrderDistance, cell_counts, order_distance
 from noisegate_evaluate.metrics.result import as_json
-from noisegate_evaluate.reading import (
-    ColumnLevels,
-    LinkedPair,
-    LinkedTables,
-    columns_in_cells,
-    read_levels,
-    read_numbers,
-)
+from noisegate_evaluate.reading import ColumnLevels, LinkedPair, LinkedTables, cells, read_levels, read_numbers
 
 _MOST_DIFFERENT = 10
 
@@ -42,29 +35,26 @@ class GapDistance:
 
 @dataclass(frozen=True, kw_only=True)
 class LinkDistances:
-    """Distances between a synthetic and a real link; None where no parent or no children are there.
-
-    Attributes:
-        child_counts: of the numbers of children.
-        parent_child: of pairs of a column of the parent and one of the child.
-        transitions: of pairs of a column of a child and one of the next child of the same parent.
-        distinct_values: of how many different values of a column a parent's children have.
-        gaps: of consecutive children in the column that orders them.
-        orphans: synthetic children without a parent.
-        repeated_keys: synthetic parents with the key of another.
-        backwards: synthetic children that come after one of the same parent that their order puts behind them.
-        broken: synthetic children that break a rule of their table, or one between it and their parents'.
-    """
+    """Distances between a synthetic and a real link; None where no parent or no children are there."""
 
     child_counts: OrderDistance
+    """Of the numbers of children."""
     parent_child: OrderDistance | None
+    """Of pairs of a column of the parent and one of the child."""
     transitions: OrderDistance | None
+    """Of pairs of a column of a child and one of the next child of the same parent."""
     distinct_values: OrderDistance | None
+    """Of how many different values of a column a parent's children have."""
     gaps: GapDistance | None
+    """Of consecutive children in the column that orders them."""
     orphans: int
+    """Synthetic children without a parent."""
     repeated_keys: int
+    """Synthetic parents with the key of another."""
     backwards: int
+    """Synthetic children that come after one of the same parent that their order puts behind them."""
     broken: int
+    """Synthetic children that break a rule of their table, or one between it and their parents'."""
 
     def to_json(self) -> dict[str, Any]:
         """Returns the figures as JSON values."""
@@ -100,7 +90,8 @@ class _Side:
     def of(cls, linked: LinkedTables, link: Link, bins: int) -> _Side:
         families = linked.families[link.name]
         parents, children = (
-            columns_in_cells(linked.tables[table.name], table.schema, bins=bins) for table in (link.parent, link.child)
+            {one.name: cells(linked.tables[table.name], one, table.schema, bins=bins) for one in table.schema.columns}
+            for table in (link.parent, link.child)
         )
         children = {name: column.at(families.rows) for name, column in children.items()}
         return cls(families=families, parents=parents, children=children, order=link.child.order)

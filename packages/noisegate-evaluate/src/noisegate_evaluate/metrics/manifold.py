@@ -53,10 +53,7 @@ def manifold_figures(synthetic: np.ndarray, real: np.ndarray, *, neighbours: int
     All four depend on how many rows there are: compare figures of equal numbers only. Time grows with the square of
     the rows; memory does not.
 
-    Args:
-        synthetic: features, (rows, dim).
-        real: features of the same dim, (other rows, dim).
-        neighbours: k, 5 in both papers' code.
+    Features are (rows, dim), (other rows, dim); ``neighbours`` is k, 5 in both papers' code.
 
     Raises:
         OptionError: ``neighbours`` is below 1.

@@ -26,25 +26,22 @@ _DENSE_CELLS = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class OrderDistance:
-    """Distances over the marginals of one order.
-
-    Attributes:
-        order: number of columns in each marginal.
-        mean: mean total variation distance, in [0, 1].
-        largest: the largest one.
-        largest_columns: the columns of that marginal.
-        sampling: what ``mean`` would be were both tables samples of one: what chance alone does.
-        used: marginals measured.
-        total: marginals there are.
-    """
+    """Distances over the marginals of one order."""
 
     order: int
+    """Number of columns in each marginal."""
     mean: float
+    """Mean total variation distance, in [0, 1]."""
     largest: float
+    """The largest one."""
     largest_columns: tuple[str, ...]
+    """The columns of that marginal."""
     sampling: float
+    """What ``mean`` would be were both tables samples of one: what chance alone does."""
     used: int
+    """Marginals measured."""
     total: int
+    """Marginals there are."""
 
     @property
     def beyond_sampling(self) -> float:
@@ -61,19 +58,16 @@ class OrderDistance:
 
 @dataclass(frozen=True, kw_only=True)
 class MarginalReport:
-    """Distances between the marginals of two tables.
-
-    Attributes:
-        orders: one entry per order; an order above the number of columns has none.
-        bins: equal-width bins per numeric column.
-        seed: chose the subset of an order with too many marginals.
-        rows: of the synthetic table and of the real one.
-    """
+    """Distances between the marginals of two tables."""
 
     orders: tuple[OrderDistance, ...]
+    """One entry per order; an order above the number of columns has none."""
     bins: int
+    """Equal-width bins per numeric column."""
     seed: int
+    """Chose the subset of an order with too many marginals."""
     rows: tuple[int, int]
+    """Of the synthetic table and of the real one."""
 
     @property
     def drawn_too_few(self) -> float:
@@ -125,14 +119,9 @@ def marginal_distances(
     Numeric and date columns are cut into equal-width bins of the schema bounds, so the cells do not depend on either
     table. Missing is a cell of its own, and so is a value that the schema cannot place.
 
-    Args:
-        synthetic: the synthetic table.
-        real: the real table.
-        schema: the columns to compare; other columns are left aside.
-        orders: how many columns per marginal; orders 1 and 2 are always measured in full.
-        bins: equal-width bins per numeric or date column.
-        max_subsets: above order 2, at most this many marginals, drawn with ``seed``; None for all.
-        seed: of that draw.
+    Other columns than those of the schema are left aside. ``orders`` say how many columns a marginal has, of which 1
+    and 2 are always measured in full; above, at most ``max_subsets`` of them, drawn with ``seed``, None for all. There
+    are so many ``bins`` of a numeric or date column.
 
     Raises:
         OptionError: an order, ``bins`` or ``max_subsets`` below 1.

@@ -32,18 +32,15 @@ _WIDE = 1000
 @metric("ndb", "pixels")
 @dataclass(frozen=True, kw_only=True)
 class DifferentBins(MetricResult):
-    """What the tests found.
-
-    Attributes:
-        different: NDB.
-        bins: K.
-        divergence: Jensen-Shannon divergence of the two histograms in nats, in [0, log 2].
-    """
+    """What the tests found."""
 
     PRINTED: ClassVar = {"{name} / K": "{it.share:.3f} ({it.different} of {it.bins})"}
     different: int
+    """NDB."""
     bins: int
+    """K."""
     divergence: float
+    """Jensen-Shannon divergence of the two histograms in nats, in [0, log 2]."""
 
     @classmethod
     def measured(cls, synthetic: np.ndarray, real: np.ndarray, *, seed: int, **_: Any) -> DifferentBins | None:
@@ -65,12 +62,9 @@ def different_bins(
 ) -> DifferentBins:
     """Returns the bins of real rows whose share among the synthetic ones is another.
 
-    Args:
-        synthetic: intensities or other features, (rows, dim).
-        real: of the same dim, (other rows, dim); the bins are cut of these.
-        bins: K at most; a tenth of the real rows if that is less.
-        level: of each test, two-sided.
-        seed: of the clustering; public.
+    Rows are intensities or other features, (rows, dim), (other rows, dim); the bins are cut of the real ones: K is
+    ``bins``, or a tenth of the real rows if that is less. ``level`` is of each test, two-sided, ``seed`` of the
+    clustering, and public.
 
     Raises:
         OptionError: ``bins`` is below 2, or ``level`` is not between 0 and 1.

@@ -27,22 +27,19 @@ _TINY = 1e-10  # away from the ends of the angles, and from 0 in quotients
 @metric("prd")
 @dataclass(frozen=True, kw_only=True)
 class DistributionScores(MetricResult):
-    """What stands for the curve.
-
-    Attributes:
-        precision: the largest F_{1/8} of the curve, in [0, 1].
-        recall: the largest F_8, in [0, 1].
-        clusters: k.
-        runs: clusterings whose curves were averaged.
-        size: images of either set.
-    """
+    """What stands for the curve."""
 
     PRINTED: ClassVar = {"{name} precision": "{it.precision:.3f}", "{name} recall": "{it.recall:.3f}"}
     precision: float
+    """The largest F_{1/8} of the curve, in [0, 1]."""
     recall: float
+    """The largest F_8, in [0, 1]."""
     clusters: int
+    """K."""
     runs: int
+    """Clusterings whose curves were averaged."""
     size: int
+    """Images of either set."""
 
     @classmethod
     def measured(cls, synthetic: np.ndarray, real: np.ndarray, *, seed: int, **_: Any) -> DistributionScores | None:
@@ -63,12 +60,8 @@ def distribution_scores(
 
     Clusters follow the larger set, so equal numbers are drawn from both, as in the authors' code.
 
-    Args:
-        synthetic: features, (rows, dim).
-        real: features of the same dim, (other rows, dim).
-        clusters: k; 20 in the paper.
-        runs: clusterings, each from other starts; 10 in the paper.
-        seed: of the draw and of the starts; public.
+    Features are (rows, dim), (other rows, dim). ``clusters`` is k, 20 in the paper, and ``runs`` the clusterings, each
+    from other starts, 10 in the paper; ``seed`` is of the draw and of the starts, and public.
 
     Raises:
         OptionError: ``clusters`` is below 2 or ``runs`` below 1.

@@ -45,11 +45,8 @@ class MetricResult(ABC):
     def measured(cls, synthetic: Any, real: Any, *, seed: int, **more: Any) -> Self | None:
         """Returns the figures; None where there are too few records for them.
 
-        Args:
-            synthetic: features or intensities, (rows, dim); or a table.
-            real: the same of real records.
-            seed: of what is drawn; public.
-            more: of tables the ``schema``.
+        Both sets are features or intensities, (rows, dim), or tables, of which ``more`` has the ``schema``; ``seed`` is
+        of what is drawn, and public.
         """
 
     @classmethod

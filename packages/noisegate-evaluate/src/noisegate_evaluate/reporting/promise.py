@@ -87,11 +87,6 @@ def tradeoff_chart(curve: Tradeoff) -> Chart:
     return Chart(drawing=drawn, headings=headings, rows=rows)
 
 
-def right_of_hundred(curve: Tradeoff) -> int:
-    """Returns how many of 100 guesses at even odds are right at most, rounded up."""
-    return min(math.ceil(100 * curve.right - 1e-9), 100)
-
-
 def _question(certificate: Certificate, event: Event, std: float | None, share: float | None) -> AskedQuestion:
     alone = accounting.epsilon([event], certificate.delta, certificate.adjacency)
     told = {"name": event.name, "meaning": _MEANINGS.get(event.name, ""), "share": share, "alone": alone}

@@ -19,7 +19,7 @@ from noisegate.schema.columns import column_form
 from noisegate.tables.associations import WEAKENED
 from noisegate.verdict import Verdict
 from noisegate_evaluate.reporting.page import Card, Chart, card, heat_map, number, percent, picture, render_page
-from noisegate_evaluate.reporting.promise import questions, right_of_hundred, tradeoff, tradeoff_chart
+from noisegate_evaluate.reporting.promise import questions, tradeoff, tradeoff_chart
 from noisegate_evaluate.reporting.released import (
     Marginal,
     PairError,
@@ -122,7 +122,7 @@ def promised(release: Release) -> dict[str, Any]:
         "neighbours": certificate.adjacency.sentence(certificate.unit) if whole else certificate.adjacency.sentence(),
         "whole": whole,
         "replaced": certificate.adjacency is Adjacency.REPLACE_ONE,
-        "right": right_of_hundred(curve),
+        "right": min(math.ceil(100 * curve.right - 1e-9), 100),  # of 100 guesses at even odds, at most
         "tradeoff": tradeoff_chart(curve),
         "caught": math.ceil(1000 * curve.catches(0.05) - 1e-9) / 10,
         "questions": questions(certificate, release.noise_std),

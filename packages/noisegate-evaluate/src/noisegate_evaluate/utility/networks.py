@@ -111,14 +111,8 @@ def read_networks(names: str) -> tuple[str, ...]:
 def build_network(name: str, shape: ImageShape, classes: int, *, seed: int) -> nn.Module:
     """Returns a network of :data:`NETWORKS` or :data:`SELECTED_NETWORKS` with fresh weights, in float32 on the CPU.
 
-    Args:
-        name: of the network.
-        shape: of the images; any. Small ones are padded with zeros where a network needs that.
-        classes: number of classes.
-        seed: of the weights; public.
-
-    Returns:
-        A module from (rows, channels, height, width) to logits, (rows, classes).
+    Images may have any ``shape``: small ones are padded with zeros where a network needs that. It goes from (rows,
+    channels, height, width) to logits, (rows, classes); ``seed`` is of the weights, and public.
 
     Raises:
         OptionError: there is no such network, or ``classes`` is below 1.

@@ -40,19 +40,16 @@ def _by_name(several: Sequence[Averaged]) -> Iterator[tuple[str, list[Any]]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Scores(Averaged):
-    """How well the scores of a classifier rank and separate the classes, each in [0, 1].
-
-    Attributes:
-        roc_auc: area under the ROC curve.
-        average_precision: area under the precision-recall curve.
-        f1: F1 of taking the class with the highest score.
-        accuracy: share of the rows whose class has the highest score.
-    """
+    """How well the scores of a classifier rank and separate the classes, each in [0, 1]."""
 
     roc_auc: float
+    """Area under the ROC curve."""
     average_precision: float
+    """Area under the precision-recall curve."""
     f1: float
+    """F1 of taking the class with the highest score."""
     accuracy: float
+    """Share of the rows whose class has the highest score."""
 
 
 def score(labels: np.ndarray, probabilities: np.ndarray) -> Scores:
@@ -100,18 +97,15 @@ def constant_scores(labels: np.ndarray, rows: int, classes: int) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True)
 class PrintedScores(Averaged):
-    """What the papers' tables hold, each in [0, 1]; beside :class:`Scores`.
-
-    Attributes:
-        roc_auc: area under the ROC curve of the hard predictions of two classes, which is the mean of sensitivity and
-            specificity; None for more classes, where the papers have none.
-        average_precision: area under their precision-recall curve; None for more classes.
-        weighted_f1: F1 of each class, weighted by its share of the test rows.
-    """
+    """What the papers' tables hold, each in [0, 1]; beside :class:`Scores`."""
 
     roc_auc: float | None
+    """Area under the ROC curve of the hard predictions of two classes, which is the mean of sensitivity and
+    specificity; None for more classes, where the papers have none."""
     average_precision: float | None
+    """Area under their precision-recall curve; None for more classes."""
     weighted_f1: float
+    """F1 of each class, weighted by its share of the test rows."""
 
 
 def printed_scores(labels: np.ndarray, predicted: np.ndarray, *, classes: int) -> PrintedScores:
@@ -139,16 +133,13 @@ EpochDone = Callable[[int, int], None]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LabelledRows:
-    """Rows to train or to test on.
-
-    Attributes:
-        features: one row per record: float32 (rows, columns), finite; or images, (rows, height, width, channels),
-            float32 in [0, 1] or uint8.
-        labels: class codes 0 .. classes-1, (rows,).
-    """
+    """Rows to train or to test on."""
 
     features: np.ndarray
+    """One row per record: float32 (rows, columns), finite; or images, (rows, height, width, channels), float32 in [0,
+    1] or uint8."""
     labels: np.ndarray
+    """Class codes 0 .. classes-1, (rows,)."""
 
     @property
     def image(self) -> tuple[int, ...]:
@@ -232,24 +223,22 @@ class Suite:
     """Classifiers that are trained and scored together: one list with a version.
 
     Figures of two versions are not comparable.
-
-    Attributes:
-        name: of the list.
-        version: of the list; a change of any setting is a new one.
-        recipes: in the order of the report.
-        repeats: fresh starts of those that are restarted.
-        details: what else there is to say of the list, as JSON values.
-        alone: whether they run one after the other in this process, as one of them takes every core by itself.
-        printed: whether scores of hard predictions stand beside ours, as papers print them for this list.
     """
 
     name: str
+    """Of the list."""
     version: str
+    """Of the list; a change of any setting is a new one."""
     recipes: tuple[Recipe, ...]
+    """In the order of the report."""
     repeats: int = 1
+    """Fresh starts of those that are restarted."""
     details: Mapping[str, object] = field(default_factory=dict)
+    """What else there is to say of the list, as JSON values."""
     alone: bool = False
+    """Whether they run one after the other in this process, as one of them takes every core by itself."""
     printed: bool = False
+    """Whether scores of hard predictions stand beside ours, as papers print them for this list."""
 
     @property
     def count(self) -> int:

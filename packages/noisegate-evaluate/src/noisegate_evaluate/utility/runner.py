@@ -16,14 +16,7 @@ from noisegate.errors import DataError, OptionError
 from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 from noisegate_evaluate.metrics.result import CAVEAT
 from noisegate_evaluate.utility import recipe as recipes
-from noisegate_evaluate.utility.recipe import (
-    LabelledRows,
-    NetworkChoice,
-    PrintedScores,
-    Recipe,
-    Scores,
-    Suite,
-)
+from noisegate_evaluate.utility.recipe import LabelledRows, NetworkChoice, PrintedScores, Recipe, Scores, Suite
 
 Progress = Callable[[str, int, int], None]
 """Told which classifier is done, how many are, and how many there will be."""
@@ -46,27 +39,24 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class UtilityReport:
-    """Scores on real rows of the classifiers of a suite, trained on other rows.
-
-    Attributes:
-        suite: the list of classifiers.
-        seed: of the classifiers; fresh starts of networks have those from it on.
-        outcomes: per classifier, that of each fresh start in the order of the seeds; one where it is not restarted.
-        image: height, width and channels, where the rows are images.
-        device: where networks ran; empty without networks.
-        label: the column of a table that was predicted.
-        averaging: which class or classes of a table the scores are of, in words.
-        remarks: what was unusual about the rows, in words.
-    """
+    """Scores on real rows of the classifiers of a suite, trained on other rows."""
 
     suite: Suite
+    """The list of classifiers."""
     seed: int
+    """Of the classifiers; fresh starts of networks have those from it on."""
     outcomes: Mapping[str, tuple[Outcome, ...]]
+    """Per classifier, that of each fresh start in the order of the seeds; one where it is not restarted."""
     image: tuple[int, ...] = ()
+    """Height, width and channels, where the rows are images."""
     device: str = ""
+    """Where networks ran; empty without networks."""
     label: str = ""
+    """The column of a table that was predicted."""
     averaging: str = ""
+    """Which class or classes of a table the scores are of, in words."""
     remarks: tuple[str, ...] = ()
+    """What was unusual about the rows, in words."""
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -179,17 +169,11 @@ def utility_scores(
     They run side by side in processes of their own, each on one thread, so that the scores do not depend on ``jobs``;
     the three of tables, and what runs on a GPU, one after the other in this process.
 
-    Args:
-        suite: the classifiers.
-        train: the rows to train on, synthetic as a rule.
-        test: real rows of at least two classes; each classifier is asked about them once, when its training is over.
-        classes: number of classes; with two, class 1 is the positive one.
-        seed: of the classifiers; public.
-        jobs: processes; default: the cores that may be used. 1 stays in this process.
-        progress: told after each training, and within this process after each epoch of a network.
-
-    Returns:
-        Scores per classifier. One that cannot be trained has those of a constant predictor, and a note.
+    ``train`` are rows to train on, synthetic as a rule; ``test`` real rows of at least two classes, about which each
+    classifier is asked once, when its training is over. With two ``classes``, class 1 is the positive one. ``seed`` is
+    of the classifiers, and public; ``jobs`` are processes, by default the cores that may be used, and 1 stays in this
+    process. ``progress`` is told after each training, and within this process after each epoch of a network. A
+    classifier that cannot be trained has the scores of a constant predictor, and a note.
 
     Raises:
         OptionError: ``classes`` below 2, ``jobs`` below 1, or the device is not there.

@@ -191,9 +191,8 @@ def twelve(variant: Variant) -> Suite:
     changed since is written out; what no longer exists is replaced, and every report says so. Of tables, the scores of
     hard predictions that the papers print stand beside ours: `UtilityReport.printed`.
 
-    Args:
-        variant: "images" for pixels in [0, 1] (the table of DP-HP, with the 100 AdaBoost estimators of DP-MERF);
-            "tables" for standardised columns (DP-MERF's tabular runs, all near the defaults).
+    The ``variant`` is "images" for pixels in [0, 1] (the table of DP-HP, with the 100 AdaBoost estimators of DP-MERF),
+    or "tables" for standardised columns (DP-MERF's tabular runs, all near the defaults).
 
     Raises:
         OptionError: there is no such variant.
@@ -213,9 +212,8 @@ def twelve(variant: Variant) -> Suite:
 def networks(names: Sequence[str] = NETWORKS, options: NetworkOptions | None = None) -> Suite:
     """Returns networks of Private Set Generation, each trained from several fresh starts.
 
-    Args:
-        names: some of :data:`~noisegate_evaluate.utility.networks.NETWORKS`.
-        options: fresh starts and training; None for the paper's.
+    Their ``names`` are some of :data:`~noisegate_evaluate.utility.networks.NETWORKS`; ``options`` say fresh starts and
+    training, None for the paper's.
 
     Raises:
         OptionError: a name is unknown, or there is none.
@@ -232,10 +230,9 @@ def selected_networks(
 ) -> Suite:
     """Returns networks that are chosen by held-out images of their own source, never by real ones.
 
-    Args:
-        names: some of "cnn", "resnet", "resnet9" and "wrn"; the last three want a GPU for tens of thousands of images.
-        repeats: fresh starts of each network, with consecutive seeds; each holds out other images.
-        selection: how they are trained and chosen; None for the default.
+    Their ``names`` are some of "cnn", "resnet", "resnet9" and "wrn"; the last three want a GPU for tens of thousands of
+    images. There are so many ``repeats``, fresh starts of each with consecutive seeds, of which each holds out other
+    images; ``selection`` says how they are trained and chosen, None for the default.
 
     Raises:
         OptionError: a name is unknown, there is none, or ``repeats`` is below 1.
@@ -265,11 +262,9 @@ def read_suite(classifiers: str, options: NetworkOptions | None = None) -> Suite
 def read_classifiers(names: str, *, repeats: int = 1, selection: SelectionRecipe | None = None) -> Suite:
     """Returns the classifiers that are meant for images.
 
-    Args:
-        names: separated by commas: "cnn", "resnet", "resnet9", "wrn"; "logistic" and "mlp" of scikit-learn; "twelve"
-            for all twelve of the papers, which include those two.
-        repeats: fresh starts of each network; the others are trained once.
-        selection: how networks are trained and chosen; None for the default.
+    Of ``names``, separated by commas, there are "cnn", "resnet", "resnet9", "wrn"; "logistic" and "mlp" of
+    scikit-learn; "twelve" for all twelve of the papers, which include those two. For the others see
+    `selected_networks`.
 
     Raises:
         OptionError: a name is unknown, there is none, or ``repeats`` is below 1.

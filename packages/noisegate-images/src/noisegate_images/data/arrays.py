@@ -8,6 +8,7 @@ import zipfile
 import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from math import prod
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias, cast
@@ -52,13 +53,14 @@ class OneFile(ImageOrigin):
         """Yields the images; ``rows_of`` says how many of a size at a time."""
 
 
-def exactly(stream: IO[bytes], size: int) -> bytes | None:
-    """Returns the next ``size`` bytes, or None if the file is cut off or damaged."""
-    try:
+def _exactly(stream: IO[bytes], size: int, broken: DataError) -> bytes:
+    """Returns the next ``size`` bytes; raises what is ``broken`` if the file is cut off or damaged."""
+    content = None
+    with suppress(*_CUT_OFF):  # what is raised there would carry the message
         content = stream.read(size)
-    except _CUT_OFF:
-        return None
-    return content if len(content) == size else None
+    if content is None or len(content) != size:
+        raise broken
+    return content
 
 
 class _Header(NamedTuple):
@@ -101,9 +103,7 @@ class ImageArrays(OneFile):
             _read_header(stream)
             for start in range(0, number, rows):
                 count = min(rows, number - start)
-                content = exactly(stream, count * prod(shape) * dtype.itemsize)
-                if content is None:
-                    raise self._broken()
+                content = _exactly(stream, count * prod(shape) * dtype.itemsize, self._broken())
                 yield np.frombuffer(content, dtype).reshape(count, *shape)
 
     def _header(self, file: zipfile.ZipFile, name: str) -> _Header:
@@ -179,7 +179,7 @@ def _read_idx(path: Path, dimensions: int, rows: int) -> Iterator[npt.NDArray[np
         number, *shape = _dimensions(stream, dimensions, path)
         for start in range(0, number, rows):
             count = min(rows, number - start)
-            yield np.frombuffer(_content(stream, count * prod(shape), path), np.uint8).reshape(count, *shape)
+            yield np.frombuffer(_exactly(stream, count * prod(shape), _cut_off(path)), np.uint8).reshape(count, *shape)
 
 
 def _shape(path: Path, dimensions: int) -> list[int]:
@@ -196,15 +196,12 @@ def _opened(path: Path) -> IO[bytes]:
     raise DataError(f"{path.name}: cannot be read: {reason}; expected it beside the images, under this name")
 
 
-def _content(stream: IO[bytes], size: int, path: Path) -> bytes:
-    content = exactly(stream, size)
-    if content is None:
-        raise DataError(f"{path.name}: is cut off or damaged; download or copy it again")
-    return content
+def _cut_off(path: Path) -> DataError:
+    return DataError(f"{path.name}: is cut off or damaged; download or copy it again")
 
 
 def _dimensions(stream: IO[bytes], dimensions: int, path: Path) -> list[int]:
-    if _content(stream, 4, path) != bytes([0, 0, 8, dimensions]):
+    if _exactly(stream, 4, _cut_off(path)) != bytes([0, 0, 8, dimensions]):
         raise DataError(f"{path.name}: is no idx file of bytes with {dimensions} dimension(s); download it again")
-    lengths: list[int] = np.frombuffer(_content(stream, 4 * dimensions, path), ">u4").astype(int).tolist()
+    lengths: list[int] = np.frombuffer(_exactly(stream, 4 * dimensions, _cut_off(path)), ">u4").astype(int).tolist()
     return lengths

@@ -57,10 +57,8 @@ class ImageSource(Source[ImageOrigin]):
     private values, too. ``batch_rows`` is None for what `batch_rows_of` says; ``origins`` were found there already.
 
     With ``on_error="skip"``, a picture that cannot be used is left out: a function of that picture alone, so that one
-    record still changes one vector of the sum, or none. Labels that are not declared are refused all the same.
-
-    Attributes:
-        skipped: how many pictures the latest pass has left out so far. Private, and part of no release.
+    record still changes one vector of the sum, or none. Labels that are not declared are refused all the same. How many
+    the latest pass has left out so far, ``skipped``, is private, and part of no release.
 
     Raises:
         DataError: if there are no images at the path.

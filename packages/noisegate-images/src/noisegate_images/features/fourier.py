@@ -46,20 +46,16 @@ _LARGEST_FREQUENCY = 2**19  # in 1/4096 turns per unit: 128 turns over the range
 
 @dataclass(frozen=True, kw_only=True)
 class RandomFourier:
-    """Frozen random Fourier features.
-
-    Attributes:
-        frequencies: (numeric columns, F) integers, in 1/4096 turns over the column's range; 0 where not looked at.
-        angles: For each coded column of the layout, (codes, F) integers in [0, 4096); all 0 where not looked at.
-        missing_angles: (numeric columns, F) integers in [0, 4096): the angle of a missing value.
-        members: (F, width) positions of the columns that a frequency looks at: numeric ones first, then coded ones
-            counted on from the number of numeric columns; −1 for none.
-    """
+    """Frozen random Fourier features."""
 
     frequencies: npt.NDArray[np.int64]
+    """(numeric columns, F) integers, in 1/4096 turns over the column's range; 0 where not looked at."""
     angles: tuple[npt.NDArray[np.int64], ...]
-    missing_angles: npt.NDArray[np.int64]
+    """For each coded column of the layout, (codes, F) integers in [0, 4096); all 0 where not looked at."""
+    missing_angles: npt.NDArray[np.int64]  # (numeric columns, F) integers in [0, 4096): the angle of a missing value
     members: npt.NDArray[np.int64]
+    """(F, width) positions of the columns that a frequency looks at: numeric ones first, then coded ones counted on
+    from the number of numeric columns; −1 for none."""
     norm: float = 1.0
     nonnegative: bool = False
 
@@ -279,15 +275,10 @@ def _members(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FourierOfValues:
-    """Random Fourier features of numbers that follow from each image.
+    """Random Fourier features of numbers that follow from each image."""
 
-    Attributes:
-        of: From intensities in the order of `pixel_schema`, (rows, pixels), to these numbers, (rows, numbers).
-        fourier: On as many numeric columns as there are numbers.
-    """
-
-    of: Any
-    fourier: RandomFourier
+    of: Any  # from intensities in the order of `pixel_schema`, (rows, pixels), to these numbers, (rows, numbers)
+    fourier: RandomFourier  # on as many numeric columns as there are numbers
     norm, nonnegative = 1.0, False
 
     @property

@@ -39,20 +39,15 @@ class Orientations:
     max(0, ⟨g, u⟩ − |⟨g, u⟂⟩|): for K = 8 linear interpolation of directions, as in histograms of oriented gradients,
     Dalal and Triggs (CVPR 2005), https://doi.org/10.1109/CVPR.2005.177, but without an angle, whose slope has no bound.
 
-    Attributes:
-        image: Shape of the images; channels are averaged.
-        cell: Distance of the centres of two cells in pixels, with weights that fall off linearly to all sides.
-        directions: Number of directions K.
-        damping: Values are divided by their length plus this number, so that faint and bold drawings are alike, or not.
-
     Raises:
         OptionError: if `cell` is below one, the number of directions is odd or below four, or sums would not be exact.
     """
 
-    image: ImageShape
-    cell: int = 4
-    directions: int = 8
+    image: ImageShape  # shape of the images; channels are averaged
+    cell: int = 4  # distance of the centres of two cells in pixels, with weights that fall off linearly to all sides
+    directions: int = 8  # number of directions K
     damping: float | None = None
+    """Values are divided by their length plus this number, so that faint and bold drawings are alike, or not."""
 
     def __post_init__(self) -> None:
         if self.cell < 1:
@@ -204,22 +199,16 @@ class Waves:
     """The wavelets of all lengths and directions as matrices, products of one downwards and one to the right.
 
     Directions θ and π − θ share the one to the right: a modulus does not mind if the one downwards bears its sign.
-
-    Attributes:
-        right: From columns of an image to real and imaginary parts of waves to the right, (1, 2 · waves · places,
-            width).
-        down: From lines of these, real beside imaginary ones, to the same of the products of each with its wave
-            downwards and with the mirrored one, (waves, 2 · 2 · places, 2 · height).
-        chosen: Which of these products stands for each length and direction.
-        cells: What adds up places down, and places to the right, in cells, (cells, places) each.
-        bits: By how many bits moduli are cut, so that cells add them up exactly.
     """
 
     right: Whole
+    """From columns of an image to real and imaginary parts of waves to the right, (1, 2 · waves · places, width)."""
     down: Whole
-    chosen: npt.NDArray[np.int64]
-    cells: tuple[Whole, Whole]
-    bits: int
+    """From lines of these, real beside imaginary ones, to the same of the products of each with its wave downwards and
+    with the mirrored one, (waves, 2 · 2 · places, 2 · height)."""
+    chosen: npt.NDArray[np.int64]  # which of these products stands for each length and direction
+    cells: tuple[Whole, Whole]  # what adds up places down, and places to the right, in cells, (cells, places) each
+    bits: int  # by how many bits moduli are cut, so that cells add them up exactly
 
     def parts(self, image: Any, right: Any, down: Any) -> Any:
         """Returns real and imaginary parts of products, (2 · waves, 2, places, places · rows), of numpy or of torch.
@@ -241,20 +230,14 @@ class Wavelets:
     over overlapping cells: a scattering transform of first order, Bruna and Mallat (IEEE TPAMI 2013),
     https://doi.org/10.1109/TPAMI.2012.230, equation 9. Of stripes, which begin anywhere, means of pixels say nothing.
 
-    Attributes:
-        image: Shape of the images; channels are averaged.
-        cells: Cells along each side, at most; each reaches to the middle of its neighbours.
-        directions: Number of directions in half a turn.
-        damping: The values of an image are divided by their length plus this number.
-
     Raises:
         OptionError: if there are no cells, or fewer than two directions.
     """
 
-    image: ImageShape
-    cells: int = 4
-    directions: int = 8
-    damping: float = 0.02
+    image: ImageShape  # shape of the images; channels are averaged
+    cells: int = 4  # cells along each side, at most; each reaches to the middle of its neighbours
+    directions: int = 8  # number of directions in half a turn
+    damping: float = 0.02  # the values of an image are divided by their length plus this number
 
     def __post_init__(self) -> None:
         if self.cells < 1:

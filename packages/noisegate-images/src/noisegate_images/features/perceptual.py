@@ -40,15 +40,10 @@ _PLAIN = 1e-4  # and its inverse: between them lie the largest activations of co
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Activations:
-    """From records to the activations of chosen layers; nothing is scaled yet.
+    """From records to the activations of chosen layers; nothing is scaled yet."""
 
-    Attributes:
-        layers: The network and its layers, on the CPU.
-        nonnegative: Whether no activation can be negative, as after a ReLU. The gate enforces it.
-    """
-
-    layers: ChosenLayers
-    nonnegative: bool = False
+    layers: ChosenLayers  # the network and its layers, on the CPU
+    nonnegative: bool = False  # whether no activation can be negative, as after a ReLU. The gate enforces it
 
     @property
     def dim(self) -> int:
@@ -85,16 +80,11 @@ class Perceptual:
 
     DP-MEPF, Harder et al. (TMLR 2023), https://openreview.net/forum?id=R6W7zkMz0P, section 3. Squares are not negative:
     under replace-one their sum moves by at most √2 (G-01; the paper's code takes 1).
-
-    Attributes:
-        activations: The network; maps that have the same one share what it computes.
-        moment: 1 for φ₁, 2 for φ₂.
-        norm: Of every vector: 1, up to rounding.
     """
 
-    activations: Activations
-    moment: Moment = 1
-    norm: float = 1.0
+    activations: Activations  # the network; maps that have the same one share what it computes
+    moment: Moment = 1  # 1 for φ₁, 2 for φ₂
+    norm: float = 1.0  # of every vector: 1, up to rounding
 
     def __post_init__(self) -> None:
         if self.moment not in (1, 2):

@@ -21,13 +21,14 @@ from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.schema.pixels import ImageShape
+from noisegate.seeds import public_random
 from noisegate.settings import Count, Share, Unit, Widths, Within, derived, settings
 from noisegate.verdict import Verdict
 from noisegate_images.features.orientation import Orientations
 from noisegate_images.features.perceptual import Perceptual
 from noisegate_images.methods.matched import IMAGE_FIT, MatchedMethod, NetworkMethod
 from noisegate_images.models import image_network as designs
-from noisegate_images.models.image_network import ImageKind, ImageMap, ImageNetwork, Seen
+from noisegate_images.models.image_network import ImageKind, ImageMap, ImageNetwork, NearestMeans, Seen
 from noisegate_images.training.fit import even_noise, image_verdict
 
 if TYPE_CHECKING:
@@ -222,9 +223,6 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         made, maps, target = super().synthesizer(release, fitting), self.image_maps(), fitting.target
         if self.tries == 1 or not maps or len(target.present) < 2:
             return made
-        from noisegate.seeds import public_random
-        from noisegate_images.models.image_network import NearestMeans
-
         nearest = NearestMeans.of_release(maps, target.means, target.noise_std)
         rivals = 1 if len(target.present) <= _FEW else 2
         model = replace(cast("NeuralImage", made.model), nearest=nearest, rivals=rivals, tries=self.tries)

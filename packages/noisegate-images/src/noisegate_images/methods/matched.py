@@ -7,7 +7,7 @@ from dataclasses import astuple, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast
 
 from noisegate.errors import OptionError
-from noisegate.features.feature_map import CountingMap, FeatureMap
+from noisegate.features.feature_map import CountingMap, FeatureMap, torch_forms
 from noisegate.methods.embedding import COUNTS, MeanEmbeddingMethod
 from noisegate.methods.method import Method
 from noisegate.models.checkpoint import Fit
@@ -115,7 +115,6 @@ class MatchedMethod(MeanEmbeddingMethod):
     def fitting(self, release: Release, *, device: str = "auto", plan: Any = None) -> Fit:
         """Returns the fit of a release, ready to run, to save and to restore."""
         from noisegate.devices import choose_device
-        from noisegate.features.feature_map import torch_forms
         from noisegate_images.training.moment_matching import read_target
 
         schema = release.schema

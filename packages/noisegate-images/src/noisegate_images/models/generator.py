@@ -19,14 +19,13 @@ from torch import Tensor, nn
 
 from noisegate.devices import seeded
 from noisegate.errors import OptionError
-from noisegate.models.record_model import Array
+from noisegate.models.record_model import Array, RecordModel
 from noisegate.schema import EncodedTable, Layout, Schema
 from noisegate.schema.layout import Cells, numeric_cells
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int64, Shaped
 
-    from noisegate.models.record_model import RecordModel
 
 PREFIX = "generator/"
 """Of the names of a network's weights in a saved model."""
@@ -47,9 +46,7 @@ class Generator(nn.Module):
     def record_model(self, weights: npt.NDArray[np.float64], layout: Layout) -> RecordModel:
         """Returns what draws records of `layout`, once it is trained, on the CPU and in evaluation mode.
 
-        Args:
-            weights: Share of each label, (labels,); one 1 without a label.
-            layout: Of the records.
+        ``weights`` are the share of each label, (labels,); one 1 without a label.
         """
         raise NotImplementedError
 
@@ -169,17 +166,12 @@ def build_component_generator(layout: Layout, *, components: int, seed: int) -> 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NeuralTable:
-    """A label, then noise, then one cell of each column.
-
-    Attributes:
-        generator: The fitted network, on the CPU, in evaluation mode; columns as in the layout, numeric ones first.
-        weights: Share of each label, (labels,); one 1 without a label.
-        layout: The columns.
-    """
+    """A label, then noise, then one cell of each column."""
 
     generator: CellGenerator
-    weights: npt.NDArray[np.float64]
-    layout: Layout
+    """The fitted network, on the CPU, in evaluation mode; columns as in the layout, numeric ones first."""
+    weights: npt.NDArray[np.float64]  # share of each label, (labels,); one 1 without a label
+    layout: Layout  # the columns
 
     kind: ClassVar[str] = "table-generator"
 

@@ -234,24 +234,15 @@ def settle(network: nn.Module, batches: Iterable[tuple[Tensor, ...]]) -> None:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NeuralImage:
-    """A label, then noise, then an image.
+    """A label, then noise, then an image."""
 
-    Attributes:
-        generator: The fitted network, on the CPU, in evaluation mode.
-        weights: Share of each label, (labels,); one 1 without a label.
-        labelled: Whether the schema has a label.
-        nearest: Released means of the classes; an image that fits those of other classes better is made again. None
-            takes all.
-        rivals: Of how many other classes they must fit better for that.
-        tries: How often an image is made at most; where none fits, the one is taken that comes closest to it.
-    """
-
-    generator: ImageGenerator
-    weights: npt.NDArray[np.float64]
-    labelled: bool = True
+    generator: ImageGenerator  # the fitted network, on the CPU, in evaluation mode
+    weights: npt.NDArray[np.float64]  # share of each label, (labels,); one 1 without a label
+    labelled: bool = True  # whether the schema has a label
     nearest: NearestMeans | None = None
-    rivals: int = 1
-    tries: int = 1
+    """Released means of the classes; an image that fits those of other classes better is made again. None takes all."""
+    rivals: int = 1  # of how many other classes they must fit better for that
+    tries: int = 1  # how often an image is made at most; where none fits, the one is taken that comes closest to it
 
     kind: ClassVar[str] = "image-generator"
 

@@ -35,27 +35,20 @@ _LEAST_DRAWN, _MOST_DRAWN = 12, 32
 class ImageNetwork:
     """What an image generator is made of.
 
-    Attributes:
-        shape: Of the images.
-        kind: "convolutional", "fully-connected", "sub-pixel", "residual" or "drawing".
-        latent: Length of the noise vector.
-        hidden: Widths of the fully connected layers before the image.
-        channels: Of "convolutional", at a quarter and at half of the image's size. Of "sub-pixel", at every size before
-            the image's, each half of the next. Of "residual", at every size, the image's too. Unused by the others.
-        pose: How far each image is turned, slanted, stretched and moved at random; see `noisegate_images.models.image`.
-        tone: How much contrast and sharpness of each image vary at random.
-
     Raises:
         OptionError: if such a network cannot make such images.
     """
 
-    shape: ImageShape
-    kind: ImageKind
-    latent: int
-    hidden: tuple[int, ...]
+    shape: ImageShape  # of the images
+    kind: ImageKind  # "convolutional", "fully-connected", "sub-pixel", "residual" or "drawing"
+    latent: int  # length of the noise vector
+    hidden: tuple[int, ...]  # widths of the fully connected layers before the image
     channels: tuple[int, ...]
+    """Of "convolutional", at a quarter and at half of the image's size. Of "sub-pixel", at every size before the
+    image's, each half of the next. Of "residual", at every size, the image's too. Unused by the others."""
     pose: float = 0.0
-    tone: float = 0.0
+    """How far each image is turned, slanted, stretched and moved at random; see `noisegate_images.models.image`."""
+    tone: float = 0.0  # how much contrast and sharpness of each image vary at random
 
     def __post_init__(self) -> None:
         if self.kind not in IMAGE_KINDS:
@@ -135,27 +128,17 @@ Seen: TypeAlias = Literal["pixels", "orientations", "wavelets", "strokes"]
 
 @dataclass(frozen=True, kw_only=True)
 class ImageMap:
-    """Random Fourier features of what is seen in an image.
+    """Random Fourier features of what is seen in an image."""
 
-    Attributes:
-        seen: Pixels, gradient orientations, wavelet energies, or what the encoder of drawn signs gives.
-        image: Shape of the images.
-        count: Random frequencies.
-        length_scale: Of the kernel.
-        seed: Of the frequencies.
-        cell, directions, damping: Of orientations; see `Orientations`.
-        sha256: What the file of the encoder hashes to.
-    """
-
-    seen: Seen
-    image: ImageShape
-    count: int
-    length_scale: float
-    seed: int
-    cell: int = 4
+    seen: Seen  # pixels, gradient orientations, wavelet energies, or what the encoder of drawn signs gives
+    image: ImageShape  # shape of the images
+    count: int  # random frequencies
+    length_scale: float  # of the kernel
+    seed: int  # of the frequencies
+    cell: int = 4  # of orientations, as the next two; see `Orientations`
     directions: int = 8
     damping: float | None = None
-    sha256: str | None = None
+    sha256: str | None = None  # what the file of the encoder hashes to
 
     def feature_map(self) -> RandomFourier | FourierOfValues:
         """Returns the map; a `UserError` if its encoder is not the one in the package."""
@@ -208,16 +191,13 @@ class NearestMeans:
         s_c(x) = Σ_b [⟨φ_b(x), μ̃_bc⟩ − ½(‖μ̃_bc‖² − d_b σ_bc²)] / σ̄_b²
 
     that is −½ Σ_b ‖φ_b(x) − μ_bc‖²/σ̄_b², up to what all classes share, and the offsets are shrunk by what is noise.
-
-    Attributes:
-        maps: The features, by block.
-        means: Of each block, the means over its noise's variance, (classes, dim), float32.
-        offsets: What is added for each class, (classes,), float32; −∞ for one that is no judge and is not judged.
     """
 
-    maps: Mapping[str, ImageMap]
+    maps: Mapping[str, ImageMap]  # the features, by block
     means: Mapping[str, npt.NDArray[np.float32]]
+    """Of each block, the means over its noise's variance, (classes, dim), float32."""
     offsets: npt.NDArray[np.float32]
+    """What is added for each class, (classes,), float32; −∞ for one that is no judge and is not judged."""
 
     @classmethod
     def of_release(

@@ -5,10 +5,7 @@ become 2 x 2 pixels (Shi et al., CVPR 2016); the last one repeats pixels and the
 at every size, as gain and bias after batch normalisation, as in an instance-conditioned GAN (Casanova et al., NeurIPS
 2021). In evaluation mode, in which it is sampled, an image is a function of its own feature and noise.
 
-The weights in the package were trained on CIFAR-10 (Krizhevsky 2009) with the encoder in the package; on one thread,
-with the images as Parquet files in a folder, this makes the same file again::
-
-    OMP_NUM_THREADS=1 noisegate pretrain decoder cifar10/train.parquet --device cpu --out decoder_cifar10.safetensors
+The weights in the package were trained on CIFAR-10 (Krizhevsky 2009); docs/decoders.md says by which command.
 """
 
 from __future__ import annotations
@@ -53,24 +50,16 @@ _NOISE_GAIN = 2.0  # with 1, the first trials hardly looked at the noise
 class DecoderDesign:
     """What a decoder is made of, and what it was made for.
 
-    Attributes:
-        shape: Of the images.
-        features: Length of a feature.
-        latent: Length of the noise.
-        channels: At every size, from the smallest picture to the image.
-        encoder: SHA-256 of the weights of the encoder that the features are of.
-        layer: The encoder's layer; its activations are averaged over the picture and scaled to length 1.
-
     Raises:
         OptionError: if such images cannot be halved often enough, or a number is not positive.
     """
 
-    shape: ImageShape
-    features: int
-    latent: int
-    channels: tuple[int, ...]
-    encoder: str
-    layer: str
+    shape: ImageShape  # of the images
+    features: int  # length of a feature
+    latent: int  # length of the noise
+    channels: tuple[int, ...]  # at every size, from the smallest picture to the image
+    encoder: str  # SHA-256 of the weights of the encoder that the features are of
+    layer: str  # the encoder's layer; its activations are averaged over the picture and scaled to length 1
 
     def __post_init__(self) -> None:
         widths = {f"channels[{place}]": width for place, width in enumerate(self.channels)}
@@ -231,14 +220,9 @@ OWN = "noisegate"
 class LoadedDecoder:
     """A decoder that `noisegate pretrain decoder` made, frozen, in evaluation mode, on the CPU.
 
-    Attributes:
-        network: What decodes.
-        digest: SHA-256 of its file.
-        encoder: SHA-256 of the weights of the encoder that it was trained with.
-        layer: Layer of that encoder, whose activations are averaged over the picture and scaled to length 1.
-        shape: Shape of the images.
-        features: Length of a feature.
-        latent: Length of the noise.
+    `digest` is the SHA-256 of its file, `encoder` that of the weights of the encoder that it was trained with, of which
+    the activations of `layer` are averaged over the picture and scaled to length 1. Pictures have this `shape`, the
+    feature and the noise the lengths `features` and `latent`.
     """
 
     kind = OWN
@@ -273,8 +257,6 @@ class LoadedDecoder:
         kind, digest, made_of = (description[name] for name in ("kind", "digest", "made_of"))
         if kind != OWN:
             raise ModelError(f"a decoder of kind {kind!r} is not known; it is {OWN}.")
-        import torch
-
         arrays = {name: torch.from_numpy(np.array(value)) for name, value in tensors.items()}
         network = decoder_from(DecoderDesign.from_json(made_of), arrays)
         found = hashlib.sha256(decoder_bytes(network)).hexdigest()
@@ -286,9 +268,8 @@ class LoadedDecoder:
 def load_decoder(name: str | Path, sha256: str | None = None) -> LoadedDecoder:
     """Returns a decoder; nothing is ever downloaded.
 
-    Args:
-        name: "cifar10" for the one in the package, or a file of `noisegate pretrain decoder`.
-        sha256: What it must hash to; None for whatever it is.
+    The name is "cifar10" for the one in the package, or a file of `noisegate pretrain decoder`; `sha256` is what it
+    must hash to, None for whatever it is.
     """
     path = Path(name)
     if str(name) != PACKAGED and not path.is_file():

@@ -3,10 +3,7 @@
 It is trained to tell public images apart (`noisegate_papers.contrib.pretraining.encoder`); its batch normalisation is
 then folded into the convolutions, so that nothing mixes the rows of a batch.
 
-The weights in the package were trained on CIFAR-10 (Krizhevsky 2009); on one thread, with the images as Parquet files
-in a folder, this makes the same file again::
-
-    OMP_NUM_THREADS=1 noisegate pretrain encoder cifar10/train.parquet --out weights_cifar10.safetensors
+The weights in the package were trained on CIFAR-10 (Krizhevsky 2009); docs/images.md says by which command.
 """
 
 from __future__ import annotations
@@ -178,22 +175,15 @@ def save_encoder(encoder: Encoder, head: nn.Linear, path: Path) -> str:
 def load_encoder(path: Path | None = None, *, sha256: str | None = None) -> Encoder:
     """Returns a frozen encoder in evaluation mode, in float32 on the CPU; the one in the package by default."""
     encoder = Encoder()
-    weights = _tensors(path, sha256)
+    content, _ = read_weights(path, SHIPPED, "encoder", SHIPPED_SHA256 if path is None else sha256)
     try:
+        weights = {name: value.to(torch.float32) for name, value in safetensors.torch.load(content).items()}
         encoder.load_state_dict({name: value for name, value in weights.items() if not name.startswith(_HEAD)})
+    except safetensors.SafetensorError as error:
+        raise ModelError(f"encoder {path}: no safetensors file ({error}).") from None
     except RuntimeError as error:
         raise ModelError(f"{path}: the tensors are not those of an encoder ({error}).") from None
     return _frozen(encoder)
-
-
-def load_head(path: Path | None = None, *, sha256: str | None = None) -> nn.Linear:
-    """Returns the classifier that an encoder was trained with, on the mean of its last activations; see `classify`."""
-    weights = {name.removeprefix(_HEAD): value for name, value in _tensors(path, sha256).items() if _HEAD in name}
-    if set(weights) != {"weight", "bias"} or weights["weight"].shape[1] != WIDTH:
-        raise ModelError(f"{path}: there is no classifier in this encoder.")
-    head = nn.Linear(WIDTH, len(weights["bias"]))
-    head.load_state_dict(weights)
-    return head.requires_grad_(False)
 
 
 def classify(encoder: Encoder, head: nn.Linear, images: Float[Tensor, "rows c h w"]) -> Float[Tensor, "rows classes"]:
@@ -204,12 +194,3 @@ def classify(encoder: Encoder, head: nn.Linear, images: Float[Tensor, "rows c h 
 
 def _frozen(encoder: Encoder) -> Encoder:
     return encoder.to(memory_format=torch.channels_last).requires_grad_(False).eval()
-
-
-def _tensors(path: Path | None, sha256: str | None) -> dict[str, Tensor]:
-    content, _ = read_weights(path, SHIPPED, "encoder", SHIPPED_SHA256 if path is None else sha256)
-    try:
-        tensors = safetensors.torch.load(content)
-    except safetensors.SafetensorError as error:
-        raise ModelError(f"encoder {path}: no safetensors file ({error}).") from None
-    return {name: value.to(torch.float32) for name, value in tensors.items()}

@@ -37,35 +37,24 @@ _SHORT_DIGEST = 8  # hexadecimal digits of SHA-256 at the end of torchvision's f
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FrozenNetwork:
-    """A public network with its weights.
+    """A public network with its weights."""
 
-    Attributes:
-        module: In evaluation mode, in float32 on the CPU; takes colour images.
-        layers: Modules that are taken where none are asked for.
-        nonnegative: Those of its modules that give no negative number.
-        mean: What is taken off the intensities of each channel before.
-        std: What they are then divided by.
-        sha256: Of the file of its weights.
-    """
-
-    module: nn.Module
-    layers: tuple[str, ...]
-    nonnegative: frozenset[str]
-    mean: Channels
-    std: Channels
-    sha256: str
+    module: nn.Module  # in evaluation mode, in float32 on the CPU; takes colour images
+    layers: tuple[str, ...]  # modules that are taken where none are asked for
+    nonnegative: frozenset[str]  # those of its modules that give no negative number
+    mean: Channels  # what is taken off the intensities of each channel before
+    std: Channels  # what they are then divided by
+    sha256: str  # of the file of its weights
 
 
 @lru_cache(maxsize=2)
 def load_network(name: str, weights: str | None = None, sha256: str | None = None) -> FrozenNetwork:
     """Returns the network called `name`; the same object for the same arguments.
 
-    Args:
-        name: "encoder", or "strokes", of drawings; "torchvision:NAME" or "timm:NAME"; or "inception:v3", the last
-            pooling layer of the network of Fréchet distances.
-        weights: File of its weights, for torchvision and timm a state dict as .pth or .safetensors. Without one: the
-            encoder's from the package; torchvision's default weights, if they lie where torch keeps downloads.
-        sha256: What the file must hash to. Required with `weights`.
+    Names are "encoder", or "strokes", of drawings; "torchvision:NAME" or "timm:NAME"; or "inception:v3", the last
+    pooling layer of the network of Fréchet distances. `weights` is a file of its weights, for torchvision and timm a
+    state dict as .pth or .safetensors, which needs `sha256`, its digest. Without one they are the encoder's from the
+    package, or torchvision's default weights, if they lie where torch keeps downloads.
     """
     source, _, model = name.partition(":")
     if name in _PACKAGED:
@@ -216,19 +205,12 @@ Take: TypeAlias = Callable[[int, Tensor], None]
 
 
 class ChosenLayers(nn.Module):
-    """The chosen layers of a network.
+    """The chosen `layers` of a network, by name: what each gives at its first call in a forward pass is taken.
 
-    Args:
-        network: Takes (rows, 3, height, width) in [0, 1], less `mean` and divided by `std`; not changed. Its parameters
-            and buffers are shared and not copied.
-        layers: Names of modules of the network; what each gives at its first call in a forward pass is taken.
-        shape: Of the images; grey ones are given to the network as three equal channels.
-        mean: Of each channel.
-        std: Of each channel.
-        pool: Take the mean over height and width of each channel only.
-
-    Raises:
-        OptionError: if there is no such layer, or the network cannot take such images.
+    The network takes (rows, 3, height, width) in [0, 1], less `mean` and divided by `std`, of each channel; it is not
+    changed, and its parameters and buffers are shared and not copied. With `pool` only the mean over height and width
+    of each channel is taken. Grey images are given as three equal channels. An OptionError if there is no such layer,
+    or the network cannot take such images.
     """
 
     mean: Tensor

@@ -1,9 +1,8 @@
 """A small encoder and a small decoder of drawings, learnt from signs that a script draws and nobody made.
 
 The encoder is trained to tell random signs apart, of which it sees each moved, bent, thickened and thinned, so it
-brings drawings together that differ in nothing else. This trains networks like those in the package, up to rounding::
-
-    OMP_NUM_THREADS=1 python -m noisegate_papers.contrib.pretraining.strokes --out FOLDER
+brings drawings together that differ in nothing else. `benchmarks/images/train_strokes.py` trains networks like those in
+the package, up to rounding.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from noisegate.errors import ModelError
-from noisegate_images.networks.encoder import halved, read_weights
+from noisegate_images.networks.encoder import read_weights
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -50,17 +49,15 @@ class _OfGrey(nn.Conv2d):
 
 
 class StrokeEncoder(nn.Module):
-    """The network; batch normalisation stands in it only while it is trained."""
+    """The network, which was trained with batch normalisation after each convolution."""
 
-    def __init__(self, *, trained: bool = False) -> None:
+    def __init__(self) -> None:
         super().__init__()
         layers: list[nn.Module] = []
         for place, (entering, channels) in enumerate(pairwise(_CHANNELS)):
             kernel = 3 if place else 5
             kind = nn.Conv2d if place else _OfGrey
-            layers.append(kind(entering, channels, kernel, stride=2, padding=kernel // 2))
-            layers += [nn.BatchNorm2d(channels)] if trained else []
-            layers.append(nn.ReLU())
+            layers += [kind(entering, channels, kernel, stride=2, padding=kernel // 2), nn.ReLU()]
         self.convolutions = nn.Sequential(*layers)
         self.embedding = nn.Linear(_CHANNELS[-1] * 16, NUMBERS)
 
@@ -71,27 +68,6 @@ class StrokeEncoder(nn.Module):
             grey = nn.functional.interpolate(grey, (SIDE, SIDE), mode="bilinear", antialias=True)
         vectors: Tensor = self.embedding(self.convolutions(grey).flatten(1))
         return vectors
-
-
-def folded_strokes(encoder: StrokeEncoder) -> StrokeEncoder:
-    """Returns the encoder that gives what one gives that was trained, in evaluation mode, without normalisation."""
-    result, layers = StrokeEncoder(), list(encoder.convolutions)
-    result.embedding.load_state_dict(encoder.embedding.state_dict())
-    norms = [layer for layer in layers if isinstance(layer, nn.BatchNorm2d)]
-    pairs = [[layer for layer in found if isinstance(layer, nn.Conv2d)] for found in (layers, result.convolutions)]
-    with torch.no_grad():
-        for convolution, simple, norm in zip(*pairs, norms, strict=True):
-            assert norm.running_var is not None and norm.running_mean is not None
-            assert simple.bias is not None and convolution.bias is not None
-            scale = norm.weight / (norm.running_var + norm.eps).sqrt()
-            simple.weight.copy_(convolution.weight * scale[:, None, None, None])
-            simple.bias.copy_((convolution.bias - norm.running_mean) * scale + norm.bias)
-    return result.requires_grad_(False).eval()
-
-
-def stroke_bytes(encoder: StrokeEncoder) -> bytes:
-    """Returns the file of a folded encoder, in float16."""
-    return safetensors.torch.save(halved(encoder.state_dict()))
 
 
 def load_strokes(path: Path | None = None, *, sha256: str | None = None) -> StrokeEncoder:
@@ -134,11 +110,6 @@ class DrawingDecoder(nn.Module):
         small = small.contiguous(memory_format=torch.channels_last)
         middle = nn.functional.pixel_shuffle(self.first(small), 2).relu()
         return nn.functional.pixel_shuffle(self.last(middle), 2)
-
-
-def drawing_bytes(decoder: DrawingDecoder) -> bytes:
-    """Returns the file of a decoder, in float16."""
-    return safetensors.torch.save(halved(decoder.state_dict()))
 
 
 def load_drawing() -> dict[str, Tensor]:

@@ -52,10 +52,8 @@ def image_writer(out: str | Path, form: ImageForm, rows: int) -> AbstractContext
             for batch in synthesizer.images(1000):
                 write(batch)
 
-    Args:
-        out: A file that ends in .parquet or .npz, or a folder, whose name has no ending.
-        form: Of the images.
-        rows: How many there will be.
+    The file ends in .parquet or .npz, or is a folder, whose name has no ending; `rows` is how many images there will
+    be.
 
     Raises:
         OptionError: if the ending is another one; on entering, if the file exists or cannot be written, or cannot hold

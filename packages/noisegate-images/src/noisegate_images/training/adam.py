@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -85,6 +86,30 @@ class Adam:
             taken.fill_(self.steps)
 
 
+class Checkpointed(ABC):
+    """A training that is resumed by its parts, tensors or what has a state of its own, and the steps that it took."""
+
+    steps: int
+    counter: ClassVar[str] = "steps"
+    """What the steps are called in a state."""
+
+    @abstractmethod
+    def parts(self) -> Mapping[str, Any]:
+        """Returns what changes, by what it is called in a state."""
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Returns everything that `load_state_dict` needs to go on with the same bits."""
+        states = {name: part if isinstance(part, Mapping) else part.state_dict() for name, part in self.parts().items()}
+        return {**joined(**states), self.counter: torch.tensor(self.steps)}
+
+    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
+        """Resumes where `state_dict` was called."""
+        for name, part in self.parts().items():
+            own = under(tensors, f"{name}/")
+            restore(part, own) if isinstance(part, Mapping) else part.load_state_dict(own)
+        self.steps = int(tensors[self.counter])
+
+
 class NoisyDescent:
     """The public half of DP-SGD (Abadi et al., CCS 2016, https://arxiv.org/abs/1607.00133), with Adam for its steps.
 
@@ -130,13 +155,15 @@ def one_cycle(progress: float) -> float:
     return min(progress / 0.1, 0.5 * (1 + math.cos(math.pi * max(progress - 0.1, 0) / 0.9))) + 1e-3
 
 
-class NoisyMomentum:
+class NoisyMomentum(Checkpointed):
     """DP-SGD with heavy-ball momentum, and the average of where it was, which takes out noise at no cost in privacy.
 
     De et al. (2022), https://arxiv.org/abs/2204.13650, section 3. `momentum` is what is kept of the velocity in a step,
     from 0 to 1, `ema_decay` of the average, of which the first t steps keep (1 + t)/(10 + t) at most; noisy sums are
     divided by `batch`, the expected number of records of a step.
     """
+
+    counter = "taken"
 
     def __init__(
         self,
@@ -172,14 +199,6 @@ class NoisyMomentum:
             self._average[name].lerp_(value, 1 - kept)
         self.steps += 1
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """Returns parameters, averages, velocities, and the number of steps."""
-        parts = {"parameter": self._parameters, "average": self._average, "velocity": self._velocity}
-        return {**joined(**parts), "taken": torch.tensor(self.steps)}
-
-    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Resumes where `state_dict` was called."""
-        restore(self._parameters, under(tensors, "parameter/"))
-        restore(self._average, under(tensors, "average/"))
-        restore(self._velocity, under(tensors, "velocity/"))
-        self.steps = int(tensors["taken"])
+    def parts(self) -> dict[str, Any]:
+        """Returns parameters, averages and velocities."""
+        return {"parameter": self._parameters, "average": self._average, "velocity": self._velocity}

@@ -38,19 +38,13 @@ MISFIT = 0.03
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """Noisy class-wise mean embeddings.
+    """Noisy class-wise mean embeddings."""
 
-    Attributes:
-        means: For each block of features, (classes, dim).
-        noise_std: For each block, the standard deviation of the noise on each coordinate of a class's mean, (classes,).
-        weights: Estimated share of each class, non-negative, summing to 1.
-        records: Estimated number of records, at least 1.
-    """
-
-    means: Mapping[str, Floats]
+    means: Mapping[str, Floats]  # for each block of features, (classes, dim)
     noise_std: Mapping[str, Floats]
-    weights: Floats
-    records: float
+    """For each block, the standard deviation of the noise on each coordinate of a class's mean, (classes,)."""
+    weights: Floats  # estimated share of each class, non-negative, summing to 1
+    records: float  # estimated number of records, at least 1
 
     @property
     def present(self) -> npt.NDArray[np.int64]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -142,8 +143,6 @@ def _encoder_of(file: Path | None) -> FrozenNetwork:
 
 
 def _public(images: Path, size: int, channels: int, *, label: str | None, on_error: str) -> PublicImages:
-    from dataclasses import replace
-
     from noisegate_papers.contrib.pretraining.training import grey, read_public_images
 
     say(f"Reading {images}.")

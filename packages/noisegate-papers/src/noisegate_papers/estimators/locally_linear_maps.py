@@ -15,7 +15,6 @@ from noisegate.data.frames import records_table
 from noisegate.data.tables.tables import TableSource
 from noisegate.errors import OptionError
 from noisegate.ledger.ledger import Ledger
-from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import Adjacency
 from noisegate.schema import EncodedTable, Schema
 from noisegate_papers.estimators.private_sampler import PublicFacts, check_numbers, warn_of_fitted_before
@@ -30,37 +29,20 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts):  # type: ignore[misc]
     is fitted may be asked, saved and handed out at no further cost.
 
     Args:
-        epsilon: ε of the guarantee of one fit.
-        delta: δ of the guarantee.
+        epsilon: ε of the guarantee of one fit; for `delta`, `bounds`, `schema`, `ledger` and `dataset` see
+            `noisegate.PrivateSampler`.
         classes: Every label that there may be, public knowledge; not needed with a schema, which says so itself.
-        bounds: Smallest and largest value of the columns of X, public knowledge: a pair of numbers, or of one number
-            for each column. Values outside are moved to the bound.
-        schema: Instead of `classes` and `bounds`: what is publicly known about the columns of X and the label, for
-            tables that have other columns than numbers.
         records: The number of records as far as the public knows, for instance a rounded one. Sums of gradients are
             divided by it.
         random_state: Of the public randomness: projection and initial weights. The samples and the noise take no seed,
             so two fits with the same `random_state` differ.
-        maps: See `noisegate_papers.methods.classifiers.DPLLM`, and for the others below.
-        projection: Dimensions of the random projection; None for none.
-        temperature: How many maps have a say.
-        steps: How many noisy gradients are taken.
-        sampling_probability: Poisson sampling probability per step.
-        clip_norm: What the gradient of each record is clipped to.
-        learning_rate: Of Adam.
-        decay: Of the learning rate, after every quarter of the steps.
-        init_std: Standard deviation of the initial weights.
-        centre: The position between the bounds that counts as nothing.
+        maps: See `noisegate_papers.methods.classifiers.DPLLM`, as for `projection`, `temperature`, `steps`,
+            `sampling_probability`, `clip_norm`, `learning_rate`, `decay`, `init_std` and `centre`.
         adjacency: "add-remove" or "replace-one"; with the latter `records` must be exact.
-        ledger: Ledger, its path or its URL, to book each fit on.
-        dataset: Name of the data set in the ledger.
 
-    Attributes:
-        classes_: The labels, in ascending order.
-        classifier_: What was trained; see `noisegate_papers.models.locally_linear.LocallyLinear`.
-        certificate_: The statement to hand out with it.
-        input_names_: What each number of an explanation is about.
-        n_features_in_: Number of columns of X.
+    After the fit `classes_` are the labels, in ascending order, `classifier_` what was trained, a
+    `noisegate_papers.models.locally_linear.LocallyLinear`, with its `certificate_`, and `input_names_` say what each
+    number of an explanation is about.
 
     Examples:
         >>> import numpy as np
@@ -71,6 +53,8 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts):  # type: ignore[misc]
         >>> model.predict(X).shape, model.explain(X[:2]).shape, model.certificate_.epsilon
         ((200,), (2, 3), 1.0)
     """
+
+    _holds_certificate = "classifier_"
 
     def __init__(
         self,
@@ -107,9 +91,8 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts):  # type: ignore[misc]
     def fit(self, X: Any, y: Any = None) -> LocallyLinearMaps:  # noqa: N803 - as scikit-learn calls it
         """Trains the classifier; this is where the budget is spent.
 
-        Args:
-            X: Records: an array (records, columns); with a schema a pandas, Polars or PyArrow table too.
-            y: Their labels, (records,); with a schema None, where X has the label as a column.
+        X is an array (records, columns) with the labels y, (records,); with a schema X may be a pandas, Polars or
+        PyArrow table too, and y is None where it has the label as a column.
 
         Raises:
             UserError: if a setting is unusable or the data does not fit; nothing is spent.
@@ -135,12 +118,6 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts):  # type: ignore[misc]
         tags.classifier_tags.poor_score = True
         return tags
 
-    @property
-    def certificate_(self) -> Certificate:
-        """The statement to hand out with the classifier."""
-        check_is_fitted(self)
-        return self.classifier_.certificate
-
     def predict(self, X: Any) -> npt.NDArray[Any]:  # noqa: N803
         """Returns the most likely label of each record, (records,)."""
         likely = self.predict_proba(X).argmax(axis=1)
@@ -157,13 +134,10 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts):  # type: ignore[misc]
         An entry says how much the class gains while its column goes from its lower to its upper bound, or while the
         level comes up. It costs no privacy.
 
-        Args:
-            X: Records as for `predict`; or one record as an array of any shape with one number for each column.
-            label: The class to explain; None for the predicted one.
-
-        Returns:
-            In the shape of X where every number of X is one input; (records, inputs) where a column with levels, or one
-            that may be missing, has several (`input_names_` says which).
+        Records come as for `predict`, or one record as an array of any shape with one number for each column; ``label``
+        is the class to explain, None for the predicted one. What is returned has the shape of X where every number of X
+        is one input; (records, inputs) where a column with levels, or one that may be missing, has several
+        (`input_names_` says which).
         """
         encoded, shape = self._shaped(X)
         maps = self.classifier_.explain(encoded, of=self._positions(label, len(encoded)))

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,14 @@ class PublicFacts(BaseEstimator):  # type: ignore[misc]
     classes: Any
     bounds: Any
     schema: Schema | None
+    _holds_certificate: ClassVar[str]  # the attribute with what was fitted
+
+    @property
+    def certificate_(self) -> Certificate:
+        """The statement to hand out with what was fitted."""
+        check_is_fitted(self)
+        certificate: Certificate = getattr(self, self._holds_certificate).certificate
+        return certificate
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -196,10 +204,7 @@ class PrivateSampler(PublicFacts):
         ledger: Ledger, its path or its URL, to book each fit on.
         dataset: Name of the data set in the ledger.
 
-    Attributes:
-        synthesizer_: What was fitted; see `noisegate.Synthesizer`.
-        certificate_: The statement to hand out with it.
-        n_features_in_: Number of columns of X.
+    After the fit `synthesizer_` is what was fitted, a `noisegate.Synthesizer`, with its `certificate_`.
 
     Examples:
         >>> import numpy as np
@@ -210,6 +215,8 @@ class PrivateSampler(PublicFacts):
         >>> made.shape, labels.shape, set(labels.tolist()) <= {0, 1}
         ((5, 3), (5,), True)
     """
+
+    _holds_certificate = "synthesizer_"
 
     def __init__(
         self,
@@ -237,9 +244,8 @@ class PrivateSampler(PublicFacts):
     def fit(self, X: Any, y: Any = None) -> PrivateSampler:  # noqa: N803 - as scikit-learn calls it
         """Fits the model; this is where the budget is spent.
 
-        Args:
-            X: Records: an array (records, columns); with a schema a table too, of any kind that `noisegate.fit` takes.
-            y: Their labels, (records,), or None: `sample` then gives X alone.
+        X is an array (records, columns); with a schema a table too, of any kind that `noisegate.fit` takes. The labels
+        y are (records,), or None: `sample` then gives X alone.
 
         Raises:
             UserError: if a setting is unusable or the data does not fit; nothing is spent.
@@ -262,12 +268,8 @@ class PrivateSampler(PublicFacts):
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
         """Returns synthetic records: X alone, or X and y where y was given to `fit`; costs no privacy.
 
-        Args:
-            n_samples: How many.
-            random_state: Of the draw; None for other records at every call.
-
-        Returns:
-            X of the kind that came in, (n_samples, columns), and the labels, (n_samples,).
+        X is of the kind that came in, (n_samples, columns), and the labels are (n_samples,). ``random_state`` is of the
+        draw; None for other records at every call.
         """
         check_is_fitted(self)
         seed = None if random_state is None else int(check_random_state(random_state).randint(_SEEDS))
@@ -289,12 +291,6 @@ class PrivateSampler(PublicFacts):
                 "samples=None: say how many records to draw; how many X has is private, unless records= says it."
             )
         return self.fit(X, y).sample(count, random_state=self.random_state)
-
-    @property
-    def certificate_(self) -> Certificate:
-        """The statement to hand out with the records."""
-        check_is_fitted(self)
-        return self.synthesizer_.certificate
 
     def _labels(self, drawn: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Returns labels as `classes` has them."""

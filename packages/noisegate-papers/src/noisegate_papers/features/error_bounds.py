@@ -1,15 +1,13 @@
 """What an embedding costs and is worth, before any data is read: bounds on the squared MMD, from its settings alone.
 
-A mean embedding of finitely many features stands for a kernel, and it is released with noise. The error of the former
-falls with its length, that of the latter grows: a method states both as an `ErrorBound`, which `noisegate plan` prints.
-Embeddings are means over the records: noise on a sum is divided by the number of records.
+A mean embedding of finitely many features stands for a kernel, and it is released with noise: the error of the former
+falls with its length, that of the latter grows. A method states both as an `ErrorBound`, which `noisegate plan` prints.
 
-`NoiseBounds` are DP-MEPF's Propositions A.1 to A.5, corrected where they are wrong in print (Harder, Jalali Asadabadi,
-Sutherland and Park, TMLR 2023, supplement A). Throughout, a is the difference between the mean embedding of the records
-and that of the synthetic records, n is the noise on the former, normal with covariance Σ, and B is `norm`, the largest
-norm of a record's vector. The squared MMD is ‖a‖²; what is fitted is ‖a + n‖². A bound may fail with probability
-`failure`, in (0, 1), and Q = Tr Σ + 2 ‖Σ‖_F √L + 2 ‖Σ‖_op L with L = ln(1/failure). Simulations and the counterexample
-are in tests/benchmarks/test_mmd_bounds.py; the papers' other propositions are in benchmarks/papers/mmd_bounds.py.
+`NoiseBounds` are DP-MEPF's Propositions A.1 to A.5 (Harder, Jalali Asadabadi, Sutherland and Park, TMLR 2023,
+supplement A), corrected: docs/differences.md says where and why. a is the difference between the mean embedding of the
+records and that of the synthetic ones, n the noise, normal with covariance Σ, B is `norm`, the largest norm of a
+record's vector. The squared MMD is ‖a‖²; what is fitted is ‖a + n‖². A bound may fail with probability `failure`, in
+(0, 1), and Q = Tr Σ + 2 ‖Σ‖_F √L + 2 ‖Σ‖_op L with L = ln(1/failure).
 """
 
 from __future__ import annotations
@@ -31,11 +29,8 @@ def noise_error(std: float, dim: int, *, norm: float) -> float:
     """Returns a bound on E sup |‖a + n‖² − ‖a‖²| over all synthetic tables, also those fitted to this very noise.
 
     It is D s² + 4 B E‖n‖, with E‖n‖ = s √2 Γ((D+1)/2)/Γ(D/2), for noise of standard deviation s on each of D
-    coordinates of the mean embedding; exact when the features of tables fill the ball of radius B.
-
-    Source: DP-MERF, Lemma B.3 and the bracket of Proposition 3.1, where B = 1 and s = 2σ/m. The paper states it for one
-    table, for which Tr Σ + 2 √(2/π) ‖Σ^½ a‖ does, but its proof takes the supremum. (Equations 38 and 41 are printed
-    for half that noise.)
+    coordinates; exact when the features of tables fill the ball of radius B. Source: DP-MERF, Lemma B.3 and the bracket
+    of Proposition 3.1, where B = 1 and s = 2σ/m (docs/differences.md).
     """
     # The mean of the chi distribution is √D to a relative 1/(4 D), and for long D the difference of logarithms loses
     # digits.
@@ -47,13 +42,8 @@ def noise_error(std: float, dim: int, *, norm: float) -> float:
 def random_feature_error(frequencies: int) -> float:
     """Returns 2/√F ≥ E |MMD² by F random Fourier frequencies − MMD²| for two tables, over the draw of the features.
 
-    The squared MMD by F frequencies is the mean over them of |difference of two characteristic functions|², summed over
-    labels. Each term lies in [0, 4] and has mean M, hence a variance of at most M (4 − M) (Bhatia and Davis, 2000). Two
-    tables of one record each, far apart, reach 0.56 of it. Drawing a fixed share of the frequencies for each pair of
-    columns, as `noisegate_images.features.fourier.draw` does, does not raise the variance.
-
-    Source: DP-MERF, Lemma B.2 and the last term of Proposition 3.1, 8√(2π/D) with D = 2F features: true, and 7.1 times
-    larger, since it goes through a tail bound. (Equation 32 of its Lemma B.1 is loose as well.)
+    Drawing a fixed share of the frequencies for each pair of columns, as `noisegate_images.features.fourier.draw` does,
+    does not raise it. Source: DP-MERF, Lemma B.2 and the last term of Proposition 3.1, tightened (docs/differences.md).
     """
     if frequencies < 1:
         raise OptionError(f"frequencies={frequencies!r} must be at least 1.")
@@ -204,11 +194,8 @@ def squared_norm_quantile(noise: MeanNoise, failure: float) -> float:
 def expected_error_of_one(noise: MeanNoise, *, distances: tuple[float, ...]) -> float:
     """Returns Tr Σ + 2 √(2/π) ‖Σ^½ a‖ ≥ E |‖a + n‖² − ‖a‖²| for one table that was made without looking at the noise.
 
-    It is at most twice the expectation, which is E max(‖n‖², 2|⟨n, a⟩|) exactly. `distances` are ‖a‖ on each block, at
-    most twice the norm of a record's vector.
-
-    Source: DP-MEPF, Proposition A.1. DP-MERF's Lemma B.3 bounds the same by way of E‖n‖, which grows with the
-    dimension.
+    It is at most twice the expectation. `distances` are ‖a‖ on each block, at most twice the norm of a record's vector.
+    Source: DP-MEPF, Proposition A.1.
     """
     return noise.trace + 2 * math.sqrt(2 / math.pi) * along(noise, distances)
 
@@ -218,10 +205,8 @@ def error_quantile(noise: MeanNoise, *, distances: tuple[float, ...], failure: f
 
         Tr Σ + 2 (‖Σ‖_F + √2 ‖Σ^½ a‖) √L + 2 ‖Σ‖_op L,    L = ln(2/failure)
 
-    `distances` are ‖a‖ on each block; the table must have been made without looking at the noise.
-
-    Source: DP-MEPF, Proposition A.2, less its term √(2/π) ‖Σ^½ a‖: ⟨n, a⟩ is normal, and there is nothing to add for
-    its mean. (The printed proof needs twice the printed term. The statement is true all the same.)
+    `distances` are ‖a‖ on each block; the table must have been made without looking at the noise. Source: DP-MEPF,
+    Proposition A.2, less a term (docs/differences.md).
     """
     return squared_norm_quantile(noise, failure / 2) + 2 * along(noise, distances) * math.sqrt(
         2 * math.log(2 / failure)
@@ -231,10 +216,7 @@ def error_quantile(noise: MeanNoise, *, distances: tuple[float, ...], failure: f
 def error_quantile_of_any(noise: MeanNoise, *, norm: float, failure: float) -> float:
     """Returns Q + 4 B √Q, which sup |‖a + n‖² − ‖a‖²| over all tables exceeds with probability at most `failure`.
 
-    The supremum is ‖n‖² + 4B‖n‖ exactly, so one bound on ‖n‖ does for both terms.
-
-    Source: DP-MEPF, Proposition A.3, which is false as printed: its 4 B ‖Σ‖_op^½ √ln(2/ρ) has lost a factor √2 of its
-    own proof. With one coordinate, σ ≪ B and ρ = 10⁻⁸ it fails with probability 7.9 · 10⁻⁸.
+    Source: DP-MEPF, Proposition A.3, which is false as printed (docs/differences.md).
     """
     squared = squared_norm_quantile(noise, failure)
     return squared + 4 * norm * math.sqrt(squared)
@@ -243,10 +225,8 @@ def error_quantile_of_any(noise: MeanNoise, *, norm: float, failure: float) -> f
 def excess_of_minimiser(noise: MeanNoise, *, norm: float, failure: float) -> float:
     """Returns 4 B √Q: how much larger ‖a‖² is at the minimiser of ‖a + n‖² than at its own minimiser, at most.
 
-    For any set of generators; both minimisers are assumed to be found, which no fit promises.
-
-    Source: DP-MEPF, Proposition A.4, made tight: the paper takes twice the bound of A.3 (its proof says A.2), but ‖n‖²
-    is the same for both generators and cancels, so ‖ã‖² − ‖â‖² ≤ 2⟨n, â − ã⟩ ≤ 2‖n‖ · 2B.
+    For any set of generators; both minimisers are assumed to be found, which no fit promises. Source: DP-MEPF,
+    Proposition A.4, made tight (docs/differences.md).
     """
     return 4 * norm * math.sqrt(squared_norm_quantile(noise, failure))
 
@@ -254,8 +234,7 @@ def excess_of_minimiser(noise: MeanNoise, *, norm: float, failure: float) -> flo
 def optimistic_excess_of_minimiser(noise: MeanNoise, *, distance: float, failure: float) -> float:
     """Returns 4 Q + 4 M √Q: the bound of `excess_of_minimiser` for generators of which one has the MMD M, `distance`.
 
-    Source: DP-MEPF, Proposition A.5, made tight: 4 stands for the paper's 9. By the triangle inequality, twice, ‖ã‖ is
-    at most ‖ã + n‖ + ‖n‖ ≤ ‖â + n‖ + ‖n‖ ≤ M + 2‖n‖, which can be reached.
+    Source: DP-MEPF, Proposition A.5, made tight (docs/differences.md).
     """
     squared = squared_norm_quantile(noise, failure)
     return 4 * squared + 4 * distance * math.sqrt(squared)

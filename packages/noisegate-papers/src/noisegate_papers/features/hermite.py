@@ -5,9 +5,8 @@ exp(−ρ/(1 − ρ²)·(x − y)²) = Σ_k φ_k(x)·φ_k(y), where ρ/(1 − ρ
 
     φ_0(x) = (1 − ρ²)^¼ · exp(−ρ/(1 + ρ)·x²),    φ_{k+1} = √(2ρ/(k + 1))·x·φ_k − ρ·√(k/(k + 1))·φ_{k−1}.
 
-The feature vector of order C holds φ_0 … φ_C. Its squared norm is 1 less the tail of the series; how far below 1 is a
-maximum over the values that can occur (`ColumnTable`). With the eigenvalues in the recursion nothing grows: |φ_k| ≤ 1.
-In float64 it is good to 10⁻¹² up to order 2,000 on [−1, 1] (packages/noisegate-papers/tests/features/test_hermite.py).
+The feature vector of order C holds φ_0 … φ_C, whose norm is at most 1 (G-22). In float64 the recursion is good to 10⁻¹²
+up to order 2,000 on [−1, 1].
 """
 
 from __future__ import annotations

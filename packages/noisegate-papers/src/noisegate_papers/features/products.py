@@ -1,21 +1,13 @@
 """Products of looked-up column features: the sum kernel, the product kernel and their mixtures.
 
 DP-HP, Vinaroz et al. (ICML 2022), https://arxiv.org/abs/2106.05042, section 3.2. Every column has a table with one row
-for each value that it can take: Hermite features of a numeric one at public steps, one-hot vectors of levels. A *group*
-of columns has the outer product of their rows as its vector, times a public weight; the record's vector is all groups
-side by side:
+for each value that it can take. A *group* of columns has the outer product of their rows as its vector, times a public
+weight: groups of one column with weights 1/√D are the sum kernel (equation 10), one group of several the product kernel
+on these (equation 8). `norm` bounds every record (G-22); where every group is one column, occurrences are counted
+(G-23): 784 pixels with 100 coordinates each are 784 counts a record.
 
-* groups of one column each, weights 1/√D: the sum kernel (equation 10);
-* one group of several columns: the product kernel on these (equation 8);
-* groups of pairs: a sum of product kernels.
-
-`norm` bounds every record, by maxima over finitely many rows (G-22), and 10⁻⁵ for the rounding of float32. Where every
-group is one column, occurrences are counted (G-23): 784 pixels with 100 coordinates each are 784 counts a record
-instead of 79,184.
-
-The torch form brings whatever a generator gives to the rows of all columns: expected rows over cells, as the columns of
-a record from a table generator are independent given its noise, or the rows at points. The mean over noise vectors of a
-group's vector is then one small matrix product: noise vectors are summed over, not stored.
+The torch form brings whatever a generator gives to rows: expected ones over cells, as the columns of a record from a
+table generator are independent given its noise, or those at points.
 """
 
 from __future__ import annotations

@@ -20,10 +20,9 @@ class Thumbnails:
     """The mean intensity of each square of `side` x `side` pixels, for each channel, in images of multiples of `side`.
 
     The central images of DP-FETA, Li, Gong, Li, Zhao, Hou and Wang (2025), https://arxiv.org/abs/2504.01395, are sums
-    of such vectors over a class. A vector of `dim` of them is at most √dim long, and none is negative. Squares are
-    added up pixel by pixel in one order, so a record's vector is a function of that record alone, bit for bit. With a
-    positive `lead` every vector begins with that number: outer products then hold how many records they are of, and
-    their mean.
+    of such vectors over a class; one of `dim` numbers is at most √dim long, and none is negative. Squares are added up
+    in one order (G-06). With a positive `lead` every vector begins with that number: outer products then hold how many
+    records they are of, and their mean.
     """
 
     image: ImageShape
@@ -73,8 +72,7 @@ class BlurredPixels:
     """Intensities in overlapping cells whose middles are 2 pixels apart, scaled so that no vector is longer than 1.
 
     For digits this tells better which are alike than what a network of photographs sees (benchmarks/images/README.md).
-    It is sums of whole numbers that float64 holds, so a vector is a function of its image alone, bit for bit. Cells of
-    an odd side are of its pixels.
+    It is exact (G-25). Cells of an odd side are of its pixels.
     """
 
     image: ImageShape

@@ -1,10 +1,8 @@
-"""Votes of records for the nearest of public candidates: a record's vector is 1 at its candidate and 0 elsewhere.
+"""Votes of records for the nearest of public candidates (G-25): 1 at the record's candidate and 0 elsewhere.
 
 Private Evolution, Lin, Gopi, Kulkarni, Nori and Yekhanin (ICLR 2024), https://arxiv.org/abs/2305.15560, algorithm 2. In
-a table every column's cells stand at public points of a lattice, so that records x and candidates y are rows of whole
-numbers of squared norm at most 2²³; of images, they are features of norm at most 1 that a frozen public network gives,
-times 2363 and rounded toward zero. The nearest candidate, for images of those of their label, has the least ‖y‖² − 2⟨x,
-y⟩, the first of equally near ones, bit for bit (G-25). The gate probes features before it reads a record (G-06).
+a table every column's cells stand at public points of a lattice; images have features of norm at most 1 that a frozen
+public network gives, and vote for candidates of their label. The gate probes features before it reads a record (G-06).
 """
 
 from __future__ import annotations

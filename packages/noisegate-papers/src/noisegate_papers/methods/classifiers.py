@@ -1,14 +1,12 @@
 """Classifiers trained on noisy gradients, DP-SGD and DP-LLM; no record is made.
 
-DP-SGD, Abadi et al. (CCS 2016), https://arxiv.org/abs/1607.00133: the baseline of PSG's Table 1 (b) and Figure 3, and
-of DP-LLM's Figures 4 and 7. For images it is PSG's ConvNet, for a table its perceptron. A sum of gradients is divided
-by the public number of records, never by the size of the sample.
+DP-SGD, Abadi et al. (CCS 2016), https://arxiv.org/abs/1607.00133, is for images PSG's ConvNet, for a table its
+perceptron. A sum of gradients is divided by the public number of records, never by the size of the sample.
 
-DP-LLM, Harder, Bauer and Park (AAAI 2020), https://arxiv.org/abs/1906.02004. The model
-(`noisegate_papers.models.locally_linear`) is linear in one parameter, so the gate takes its gradients in two factors.
-The authors' program clips the gradient of the mean loss (its 1e-3 is 0.5 here at batches of 500), and its projected
-inputs are about 343 long, ours about 1 at most, so learning rates read in other units. What differs besides is in
-docs/differences.md.
+DP-LLM, Harder, Bauer and Park (AAAI 2020), https://arxiv.org/abs/1906.02004, is linear in one parameter
+(`noisegate_papers.models.locally_linear`), so the gate takes its gradients in two factors. The authors' program clips
+the gradient of the mean loss, and its projected inputs are about 343 long, ours about 1 at most, so clipping norms and
+learning rates read in other units. What differs besides is in docs/differences.md.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
 """DPDM and DP-FETA: diffusion models of images whose denoiser learns from noisy gradients.
 
-DPDM, Dockhorn, Cao, Vahdat and Kreis (TMLR 2023), https://arxiv.org/abs/2210.09929. The loss of a record is the mean of
-that of EDM over several draws of noise (`noisegate_papers.training.denoising`); what is released is a running mean of
-the weights, from which a deterministic sampler draws (`noisegate_papers.models.diffusion`). Labels are public
-knowledge, in equal shares or in those that are given.
-
-DP-FETA, Li, Gong, Li, Zhao, Hou and Wang (IEEE S&P 2025), https://arxiv.org/abs/2504.01395, buys the sum of small
-images over each class first, in the same plan, and trains the denoiser on these means, a little turned, sheared and
-moved, before its first private step. What differs is in docs/differences.md.
+DPDM, Dockhorn, Cao, Vahdat and Kreis (TMLR 2023), https://arxiv.org/abs/2210.09929: what is released is a running mean
+of the weights, from which a deterministic sampler draws (`noisegate_papers.models.diffusion`). DP-FETA, Li, Gong, Li,
+Zhao, Hou and Wang (IEEE S&P 2025), https://arxiv.org/abs/2504.01395, buys the sum of small images over each class
+first, in the same plan, and trains the denoiser on these means, a little turned, sheared and moved, before its first
+private step. What differs is in docs/differences.md.
 """
 
 from __future__ import annotations

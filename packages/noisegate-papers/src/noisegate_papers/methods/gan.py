@@ -29,7 +29,15 @@ from noisegate_images.methods.matched import EncodedImages
 from noisegate_images.models.image_network import ImageKind, ImageNetwork, check_image_schema
 from noisegate_papers.methods.generative import AUDITED_GAN, AdversarialMethod, GenerativeMethod, public_shares
 from noisegate_papers.methods.public_reference import PublicReference, features_of, read_reference
-from noisegate_papers.models.inputs import Inputs, inputs_of, scaled_inputs
+from noisegate_papers.models.inputs import (
+    Inputs,
+    TableInput,
+    encode_features,
+    encode_images,
+    feature_scale,
+    inputs_of,
+    scaled_inputs,
+)
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -78,8 +86,6 @@ class RecordGAN(AdversarialMethod):
 
     def inputs(self, schema: Schema) -> tuple[RowInputs, DiscriminatorInput]:
         """Returns the maps to the inputs of a classifier, over their scale."""
-        from noisegate_papers.models.inputs import TableInput, encode_images
-
         fake = TableInput(schema.layout) if self.image is None else encode_images
         return scaled_inputs(self._inputs(schema), schema), fake
 
@@ -224,8 +230,6 @@ class FeatureGAN(EncodedImages, AdversarialMethod):
 
     def inputs(self, schema: Schema) -> tuple[RowInputs, DiscriminatorInput]:
         """Returns the maps from a feature and from the generator to entries of size 1."""
-        from noisegate_papers.models.inputs import encode_features, feature_scale
-
         scale = feature_scale(self.encoding().dim)
         return lambda numeric, codes: numeric * scale, encode_features
 
@@ -342,8 +346,6 @@ class DPGANFineTuned(FeatureGAN):
         """Returns discriminator inputs of public features, (records, features + labels); labels may be random."""
         import torch
         from torch.nn.functional import one_hot
-
-        from noisegate_papers.models.inputs import feature_scale
 
         reference, encoding, classes = _reference(self, schema), self.encoding(), schema.layout.classes
         features = torch.from_numpy(features_of(reference.records, encoding)) * feature_scale(encoding.dim)

@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import ModelError, OptionError
-from noisegate.gate.per_example.gradients import RecordLoss, RowInputs, real_loss
+from noisegate.gate.per_example.gradients import RecordLoss, RowInputs, clipped_gradients, real_loss
 from noisegate.methods.gradient import GradientMethod
 from noisegate.methods.method import AUDITED_STEPS
-from noisegate.models.checkpoint import FitState
+from noisegate.models.checkpoint import FitState, FitSummary
 from noisegate.privacy.gradient_plan import CalibratedGradientPlan, GradientPlan, unpacked
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
@@ -86,7 +86,6 @@ class GenerativeMethod(DescentMethod):
 
     def synthesizer(self, release: Release, fitting: Any = None) -> Synthesizer:
         """Returns the synthesizer in a release; post-processing, which costs no privacy."""
-        from noisegate.models.checkpoint import FitSummary
         from noisegate.models.synthesizer import Synthesizer
 
         model, notes = self.model(release), self.notes(release)
@@ -226,7 +225,6 @@ class AdversarialMethod(AdversarialConfig, GenerativeMethod):
         """Returns generator and discriminator at their start."""
         import torch
 
-        from noisegate.gate.per_example.gradients import clipped_gradients
         from noisegate_papers.training.adversarial import AdversarialTraining
 
         generator, discriminator = self.generator(schema).to(device), self.discriminator(schema).to(device)

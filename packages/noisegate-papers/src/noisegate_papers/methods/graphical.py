@@ -3,14 +3,11 @@
 MST, McKenna, Miklau and Sheldon (JPC 2021), https://arxiv.org/abs/2108.04978, measures all single columns and the pairs
 of a spanning tree that its model explains worst. AIM, McKenna, Mullins, Sheldon and Miklau (VLDB 2022),
 https://arxiv.org/abs/2201.12677, goes on choosing, up to triples, while the budget lasts and its model is small.
-OpenDP's `opendp.extras.mbi` runs them at the gate, which holds all records in memory. Numeric columns become cells
-between public cuts: one for each step where there are few, else equal widths.
+OpenDP's `opendp.extras.mbi` runs them at the gate, which holds all records in memory (G-17).
 
-PrivBayes, Zhang, Cormode, Procopiuc, Srivastava and Xiao (SIGMOD 2014; TODS 2017), https://doi.org/10.1145/3134428. The
-rounds of the pairwise method come first: histograms, counts, one-way tables, pairs. From their answers parents are
-chosen, and one more query of the same plan counts, for every column, the table of the column with its parents: a vector
-of norm 1, whatever the parents (G-12), of which norm, share and noise are those of the plan (G-13). What differs is in
-docs/differences.md.
+PrivBayes, Zhang, Cormode, Procopiuc, Srivastava and Xiao (SIGMOD 2014; TODS 2017), https://doi.org/10.1145/3134428,
+asks the rounds of the pairwise method first. From their answers parents are chosen, and one more query of the same plan
+counts the table of every column with its parents (G-12, G-13). What differs is in docs/differences.md.
 """
 
 from __future__ import annotations
@@ -32,12 +29,11 @@ from noisegate.schema import Layout, Schema
 from noisegate.settings import Count, Positive, Relative, Seed, TwoOrMore, Within, settings
 from noisegate.tables import design as rounds
 from noisegate.tables.released import COARSE, HISTOGRAMS, Table
-from noisegate_papers.training.graphical import FAMILIES, Answers, NetworkDesign
+from noisegate_papers.models.graphical import BayesianNetwork, GraphicalModel
+from noisegate_papers.training.graphical import FAMILIES, Answers, GraphicalFit, NetworkDesign, read_marginals
 
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
-    from noisegate_papers.models.graphical import BayesianNetwork, GraphicalModel
-    from noisegate_papers.training.graphical import GraphicalFit
 
 MOST_ROUNDS = 4000
 # The upper ends are those of the proof in docs/guarantees.md.
@@ -90,15 +86,11 @@ class Marginals(Method):
 
     def fitting(self, release: Release, *, device: str = "auto", plan: Any = None) -> GraphicalFit:
         """Returns the fit of a release, ready to run; always on the CPU."""
-        from noisegate_papers.training.graphical import GraphicalFit, read_marginals
-
         sizes = self.sizes(release.schema.layout)
         return GraphicalFit(sizes, read_marginals(release, self.name), iterations=self.iterations)
 
     def released_tables(self, release: Release) -> tuple[tuple[NumericBins, ...], list[Table]]:
         """Returns the cells of numeric columns, and all tables that were measured; see `Method`."""
-        from noisegate_papers.training.graphical import read_marginals
-
         layout = release.schema.layout
         sizes = self.sizes(layout)
         return self.cells(layout), [
@@ -108,8 +100,6 @@ class Marginals(Method):
 
     def model(self, release: Release, fitting: GraphicalFit) -> GraphicalModel:
         """Returns the model that a fit has reached."""
-        from noisegate_papers.models.graphical import GraphicalModel
-
         layout = release.schema.layout
         coded = tuple(column.size for column in layout.coded)
         return GraphicalModel(bins=self.cells(layout), coded=coded, factors=fitting.factors)

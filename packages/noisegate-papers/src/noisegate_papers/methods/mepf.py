@@ -1,14 +1,12 @@
 """DP-MEPF: mean embeddings of perceptual features, by a public network or by one that is trained on the private images.
 
-Harder, Jalali Asadabadi, Sutherland and Park (TMLR 2023), https://openreview.net/forum?id=R6W7zkMz0P. One pass over the
-images releases, in one plan, class-wise sums of the activations of a public network (φ₁), of their squares (φ₂), and
-counts, which a generator is then fitted to. For early stopping, a second, unlabelled mean embedding is released with
-ten times the noise, and the generator that comes closest to it is kept. What differs is in docs/differences.md.
+Harder, Jalali Asadabadi, Sutherland and Park (TMLR 2023), https://openreview.net/forum?id=R6W7zkMz0P. One plan releases
+class-wise sums of the activations of a public network (φ₁), of their squares (φ₂), and counts, which a generator is
+then fitted to. For early stopping, a second, unlabelled mean embedding is released with ten times the noise, and the
+generator that comes closest to it is kept. What differs is in docs/differences.md.
 
 Without public images (appendix F, and the dissertation's) the plan has noisy gradients of a ConvNet classifier first,
-then the queries, whose maps, activations after each ReLU, hold what was trained. They depend on earlier answers alone,
-and their vectors have norm 1 whatever the weights are, so nothing but the events of the plan is paid for. The
-classifier is released with the embedding.
+then the queries, whose maps, activations after each ReLU, hold what was trained; it is released with the embedding.
 """
 
 from __future__ import annotations
@@ -19,6 +17,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from noisegate.errors import ModelError, OptionError, SchemaError
+from noisegate.features.feature_map import FeatureMap, torch_forms
 from noisegate.gate.per_example.gradients import RecordLoss, label_loss
 from noisegate.methods.embedding import COUNTS, Embedding
 from noisegate.methods.gradient import GradientMethod, Trainer
@@ -29,7 +28,7 @@ from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.settings import Count, Fraction, Share, Widths, by_preset, settings
-from noisegate_images.features.perceptual import chosen_activations
+from noisegate_images.features.perceptual import Activations, Perceptual, chosen_activations
 from noisegate_images.methods.matched import MatchedMethod, NetworkMethod
 from noisegate_images.models.image_network import ImageKind, check_image_schema, residual_channels
 from noisegate_papers.features.error_bounds import ErrorBound, NoiseBounds, noise_bounds
@@ -40,8 +39,6 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int64
     from torch import Tensor, nn
 
-    from noisegate.features.feature_map import FeatureMap
-    from noisegate_images.features.perceptual import Activations
     from noisegate_images.networks.named import FrozenNetwork
     from noisegate_papers.training.perceptual_matching import PerceptualMatching
 
@@ -166,8 +163,6 @@ class DPMEPF(NetworkMethod, MatchedMethod):
 
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:
         """Returns the sums of each moment, and of all records together where these say when to stop."""
-        from noisegate_images.features.perceptual import Perceptual
-
         check_image_schema(schema, self.shape, labelled=False)
         shares = {FIRST: self.first_share} | ({SECOND: self.second_share} if self.moments == 2 else {})
         embeddings: dict[str, Embedding] = {}
@@ -196,7 +191,6 @@ class DPMEPF(NetworkMethod, MatchedMethod):
     def fitting(self, release: Release, *, device: str = "auto", plan: Any = None) -> PerceptualMatching:
         """Returns the fit of a release, ready to run, to save and to restore."""
         from noisegate.devices import choose_device
-        from noisegate.features.feature_map import torch_forms
         from noisegate_images.training.moment_matching import read_target
         from noisegate_papers.training.perceptual_matching import PerceptualMatching, Validation
 

@@ -1,17 +1,13 @@
 """DP-MGE and DP-DRE: a Gaussian of encoder features, decoded, and public records, weighed to be like the private ones.
 
-Both are of Wu, Guo and Chaudhuri (2023), https://arxiv.org/abs/2309.00008. For DP-MGE, section 3.1, an encoder and a
-decoder were trained on public images and are frozen. One pass over the private images releases, in one plan, class-wise
-sums of their features z, which have length 1, of z ⊙ z, and counts. What is released is made the mean and the variance
-of a Gaussian by the rules of `noisegate_papers.training.gaussians`; features are drawn from it, brought to length 1,
-and decoded. Sensitivities, the noise against the paper's Claim 1, and what goes beyond the paper are in docs/mge.md.
+Both are of Wu, Guo and Chaudhuri (2023), https://arxiv.org/abs/2309.00008. For DP-MGE, section 3.1, one plan releases
+class-wise sums of features z of length 1, by a frozen public encoder, of z ⊙ z, and counts: the moments of a Gaussian,
+of which features are drawn and decoded. What is proved of it, and what goes beyond the paper, is in docs/mge.md.
 
 For DP-DRE, section 3.2, a perceptron learns to tell features of private records from those of public ones, from noisy
-gradients (`noisegate_papers.training.adversarial`). Where it gives D, a public reference gets the weight w = D/(1 − D),
-and records are drawn from the references by w. Where no public record is like the private ones, no weight helps. Public
-records with labels are weighed with the label that they have. Those without are weighed once with every label, against
-labels that are drawn uniformly: w(label, reference) then holds the shares of the labels too. What differs is in
-docs/differences.md.
+gradients. Where it gives D, a public reference gets the weight w = D/(1 − D), by which records are drawn. Public
+records without labels are weighed once with every label, against labels that are drawn uniformly: w(label, reference)
+then holds the shares of the labels too. What differs is in docs/differences.md.
 """
 
 from __future__ import annotations
@@ -48,10 +44,10 @@ from noisegate.settings import (
 )
 from noisegate_images.methods.matched import EncodedImages
 from noisegate_images.models.image_network import check_image_schema
-from noisegate_papers.features.transforms import whitened
+from noisegate_papers.features.transforms import Compression, OuterProducts, Squares, whitened
 from noisegate_papers.methods.generative import GenerativeMethod, released_arrays, weight_shapes
 from noisegate_papers.methods.public_reference import PublicFeatures, Source, features_of, public_axes, read_reference
-from noisegate_papers.models.inputs import input_features
+from noisegate_papers.models.inputs import InputFeatures, inputs_of
 from noisegate_papers.models.record_sets import weight_notes
 
 if TYPE_CHECKING:
@@ -119,8 +115,6 @@ class DPMGE(EncodedImages, MeanEmbeddingMethod):
 
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:
         """Returns the sums of features and of their second moments. Reads the public images, if any."""
-        from noisegate_papers.features.transforms import Compression, OuterProducts, Squares
-
         check_image_schema(schema, self.shape, labelled=False)
         first: Perceptual | Compression = self.encoding()
         second: FeatureMap = Squares(of=first)
@@ -274,7 +268,8 @@ class DPDRE(EncodedImages, GenerativeMethod):
     def plain_features(self, schema: Schema) -> FeatureMap:
         """Returns the features of records before they are centred and stretched."""
         if self.image is None:
-            return input_features(schema, otherwise="there is nothing to weigh records by")
+            inputs = inputs_of(schema, centre=0.5, otherwise="there is nothing to weigh records by")
+            return InputFeatures(inputs=inputs, coded=schema.layout.others)
         check_image_schema(schema, self.shape, labelled=False)
         return self.encoding()
 

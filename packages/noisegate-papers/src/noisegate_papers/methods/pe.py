@@ -4,14 +4,10 @@ Lin, Gopi, Kulkarni, Nori and Yekhanin (ICLR 2024), https://arxiv.org/abs/2305.1
 paper has a diffusion model, one begins here with public images or simulated shapes, and varies them by operations on
 pixels or by a public decoder. A vote goes to the nearest candidate of the image's label by what a public map sees.
 
-For tables: Swanberg et al. (2026), https://arxiv.org/abs/2606.08259. The published program begins with uniform
-candidates, has a thousand for thirty rounds of votes, and hands out the last ones. Here candidates are drawn from
-one-way tables that are bought first, one round of votes weights them, and weights are brought back to the one-way
-tables. Further rounds (`rounds`) keep the half with the most votes and vary it, which cost more than they brought on
-the tables tried. Distances are in cells of about equal mass, not in the units of a column.
-
-In each round a record adds 1 to one candidate, bit for bit (G-25), however candidates follow from earlier answers:
-norm, share and noise of each round are those of the plan (G-13). What differs is in docs/differences.md.
+For tables: Swanberg et al. (2026), https://arxiv.org/abs/2606.08259. Candidates are drawn from one-way tables that are
+bought first, one round of votes weights them, and weights are brought back to the one-way tables; further rounds keep
+the half with the most votes and vary it. In each round a record adds 1 to one candidate (G-25), however candidates
+follow from earlier answers (G-13). What differs is in docs/differences.md.
 """
 
 from __future__ import annotations
@@ -37,13 +33,12 @@ from noisegate.tables.released import COARSE, HISTOGRAMS, Answered
 from noisegate_images.methods.matched import EncodedImages
 from noisegate_images.models.image_network import check_image_schema
 from noisegate_papers.features.thumbnails import BlurredPixels
-from noisegate_papers.methods.public_reference import Source, read_reference
+from noisegate_papers.methods.public_reference import PublicReference, Source, read_reference
 from noisegate_papers.training.graphical import Answers
 
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
     from noisegate.models.mixture import Mixture
-    from noisegate_papers.methods.public_reference import PublicReference
     from noisegate_papers.models.record_sets import WeightedReference
     from noisegate_papers.training.evolution import Evolution
     from noisegate_papers.training.image_evolution import ImageEvolution
@@ -107,10 +102,8 @@ class TabPE(Method):
         """Returns the calibrated plan, with the design in it. Reads no data."""
         shares = dict.fromkeys((HISTOGRAMS, COARSE), self.histograms_share / 2)
         shares |= {one_way.COUNTS: self.counts_share, one_way.SINGLES: self.one_way_share}
-        design, share = self.design(schema, budget.epsilon), self.votes_share / self.rounds
-        fixed: dict[str, Any] = {"columns": 1, "norm": 1.0, "nonnegative": True, "adaptive": True}
-        votes = (Query(name=name, dim=self.candidates, share=share, **fixed) for name in self._names)
-        return Plan(queries=(*design.queries(shares), *votes), design=design).calibrate(budget)
+        design = self.design(schema, budget.epsilon)
+        return Plan(queries=(*design.queries(shares), *_votes(self)), design=design).calibrate(budget)
 
     def query(self, gate: Gate, plan: CalibratedPlan | None = None) -> Release:
         """Returns the release: a pass over the records for each round, and one or two before the first."""
@@ -122,9 +115,9 @@ class TabPE(Method):
                 values |= session.ask(plan.design.histograms())
             values |= session.ask(plan.design.final(values, stds))
             evolution = self.evolution(plan.design, Answers(values, stds))
-            for place, name in enumerate(self._names):
+            for place, name in enumerate(_names(self)):
                 if place:
-                    evolution.select(values[self._names[place - 1]][:, 0])
+                    evolution.select(values[_names(self)[place - 1]][:, 0])
                 values |= session.ask({name: evolution.votes})
         return session.release()
 
@@ -134,21 +127,16 @@ class TabPE(Method):
 
         names = ("candidates", "rounds", "variation", "label_weight", "seed")
         settings = {name: getattr(self, name) for name in names}
-        return Evolution(OneWay.read(design, answers), noise_std=answers.noise_std[self._names[0]], **settings)
+        return Evolution(OneWay.read(design, answers), noise_std=answers.noise_std[_names(self)[0]], **settings)
 
     def model(self, release: Release, fitting: Any = None) -> Mixture:
         """Returns the mixture that a release says: the candidates of its last round, weighted by their votes."""
         certificate = release.certificate
         design = self.design(release.schema, certificate.epsilon, version=certificate.public.get("design", DESIGN))
-        evolution, last = self.evolution(design, release), self._names[-1]
-        for name in self._names[:-1]:
+        evolution, last = self.evolution(design, release), _names(self)[-1]
+        for name in _names(self)[:-1]:
             evolution.select(release.values[name][:, 0])
         return evolution.mixture(release.values[last][:, 0], smoothing=self.smoothing)
-
-    @property
-    def _names(self) -> tuple[str, ...]:
-        """The query of each round."""
-        return tuple(f"votes-{place + 1}" for place in range(self.rounds))
 
 
 COUNTS = "counts"
@@ -179,7 +167,9 @@ class PrivateEvolution(EncodedImages):
     """Whether they have labels of the schema."""
     seed: Seed = 0
     """Of the public randomness. Never of the private noise."""
-    features: Literal["pixels", "encoder"] = derived(lambda given: "encoder" if _coloured(given) else "pixels")
+    features: Literal["pixels", "encoder"] = derived(
+        lambda given: "encoder" if given["image"] is not None and given["image"][2] > 1 else "pixels"
+    )
     """What images are compared by: "pixels", blurred a little, by default for grey ones; or "encoder", what the
     frozen network sees in them, by default for colour."""
     variations: Literal["operations", "decoder"] = "operations"
@@ -245,22 +235,19 @@ class PrivateEvolution(EncodedImages):
         if classes > self.candidates:
             raise OptionError(f"candidates={self.candidates}: there are {classes} labels; ask for one each at least.")
         counts = Query.of(COUNTS, Counts(), columns=classes, share=self.counts_share)
-        fixed: dict[str, Any] = {"columns": 1, "norm": 1.0, "nonnegative": True, "adaptive": True}
-        share = self.votes_share / self.rounds
-        votes = (Query(name=name, dim=self.candidates, share=share, **fixed) for name in self._names)
-        return Plan(queries=(counts, *votes)).calibrate(budget)
+        return Plan(queries=(counts, *_votes(self))).calibrate(budget)
 
     def query(self, gate: Gate, plan: CalibratedPlan | None = None) -> Release:
         """Returns the release: a pass over the records for the labels' counts, and one for each round."""
         self.check_gate(gate)
         plan, label = plan or self.plan(gate.schema, gate.budget), gate.schema.layout.label
-        noise_std = plan.release(self._names[0]).noise_std_natural
+        noise_std = plan.release(_names(self)[0]).noise_std_natural
         with gate.open(plan, method=self.name, public=self.public_facts(gate.schema)) as session:
             values: dict[str, Any] = session.ask({COUNTS: Counts()})
             evolution = self.evolution(gate.schema, values[COUNTS][0], noise_std)
-            for place, name in enumerate(self._names):
+            for place, name in enumerate(_names(self)):
                 if place:
-                    evolution.select(values[self._names[place - 1]][:, 0])
+                    evolution.select(values[_names(self)[place - 1]][:, 0])
                 values |= session.ask({name: evolution.votes(self.compared(), label)})
         return session.release()
 
@@ -282,9 +269,9 @@ class PrivateEvolution(EncodedImages):
     def model(self, release: Release, fitting: Any = None) -> WeightedReference:
         """Returns the last candidates, drawn by their votes; a ModelError if the public images are others than then."""
         self.check_reference(release.schema, release.certificate.public)
-        noise_std, last = release.noise_std[self._names[0]], self._names[-1]
+        noise_std, last = release.noise_std[_names(self)[0]], _names(self)[-1]
         evolution = self.evolution(release.schema, release.values[COUNTS][0], noise_std)
-        for name in self._names[:-1]:
+        for name in _names(self)[:-1]:
             evolution.select(release.values[name][:, 0])
         return evolution.model(release.values[last][:, 0], self.images, release.schema.layout.label)
 
@@ -304,11 +291,14 @@ class PrivateEvolution(EncodedImages):
             digests if self.variations == "operations" else {**digests, "decoder_sha256": self.checked_decoder().digest}
         )
 
-    @property
-    def _names(self) -> tuple[str, ...]:
-        """The query of each round."""
-        return tuple(f"votes-{place + 1}" for place in range(self.rounds))
+
+def _names(method: TabPE | PrivateEvolution) -> tuple[str, ...]:
+    """Returns the query of each round."""
+    return tuple(f"votes-{place + 1}" for place in range(method.rounds))
 
 
-def _coloured(given: Any) -> bool:
-    return given["image"] is not None and given["image"][2] > 1
+def _votes(method: TabPE | PrivateEvolution) -> tuple[Query, ...]:
+    """Returns the queries of all rounds, each with an equal part of the votes' share."""
+    share = method.votes_share / method.rounds
+    fixed: dict[str, Any] = {"columns": 1, "norm": 1.0, "nonnegative": True, "adaptive": True}
+    return tuple(Query(name=name, dim=method.candidates, share=share, **fixed) for name in _names(method))

@@ -16,7 +16,7 @@ from noisegate.errors import DataError, ModelError, OptionError, said
 from noisegate.features.feature_map import FeatureMap
 from noisegate.records import Images, Rows
 from noisegate.schema import Schema
-from noisegate_papers.features.transforms import Whitened
+from noisegate_papers.features.transforms import Whitened, axes_digest, principal_axes, random_axes
 from noisegate_papers.models.record_sets import WeightedReference, tensors_of
 
 if TYPE_CHECKING:
@@ -159,8 +159,6 @@ class Axes(NamedTuple):
 
 def public_axes(source: Any, schema: Schema, feature_map: FeatureMap, count: int, *, most: int, seed: int) -> Axes:
     """Returns the principal axes of features of public records, or random ones where `source` is None."""
-    from noisegate_papers.features.transforms import axes_digest, principal_axes, random_axes
-
     if source is None:
         values = random_axes(feature_map.dim, count, seed=seed)
         return Axes(values, {"from": "random directions", "sha256": axes_digest(values)})

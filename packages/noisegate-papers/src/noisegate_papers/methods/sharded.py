@@ -24,7 +24,7 @@ from noisegate.privacy.shard_plan import ShardPlan
 from noisegate.schema import Schema
 from noisegate.settings import Count, Fraction, Positive, TwoOrMore, Unit, Widths, derived, settings
 from noisegate_papers.methods.gan import GuidedMethod, by_records
-from noisegate_papers.methods.generative import GENERATOR, shapes_of
+from noisegate_papers.methods.generative import GENERATOR, Shapes, shapes_of
 from noisegate_papers.models.inputs import inputs_of
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from noisegate.gate.gate import Gate
-    from noisegate_papers.methods.generative import Shapes
     from noisegate_papers.training.teachers import Critic, ShardTeacher, StudentTraining, TransportTraining
 
 AUDITED_TEACHERS: Mapping[str, Any] = MappingProxyType(

@@ -41,14 +41,19 @@ class Conditional:
         if not (np.isfinite(values).all() and (values >= 0).all() and np.allclose(values.sum(axis=-1), 1, atol=1e-6)):
             raise ValueError(f"column {self.column}: the table holds no probabilities")
 
+    def given(self, cells: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+        """Returns for each record the row of the table that the cells of its parents stand for."""
+        rows = np.zeros(cells.shape[1], dtype=np.int64)
+        for parent, size in zip(self.parents, self.probabilities.shape, strict=False):
+            rows = rows * size + cells[parent]
+        return rows
+
     def draw(self, cells: npt.NDArray[np.int32], uniform: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
         """Returns a cell for each record; of all `cells`, (columns, rows), the parents' are drawn already."""
         size = self.probabilities.shape[-1]
         cumulative = self.probabilities.reshape(-1, size).cumsum(axis=1)
         cumulative[:, -1] = 1
-        given = np.zeros(len(uniform), dtype=np.int64)
-        for parent, parent_size in zip(self.parents, self.probabilities.shape, strict=False):
-            given = given * parent_size + cells[parent]
+        given = self.given(cells)
         # One sorted sequence for all rows of the table: row r lies in [r, r + 1].
         sequence = (cumulative + np.arange(len(cumulative))[:, None]).ravel()
         found = np.searchsorted(sequence, given + uniform, side="right") - given * size
@@ -139,11 +144,8 @@ class BayesianNetwork(GraphicalModel):
         """
         cells = np.zeros((len(self.factors), rows), dtype=np.int32)
         for factor in self.factors:
-            size = factor.probabilities.shape[-1]
+            size, given = factor.probabilities.shape[-1], factor.given(cells)
             table = factor.probabilities.reshape(-1, size)
-            given = np.zeros(rows, dtype=np.int64)
-            for parent, parent_size in zip(factor.parents, factor.probabilities.shape, strict=False):
-                given = given * parent_size + cells[parent]
             choice = Choice(table.ravel(), np.repeat(np.arange(len(table)), size))
             cells[factor.column] = choice.pick(given, stratified_uniforms(given, random)) - given * size
         numeric = np.empty((rows, len(self.within)))

@@ -131,11 +131,6 @@ def scaled_inputs(inputs: Inputs, schema: Schema) -> Callable[[Tensor, Tensor], 
     return lambda numeric, codes: inputs(numeric, codes[..., others]) / inputs.scale
 
 
-def input_features(schema: Schema, *, otherwise: str) -> InputFeatures:
-    """Returns the inputs of a schema as a feature map; for `otherwise` see `inputs_of`."""
-    return InputFeatures(inputs=inputs_of(schema, centre=0.5, otherwise=otherwise), coded=schema.layout.others)
-
-
 def class_label(schema: Schema, missing: str) -> CodedColumn:
     """Returns the label of a schema that has classes to tell apart; a SchemaError, `missing` if it has no label."""
     layout = schema.layout

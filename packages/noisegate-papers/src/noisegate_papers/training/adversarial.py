@@ -1,26 +1,22 @@
 """Discriminators and the public half of their training: it sees noisy sums of their gradients, and no record.
 
-A record, and its label if it has one, in; a score out, high for what looks real. Every record is treated on its own and
-nothing is drawn, so gradients are per example. The label comes in at the end, as a choice among scores (a projection,
-Miyato and Koyama, ICLR 2018), where it takes few parameters.
+Every record is treated on its own and nothing is drawn, so gradients are per example. The label comes in at the end, as
+a choice among scores (a projection, Miyato and Koyama, ICLR 2018), where it takes few parameters. A step of a GAN's
+discriminator adds the mean gradient of the logistic loss at real records, a noisy sum over the size that is expected,
+and that at fake ones, which costs no privacy. Now and then the generator takes a step of its own, by the loss that does
+not saturate (Goodfellow et al., NeurIPS 2014, https://arxiv.org/abs/1406.2661).
 
-A step of a GAN's discriminator adds two mean gradients of the logistic loss: that at real records, a noisy sum over the
-size that is expected, and that at fake ones, which costs no privacy, since generator and discriminator follow from
-earlier sums. Now and then the generator takes a step of its own, by the loss that does not saturate (Goodfellow et al.,
-NeurIPS 2014, https://arxiv.org/abs/1406.2661).
-
-DP-DRE (equation 2 of the paper, with D = σ(s)) minimises E_private softplus(−s(f)) + E_public softplus(s(f)), the
-second term at references drawn anew in each step. At the optimum exp(s) is the density of private features over
-that of public ones.
+DP-DRE (equation 2 of the paper, with D = σ(s)) minimises E_private softplus(−s(f)) + E_public softplus(s(f)): at the
+optimum exp(s) is the density of private features over that of public ones.
 """
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,11 +26,10 @@ from torch.nn.functional import one_hot, softplus
 
 from noisegate.devices import seeded
 from noisegate.errors import OptionError
-from noisegate.models.checkpoint import joined, restore, under
 from noisegate.schema.pixels import ImageShape
 from noisegate_images.models.generator import Generator
 from noisegate_images.networks.classifiers import RowsToImages
-from noisegate_images.training.adam import Adam, gradients
+from noisegate_images.training.adam import Adam, Checkpointed, gradients
 from noisegate_papers.models.inputs import DiscriminatorInput
 from noisegate_papers.training.schedules import AdversarialConfig
 
@@ -123,7 +118,7 @@ def stream(*seeds: int) -> torch.Generator:
     return torch.Generator().manual_seed(int(seed))
 
 
-class DiscriminatorTraining(ABC):
+class DiscriminatorTraining(Checkpointed):
     """A discriminator between real records, of which noisy sums of gradients come, and fake ones.
 
     A step divides the noisy sum by `records`, the expected number of real records in it, and is one of Adam.
@@ -219,22 +214,10 @@ class AdversarialTraining(DiscriminatorTraining):
             descent[LABELS] = chosen - advantage.sum() * self._logits.softmax(dim=0)
         self._generator_adam.step(descent)
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """Returns both networks, both optimisers and the number of steps."""
-        networks = joined(discriminator=self.parameters(), generator=self.result())
-        adams = joined(first=self._adam.state_dict(), second=self._generator_adam.state_dict())
-        return {**networks, **adams, "steps": torch.tensor(self.steps)}
-
-    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Resumes where `state_dict` was called."""
-        generator = under(tensors, "generator/")
-        if self._learned:
-            self._logits.copy_(generator.pop(LABELS))
-        self.generator.load_state_dict(generator)
-        self.discriminator.load_state_dict(under(tensors, "discriminator/"))
-        self._adam.load_state_dict(under(tensors, "first/"))
-        self._generator_adam.load_state_dict(under(tensors, "second/"))
-        self.steps = int(tensors["steps"])
+    def parts(self) -> dict[str, Any]:
+        """Returns both networks and both optimisers."""
+        networks = {"discriminator": self.discriminator, "generator": self.result()}
+        return {**networks, "first": self._adam, "second": self._generator_adam}
 
     def _learned_logits(self) -> dict[str, Tensor]:
         return {LABELS: self._logits} if self._learned else {}
@@ -319,17 +302,9 @@ class DensityRatioTraining(DiscriminatorTraining):
         for name, value in self._weights.items():
             self._means[name].lerp_(value.detach(), share)
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """Returns weights, their mean, the optimiser and the number of steps."""
-        parts = joined(weights=self.parameters(), mean=self._means, adam=self._adam.state_dict())
-        return {**parts, "steps": torch.tensor(self.steps)}
-
-    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Resumes where `state_dict` was called."""
-        self.discriminator.load_state_dict(under(tensors, "weights/"))
-        self._adam.load_state_dict(under(tensors, "adam/"))
-        restore(self._means, under(tensors, "mean/"))
-        self.steps = int(tensors["steps"])
+    def parts(self) -> dict[str, Any]:
+        """Returns weights, their mean, and the optimiser."""
+        return {"weights": self.discriminator, "mean": self._means, "adam": self._adam}
 
 
 def density_ratios(

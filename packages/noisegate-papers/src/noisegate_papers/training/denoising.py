@@ -2,10 +2,8 @@
 
 EDM, Karras, Aittala, Aila and Laine (NeurIPS 2022), https://arxiv.org/abs/2206.00364. DPDM, Dockhorn, Cao, Vahdat and
 Kreis (TMLR 2023), https://arxiv.org/abs/2210.09929, algorithm 1 and section 3.2, takes the mean over several draws
-(n, σ) as the loss of a record, which is clipped after the mean. A loss that the gate differentiates draws no
-randomness, so `NoiseDraws` reads draws off tables, at places that follow from the number of the step and from the
-image, in integers: what a record adds is a function of it and of public values alone, bit for bit. Before the first
-step the denoiser may learn from public images, such as the means of DP-FETA (`DiffusionTraining.warm_up`).
+(n, σ) as the loss of a record, which is clipped after the mean. `NoiseDraws` reads draws off tables, at places that
+follow from the number of the step and from the image, in integers: a loss that the gate differentiates draws nothing.
 """
 
 from __future__ import annotations
@@ -19,9 +17,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample, interpolate, one_hot
 
-from noisegate.models.checkpoint import joined, restore, under
 from noisegate.schema.pixels import ImageShape
-from noisegate_images.training.adam import Adam, NoisyDescent
+from noisegate_images.training.adam import Adam, Checkpointed, NoisyDescent
 from noisegate_papers.models.diffusion import Coefficients, Denoiser, coefficients
 
 if TYPE_CHECKING:
@@ -102,8 +99,10 @@ Change: TypeAlias = Callable[[Tensor, torch.Generator], Tensor]
 """From images, (rows, pixels), and public randomness to images."""
 
 
-class DiffusionTraining:
+class DiffusionTraining(Checkpointed):
     """A denoiser, `batch` records a step, expected; its running mean forgets faster at first, (1 + t)/(10 + t)."""
+
+    counter = STEP
 
     def __init__(
         self, denoiser: Denoiser, *, learning_rate: float, batch: float, ema_decay: float, device: str
@@ -158,15 +157,9 @@ class DiffusionTraining:
             adam.descend(denoising_loss(self._denoiser, clean, coded, noise, coefficients(sigma)))
         self._begin()
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """Returns the weights, Adam's moments, the running mean, and the number of steps."""
-        return {**joined(descent=self._descent.state_dict(), mean=self._mean), STEP: torch.tensor(self.steps)}
-
-    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Resumes where `state_dict` was called."""
-        self._descent.load_state_dict(under(tensors, "descent/"))
-        restore(self._mean, under(tensors, "mean/"))
-        self.steps = int(tensors[STEP])
+    def parts(self) -> dict[str, Any]:
+        """Returns the weights with Adam's moments, and the running mean."""
+        return {"descent": self._descent, "mean": self._mean}
 
     def _begin(self) -> None:
         start = dict(self._denoiser.named_parameters())

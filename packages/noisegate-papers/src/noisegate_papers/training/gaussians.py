@@ -1,15 +1,13 @@
 """Gaussians by noisy moments: of unit vectors, DP-MGE, section 3.1, and of small images, where a set may begin.
 
-Of vectors z of length 1 it is public that E z ⊙ z is in the simplex {s ≥ 0, Σ s = 1}, that E zzᵀ is positive
-semi-definite with trace 1 (at most 1 after a projection), that E z has length at most 1, and no negative entry where
-the encoder gives none. What was released is moved to the nearest point of each convex set: never further from the truth
-than it was. A variance E z ⊙ z − (E z) ⊙ (E z) can still be negative, of which the paper says nothing; here it is
-clipped to [floor, 1], and a full covariance has its eigenvalues clipped to the same.
+Moments of vectors of length 1 are moved to the nearest point of each convex set that they are in (docs/mge.md). A
+variance E z ⊙ z − (E z) ⊙ (E z) can still be negative, of which the paper says nothing; here it is clipped to
+[floor, 1], and a full covariance has its eigenvalues clipped to the same.
 
 Of small images x, what was released is, for each class, the sum of (lead, x)(lead, x)ᵀ over its records: its first
-entry says how many records it is of, its first row their mean. The noise is a symmetric matrix of independent numbers,
-off the diagonal with half the variance; no eigenvalue of such a matrix is much larger than noise · √(2 · size)
-(Wigner's semicircle law). Directions of a covariance that vary less than that are left out.
+entry says how many records it is of, its first row their mean. No eigenvalue of the noise, a symmetric matrix with half
+the variance off the diagonal, is much larger than noise · √(2 · size) (Wigner's semicircle law): directions of a
+covariance that vary less than that are left out.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """Graphical models from noisy tables: fitted by Private-PGM, or by what PrivBayes asks after the pairwise rounds.
 
-A fit by mirror descent (McKenna, Sheldon, Miklau 2019) is taken apart into conditional tables.
-
-PrivBayes, Zhang, Cormode, Procopiuc, Srivastava and Xiao (TODS 2017), https://doi.org/10.1145/3134428, sections 4 and
-5, as post-processing of what was released: parents by mutual information of noisy pairs, and conditional tables of
-noisy counts. Columns are numbered as in `ClassTables`, the label left out: where its classes are told apart, it is a
-parent of every other column (Friedman, Geiger and Goldszmidt, 1997). A noisy table is shrunk towards what a smaller one
-says, as far as the table itself tells (empirical Bayes).
+A fit by mirror descent (McKenna, Sheldon, Miklau 2019) is taken apart into conditional tables. PrivBayes, Zhang,
+Cormode, Procopiuc, Srivastava and Xiao (TODS 2017), https://doi.org/10.1145/3134428, sections 4 and 5, is
+post-processing of what was released. Columns are numbered as in `ClassTables`, the label left out: where its classes
+are told apart, it is a parent of every other column (Friedman, Geiger and Goldszmidt, 1997). A noisy table is shrunk
+towards what a smaller one says, as far as the table itself tells (empirical Bayes).
 """
 
 from __future__ import annotations

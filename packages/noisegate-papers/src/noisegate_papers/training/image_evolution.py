@@ -1,9 +1,8 @@
 """Private Evolution of images: candidates of each label are begun with, voted for, selected and varied.
 
 What the paper calls RANDOM_API and VARIATION_API (Lin et al., ICLR 2024, https://arxiv.org/abs/2305.15560, section 3),
-of which its program has diffusion models, are operations on pixels here: no network is needed for either. Everything
-follows from public images, from a public seed and from what was released, so that the candidates of a round are the
-same when they are asked for and when a release is read. See `noisegate_papers.methods.pe`.
+of which its program has diffusion models, are operations on pixels here. Everything follows from public images, from a
+public seed and from what was released, as in `noisegate_papers.training.evolution`.
 """
 
 from __future__ import annotations

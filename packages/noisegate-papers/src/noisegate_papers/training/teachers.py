@@ -1,14 +1,12 @@
 """What learns from noisy answers about generated records: a generator, a student; and the teachers behind the gate.
 
-A generator follows noisy gradients at what it makes, and sees no record: of an optimal transport loss, or as teachers
-say. Entropic transport W between two sets of equal weights is Σ P·cost at the plan P of Sinkhorn's algorithm (Cuturi,
-NeurIPS 2013, https://arxiv.org/abs/1306.0895), in logarithms. Its gradient takes P as it is (the envelope theorem).
+A generator follows noisy gradients at what it makes: of an optimal transport loss, or as teachers say. Entropic
+transport W between two sets of equal weights is Σ P·cost at the plan P of Sinkhorn's algorithm (Cuturi, NeurIPS 2013,
+https://arxiv.org/abs/1306.0895). Its gradient takes P as it is (the envelope theorem).
 
-A teacher is a discriminator of a disjoint shard, between its records and generated ones, and what it answers. Each is
-written for one shard, as functions of its weights; `noisegate.gate.queries.shards` maps them over all shards and keeps
-the weights, which begin alike. `parameters` hold the generated records of the step, which are public, (records,
-inputs), and their labels, (records,). A discriminator is a perceptron, whose gradient at its inputs is written out: it
-is a part of answers, and of one loss.
+A teacher is a discriminator of a disjoint shard and what it answers, written for one shard, as functions of its
+weights; `noisegate.gate.queries.shards` maps them over all shards, and the weights begin alike. `parameters` hold the
+generated records of the step, which are public, (records, inputs), and their labels, (records,).
 """
 
 from __future__ import annotations
@@ -22,9 +20,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 
-from noisegate.models.checkpoint import joined, under
 from noisegate_images.models.generator import Generator
-from noisegate_images.training.adam import Adam
+from noisegate_images.training.adam import Adam, Checkpointed
 from noisegate_papers.models.inputs import DiscriminatorInput
 from noisegate_papers.training.adversarial import SLOPE, Discriminator, stream
 
@@ -35,7 +32,7 @@ Labelled = tuple[Tensor, Tensor]
 """Records, (records, inputs), and their labels, (records,) int64."""
 
 
-class TransportTraining:
+class TransportTraining(Checkpointed):
     """The generator on its way; `records` are generated in each step.
 
     `shares` are those of the labels, (labels,), one where there is no label; `encode` makes of what the generator gives
@@ -79,15 +76,14 @@ class TransportTraining:
         """Returns the generator's weights and running statistics."""
         return dict(self._generator.state_dict())
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """Returns the generator, its optimiser and the number of steps."""
-        return {**joined(generator=self.result(), adam=self._adam.state_dict()), "steps": torch.tensor(self.steps)}
+    def parts(self) -> dict[str, Any]:
+        """Returns the generator and its optimiser."""
+        return {"generator": self._generator, "adam": self._adam}
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
         """Resumes where `state_dict` was called."""
-        self._generator.load_state_dict(under(tensors, "generator/"))
-        self._adam.load_state_dict(under(tensors, "adam/"))
-        self.steps, self._generated = int(tensors["steps"]), None
+        super().load_state_dict(tensors)
+        self._generated = None
 
     def _latest(self) -> Labelled:
         """Returns the generated records of this step, made once."""
@@ -151,16 +147,9 @@ class StudentTraining(TransportTraining):
         self._adam.descend(softplus(-self._student(self._student.rows(records, labels))).mean())
         self.steps, self._generated = self.steps + 1, None
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """Returns both networks, both optimisers and the number of steps."""
-        student = joined(student=dict(self._student.state_dict()), student_adam=self._student_adam.state_dict())
-        return {**super().state_dict(), **student}
-
-    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Resumes where `state_dict` was called."""
-        super().load_state_dict(tensors)
-        self._student.load_state_dict(under(tensors, "student/"))
-        self._student_adam.load_state_dict(under(tensors, "student_adam/"))
+    def parts(self) -> dict[str, Any]:
+        """Returns both networks and both optimisers."""
+        return {**super().parts(), "student": self._student, "student_adam": self._student_adam}
 
 
 Weights = Mapping[str, Tensor]

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 from urllib.parse import urlsplit
 
+from pyarrow.fs import FileSelector, FileType, S3FileSystem
+
 from noisegate.atomic import address
 from noisegate.errors import DataError, OptionError
 
@@ -78,8 +80,6 @@ def status(path: Path) -> Status:
         identity = found.st_dev, found.st_ino
         plain = stat.S_ISREG(found.st_mode)
         return Status(stat.S_ISDIR(found.st_mode), plain, found.st_size, found.st_mtime_ns, identity)
-    from pyarrow.fs import FileType
-
     there = _store().get_file_info(_key(path))
     if there.type == FileType.NotFound:
         raise FileNotFoundError(2, "there is no such object")
@@ -101,8 +101,6 @@ def children(path: Path) -> list[Path]:
     """Returns what is directly in a folder, sorted by name."""
     if not in_store(path):
         return sorted(path.iterdir())
-    from pyarrow.fs import FileSelector
-
     found = _store().get_file_info(FileSelector(_key(path)))
     return sorted(Path(f"{_SCHEME}/{one.path}") for one in found)
 
@@ -125,8 +123,6 @@ def _key(path: Path) -> str:
 @cache
 def _store() -> Any:
     """Returns the store, once a process: its address and keys are looked for where AWS keeps them."""
-    from pyarrow.fs import S3FileSystem
-
     # Arrow does not look for the address of another store than Amazon's.
     address = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     url = urlsplit(address or "https://")

@@ -1,4 +1,8 @@
-"""A first draft of a schema from a file that its owner has declared public; never from private data."""
+"""A first draft of a schema from a file that its owner has declared public; never from private data.
+
+No column stops a draft: what cannot be used is ignored, with the reason. Text that is a number or a date in all cells
+but those that say one or two words is that number or date, and the words are marks of missing values.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +13,37 @@ from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from noisegate.discovery.draft_columns import draft_columns, read_public
-from noisegate.discovery.draft_types import shortest
-from noisegate.discovery.drafted import DraftedColumn, drafted_text, schema_of
+from noisegate.data.frames import read_table
+from noisegate.data.headers import check_once, check_titles
+from noisegate.data.tables.memory import to_arrow
+from noisegate.data.tables.tables import open_origins
+from noisegate.discovery.draft_formats import draft_formatted
+from noisegate.discovery.draft_numbers import draft_number, draft_time
+from noisegate.discovery.draft_types import Categories, as_stored, declared, draft_categories, shortest
+from noisegate.discovery.drafted import (
+    DraftedColumn,
+    draft_boolean,
+    draft_identifier,
+    draft_reference,
+    draft_text,
+    drafted_text,
+    schema_of,
+)
+from noisegate.discovery.raw import raw_kind_of
 from noisegate.discovery.rules import MOST_COLUMNS, Rules, find_rules
 from noisegate.errors import DataError, SchemaError
-from noisegate.schema import (
-    Schema,
-)
-from noisegate.schema.encode import encode, plain_cells
+from noisegate.schema import DEFAULT_MISSING_VALUES, Schema
+from noisegate.schema.encode import encode, is_text, plain_cells
 
+_MARKS = {
+    *("null", "(null)", "none", "nil", "na", "n/a", "#n/a", "<na>", "n.a.", "nan", "nat", "missing", "unknown"),
+    *("", ".", "..", "-", "--", "---", "—", "?", "*"),
+}
+"""What usually stands for a missing value, in small letters."""
+# Other words do, if they are so few and so many different numbers or dates stand beside them.
+_MOST_WORDS, _LEAST_BESIDE = 2, 10
 # Of so many records at most are rules looked for.
 _MOST_ROWS = 200_000
 
@@ -52,9 +76,8 @@ def draft_schema(public: Any, label: str | None = None) -> Schema:
 
     Its bounds and levels come straight from the records, so never use it on private ones: `discover_schema` buys them.
 
-    Args:
-        public: a table of any kind that `noisegate.fit` takes, or the path of a file that is public.
-        label: name of the column to be predicted from the others.
+    The records are a table of any kind that `noisegate.fit` takes, or the path of a file that is public; ``label`` is
+    the name of the column to be predicted from the others.
 
     Raises:
         DataError: if the records cannot be read, or there are none.
@@ -78,14 +101,14 @@ def draft(path: Any, label: str | None = None, *, without: Collection[str] = ())
     with the reason and what to do about it. A sample that is large enough also shows steps, atoms and constraints.
     Raises as `draft_schema` does. Columns ``without`` which it is drafted are keys.
     """
-    table, odd = read_public(path)
+    table, odd = _read_public(path)
     where = Path(path).name if isinstance(path, str | Path) else "the table"
     if not table.num_rows and table.column_names:
         raise DataError(f"{where}: there are no records to draft a schema from")
     if label is not None and label not in (*table.column_names, *odd):
         raise SchemaError(f"label {label!r} is not a column of {where}: {', '.join(table.column_names)}")
     names = [name for name in table.column_names if name not in without]
-    entries, marks = draft_columns(path, table, odd, label, names=names)
+    entries, marks = _drafted_columns(path, table, odd, label, names=names)
     why = next((" ".join(entry.why) for entry in entries if entry.ignored and entry.name == label), None)
     if why is not None:
         raise SchemaError(f"label {label!r} cannot be predicted as it is: {why}")
@@ -101,3 +124,113 @@ def _rules(table: pa.Table, schema: Schema) -> Rules:
     plain = pa.table({name: shortest(plain_cells(table[name].combine_chunks(), tokens)[0]) for name in schema.names})
     some = plain.take(pa.array(range(0, table.num_rows, -(-table.num_rows // _MOST_ROWS))))
     return find_rules(encode({name: some[name].combine_chunks() for name in schema.names}, schema), schema)
+
+
+def _read_public(public: Any) -> tuple[pa.Table, dict[str, str]]:
+    """Returns the columns that Arrow can hold, and of the others the types; a DataError if nothing can be read."""
+    try:
+        for origin in open_origins(public)[1]:
+            names = [name for name, _ in origin.columns()]
+            check_titles(names, origin.name)
+            check_once(names, origin.name)
+        return read_table(public), {}
+    except DataError:
+        if isinstance(public, str | Path):
+            raise
+        held = {name: public[name] for name in getattr(public, "columns", public)}
+        odd = {str(name): kind for name, cells in held.items() if (kind := _odd_type(cells)) is not None}
+        if not odd:
+            raise
+    return read_table({name: cells for name, cells in held.items() if str(name) not in odd}), odd
+
+
+def _odd_type(cells: Any) -> str | None:
+    """Returns the type of cells that Arrow cannot hold; None if it can."""
+    try:
+        to_arrow("", cells)
+    except DataError:
+        values = getattr(getattr(cells, "cat", cells), "categories", cells)
+        dtype = str(getattr(values, "dtype", "object"))
+        return dtype if dtype != "object" else " and ".join(sorted({type(cell).__name__ for cell in cells}))
+    return None
+
+
+def _drafted_columns(
+    public: Any, table: pa.Table, odd: Mapping[str, str], label: str | None, *, names: Sequence[str]
+) -> tuple[tuple[DraftedColumn, ...], tuple[str, ...]]:
+    """Returns the entries of the columns ``names``, then ``odd`` ones, and what is read as missing in all of them."""
+    cells = {name: table[name].combine_chunks() for name in names}
+    origin = open_origins(public)[1][0]
+    kinds, known = declared(public, origin, table.select(names))
+    found = {mark for name, column in cells.items() if name != label for mark in _marks(name, column)}
+    marks = (*DEFAULT_MISSING_VALUES, *sorted(found))
+    entries = [
+        draft_reference(name, table)
+        or _drafted(name, column, marks, kinds.get(name), known.get(name), is_label=name == label)
+        for name, column in cells.items()
+    ]
+    return (*entries, *(_no_kind(name, kind) for name, kind in odd.items())), marks
+
+
+def _marks(name: str, cells: pa.Array) -> list[str]:
+    """Returns the words in a column of numbers or dates that are none, as marks of missing values are."""
+    if not is_text(cells.type):
+        return []
+    cells, present = plain_cells(cells, pa.array(DEFAULT_MISSING_VALUES))
+    cells = cells.filter(pa.array(present))
+    values = cells.unique()
+    words = values.filter(pc.invert(pc.match_substring_regex(values, r"[0-9]|^[+-]?(?i:inf|infinity)$")))
+    found = sorted(words.to_pylist())
+    few = len(found) <= _MOST_WORDS and len(values) - len(found) >= _LEAST_BESIDE
+    if not found or len(found) == len(values) or not (few or {word.lower() for word in found} <= _MARKS):
+        return []
+    rest = cells.filter(pc.invert(pc.is_in(cells, value_set=words)))
+    for drafted in (draft_formatted(name, rest, missing=True), draft_number(name, rest, missing=True, is_label=False)):
+        if drafted is not None:
+            return [] if drafted.ignored else found
+    entry = draft_time(name, rest, missing=True)
+    return [] if entry is None or entry.ignored else found
+
+
+def _no_kind(name: str, kind: object) -> DraftedColumn:
+    return DraftedColumn.left_out(name, f"values of type {kind} have no kind in a schema; convert them")
+
+
+def _drafted(
+    name: str,
+    cells: pa.Array,
+    marks: tuple[str, ...],
+    kind: pa.DataType | None,
+    categories: Categories | None,
+    *,
+    is_label: bool,
+) -> DraftedColumn:
+    every, present = plain_cells(cells, pa.array(marks))
+    if raw_kind_of(every.type) is None and not pa.types.is_null(every.type):
+        return _no_kind(name, every.type)
+    cells = shortest(every.filter(pa.array(present)))
+    missing = not present.all() or (pa.types.is_floating(cells.type) and bool(pc.any(pc.is_nan(cells)).as_py()))
+    entry = None
+    if categories is not None:
+        identifier = None if is_label or categories[1] else draft_identifier(name, cells)
+        entry = identifier or draft_categories(name, categories, pa.array(marks), missing=missing)
+    entry = as_stored(entry or _by_values(name, cells, missing=missing, is_label=is_label), cells, kind)
+    told = marks[len(DEFAULT_MISSING_VALUES) :] if is_text(cells.type) else ()
+    said = ", ".join(repr(mark) for mark in told if pc.index(every, mark).as_py() >= 0)
+    why = f"missing: so {said} is read; take it out of missing_values where it is a value"
+    return replace(entry, why=(*entry.why, why)) if said else entry
+
+
+def _by_values(name: str, cells: pa.Array, *, missing: bool, is_label: bool) -> DraftedColumn:
+    values = cells.unique()
+    if not len(values):
+        return DraftedColumn.left_out(
+            name, "every value is missing, so the sample shows nothing of it; describe it by hand"
+        )
+    return (
+        draft_boolean(name, values, missing=missing)
+        or (None if is_label else draft_formatted(name, cells, missing=missing) or draft_identifier(name, cells))
+        or draft_number(name, cells, missing=missing, is_label=is_label)
+        or draft_time(name, cells, missing=missing)
+        or draft_text(name, cells, missing=missing)
+    )

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
 
 from noisegate.data.tables.memory import TABLES, of_package, plain_array
 from noisegate.discovery.stored import typed
@@ -38,8 +40,6 @@ class NativeForm:
 
     def __call__(self, table: pa.Table) -> Any:
         """Returns ``table``, which has the columns of the schema, in this form."""
-        import pyarrow as pa
-
         if not isinstance(table, pa.Table) or tuple(table.column_names) != self.schema.names:
             raise DataError(
                 f"expected a PyArrow table with the columns of the schema, found {type(table).__name__}; give what "
@@ -63,8 +63,6 @@ class NativeForm:
 
     def _cells(self, column: Column, cells: pa.ChunkedArray) -> pa.Array:
         """Returns the cells of a column as Arrow has them on their way to this kind of table."""
-        import pyarrow as pa
-
         plain, family = cells.combine_chunks(), self.families.get(column.name)
         if pa.types.is_dictionary(plain.type):
             if self.kind == "arrow" and self.types is None:
@@ -181,7 +179,6 @@ def _to_numpy(table: pa.Table, kind: str) -> Any:
 
 def _to_pandas(table: pa.Table, form: NativeForm) -> Any:
     import pandas as pd
-    import pyarrow as pa
 
     columns: dict[Any, Any] = {}
     for name in table.column_names:
@@ -198,7 +195,6 @@ def _to_pandas(table: pa.Table, form: NativeForm) -> Any:
 def _dtype(kind: pa.DataType, family: str, *, missing: bool) -> Any:
     """Returns the dtype of an extension of pandas, or None for NumPy's."""
     import pandas as pd
-    import pyarrow.types as pt
 
     if family == "pyarrow":
         return pd.ArrowDtype(kind)

@@ -39,12 +39,11 @@ class RayEngine(Engine):
     Every machine must see the files under the same path, and be like the one that runs this: the same processor, the
     same installation. Needs the extra ``ray``.
 
-    Args:
-        address: ``HOST:PORT`` of the head of a cluster that this machine is part of, or "auto"; None for processes of
-            this machine, or for the cluster that this process has joined before.
-        workers: How many processes, of one core each; None for one on each core.
-        part_bytes: About how many bytes of a file a worker reads at a time: what is read again if it is lost.
-        wait_seconds: How long a run waits for its first worker where the cluster has no core to spare.
+    The ``address`` is ``HOST:PORT`` of the head of a cluster that this machine is part of, or "auto"; None is for
+    processes of this machine, or for the cluster that this process has joined before. There are so many ``workers``,
+    processes of one core each, None for one on each core, and a worker reads about ``part_bytes`` of a file at a time,
+    which are read again if it is lost. Where the cluster has no core to spare, a run waits ``wait_seconds`` for its
+    first worker.
 
     Raises:
         OptionError: if a number is not positive.

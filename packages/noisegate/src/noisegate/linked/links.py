@@ -25,17 +25,14 @@ STEPS: tuple[Step, ...] = ("first", "next", "none")
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """Two linked tables, and the tables in which their records stand side by side.
-
-    Attributes:
-        parent: the table of the parents.
-        child: the table of the children.
-        constraints: rules between the columns of the two, with names such as ``visits.day``.
-    """
+    """Two linked tables, and the tables in which their records stand side by side."""
 
     parent: LinkedTable
+    """The table of the parents."""
     child: LinkedTable
+    """The table of the children."""
     constraints: tuple[Constraint, ...] = ()
+    """Rules between the columns of the two, with names such as ``visits.day``."""
 
     @property
     def name(self) -> str:

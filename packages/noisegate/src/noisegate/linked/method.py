@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from noisegate.devices import check_device
 from noisegate.errors import OptionError, require
-from noisegate.linked.fit import LinkAnswers, LinkDesign
+from noisegate.linked.fit import LinkAnswers, LinkDesign, LinkedFit
+from noisegate.linked.model import LinkedModel
 from noisegate.linked.schema import LinkedSchema
 from noisegate.methods.method import Method
 from noisegate.methods.registry import register
+from noisegate.models.checkpoint import FitSummary
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan
 from noisegate.privacy.release import Release
 from noisegate.settings import Options, Seed, TwoOrMore, settings
 from noisegate.tables.descent import MixtureSettings
 from noisegate.tables.design import COUNTS
 from noisegate.tables.forecast import Forecast, forecast_of, verdict_of_fit
-from noisegate.tables.released import Answered
+from noisegate.tables.released import Answered, Table
 
 if TYPE_CHECKING:
     from noisegate.features.binning import NumericBins
     from noisegate.gate.gate import Gate
-    from noisegate.linked.fit import LinkedFit
     from noisegate.linked.links import Link
-    from noisegate.tables.released import Table
 
 DESIGN = 2
 """Version of the rules by which cells and tables follow from settings and released histograms."""
@@ -131,17 +131,12 @@ class Linked(Method):
 
     def fitting(self, release: Release, *, device: str = "auto", plan: Any = None) -> LinkedFit:
         """Returns the fit of a release, ready to run, to save and to restore; it computes on the CPU, on any device."""
-        from noisegate.linked.fit import LinkedFit
-
         check_device(device, f"the fit of {self.name}")
         designs = plan.design if plan else self._designs_of(release)
         return LinkedFit(designs, release, self.fit_settings(), seed=self.seed)
 
     def synthesizer(self, release: Release, fitting: LinkedFit) -> Any:
         """Returns the model of linked tables that a fit has reached."""
-        from noisegate.linked.model import LinkedModel
-        from noisegate.models.checkpoint import FitSummary
-
         first = fitting.links[0].design.answers(release)
         units = max(float(first.values[COUNTS].sum()), first.noise_std[COUNTS])
         notes = {"warning": fitting.warning} if fitting.warning else {}

@@ -45,12 +45,6 @@ _BLOCK = 2048
 class LinkedModel(Shown):
     """A fitted model of linked tables with its release. It holds no record; sampling costs no privacy.
 
-    Attributes:
-        release: What left the gate, with its certificate.
-        links: The model of each link, parents first.
-        summary: How the fit ended.
-        convert: Applied to each Arrow table that `sample` returns, by the table's name; None for none.
-
     Examples:
         >>> import pyarrow as pa
         >>> from noisegate import Gate
@@ -72,9 +66,13 @@ class LinkedModel(Shown):
     """
 
     release: Release
+    """What left the gate, with its certificate."""
     links: tuple[LinkModel, ...]
+    """The model of each link, parents first."""
     summary: FitSummary
+    """How the fit ended."""
     convert: Mapping[str, Callable[[pa.Table], Any]] | None = field(default=None, repr=False)
+    """Applied to each Arrow table that `sample` returns, by the table's name; None for none."""
 
     @property
     def certificate(self) -> Certificate:
@@ -102,10 +100,8 @@ class LinkedModel(Shown):
 
         Keys are fresh whole numbers from 1 on; each record names one that is there. Children stand in their order.
 
-        Args:
-            n: Number of records of the first table, at least 0.
-            seed: Of the public randomness; None for other records at every call.
-            where: Values that every record of the first table shall have, as `noisegate.Synthesizer.sample` takes them.
+        A ``seed`` is of the public randomness; None for other records at every call. ``where`` are values that every
+        record of the first table shall have, as `noisegate.Synthesizer.sample` takes them.
 
         Raises:
             OptionError: if `n` is negative or no whole number, `where` names what is no column of the first table or a

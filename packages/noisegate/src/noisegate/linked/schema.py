@@ -31,11 +31,6 @@ class LinkedSchema(Shown):
     The unit of privacy is a record of the first table with all that hangs on it. Columns that are the same in all
     records of a parent belong into the parent's table.
 
-    Attributes:
-        tables: each after the table of its parents; the first has none, and all others have one.
-        constraints: rules between the columns of a table and of its parents', with names such as ``visits.day``;
-            synthetic records keep to them. Rules about one table stand in its own schema.
-
     Examples:
         >>> from noisegate.linked.schema import LinkedSchema
         >>> text = '''
@@ -57,7 +52,10 @@ class LinkedSchema(Shown):
     """
 
     tables: Sequence[LinkedTable]
+    """Each after the table of its parents; the first has none, and all others have one."""
     constraints: tuple[Constraint, ...] = ()
+    """Rules between the columns of a table and of its parents', with names such as ``visits.day``; synthetic records
+    keep to them. Rules about one table stand in its own schema."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tables", _in_order(self.tables))

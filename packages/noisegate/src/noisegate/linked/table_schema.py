@@ -17,15 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import SchemaError
-from noisegate.schema.layout import (
-    Floats,
-    bounds_of,
-    numbers_at,
-    positions_of,
-    positions_of_ranks,
-    ranks_at,
-    ranks_of,
-)
+from noisegate.schema.layout import Floats, bounds_of, numbers_at, positions_of, positions_of_ranks, ranks_at, ranks_of
 from noisegate.schema.numeric import Continuous, Datetime, Decimal, Integer, NumericColumn
 from noisegate.schema.schema import Schema
 from noisegate.schema.values import column_name, real, store, whole
@@ -45,21 +37,6 @@ _CHILD = ("parent_key", "order", "since", "longest_gap", "most", "orphans")
 class LinkedTable:
     """A table, and how it is linked to the table of its parents.
 
-    Attributes:
-        name: of letters, digits, _ and -; synthetic tables are written to files of this name.
-        schema: the columns that are read, without the keys, which are never encoded.
-        key: the column that names each record, or those that do so together; needed where the table has children.
-        parent: name of the table of the parents; None for the one that the others hang on, whose records are the units
-            of privacy, each with all that belongs to it.
-        parent_key: the column, or columns, with the key of the record's parent, in the order of that; None for those
-            called as there.
-        order: the column of numbers, dates or moments that puts the children of a parent in order, or None.
-        since: the parent's column that the first child's distance is counted from; None for ``order``'s lower bound.
-        longest_gap: the longest gap between two children that is told from longer ones: in numbers, days or, for
-            moments, seconds; None for the distance of the bounds of ``order``.
-        most: how many children of one parent are told from more; synthetic parents have at most so many.
-        orphans: what is done with records whose parent is not there: "refuse" them, or "drop" them.
-
     Examples:
         >>> from noisegate.schema import Integer, Schema
         >>> from noisegate.linked.schema import LinkedTable
@@ -69,15 +46,28 @@ class LinkedTable:
     """
 
     name: str
+    """Of letters, digits, _ and -; synthetic tables are written to files of this name."""
     schema: Schema
+    """The columns that are read, without the keys, which are never encoded."""
     key: Key = None
+    """The column that names each record, or those that do so together; needed where the table has children."""
     parent: str | None = None
+    """Name of the table of the parents; None for the one that the others hang on, whose records are the units of
+    privacy, each with all that belongs to it."""
     parent_key: Key = None
+    """The column, or columns, with the key of the record's parent, in the order of that; None for those called as
+    there."""
     order: str | None = None
+    """The column of numbers, dates or moments that puts the children of a parent in order, or None."""
     since: str | None = None
+    """The parent's column that the first child's distance is counted from; None for ``order``'s lower bound."""
     longest_gap: float | None = None
+    """The longest gap between two children that is told from longer ones: in numbers, days or, for moments, seconds;
+    None for the distance of the bounds of ``order``."""
     most: int | None = None
+    """How many children of one parent are told from more; synthetic parents have at most so many."""
     orphans: Orphans = "refuse"
+    """What is done with records whose parent is not there: "refuse" them, or "drop" them."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):

@@ -179,8 +179,7 @@ def _verified(release: Release, folder: Path, files: tuple[str, ...]) -> Verific
 def verify(path: str | Path) -> Verification | SchemaVerification:
     """Recomputes ε of what was handed over from its certificate, and checks every hash; needs no data.
 
-    Args:
-        path: A model folder, the folder of a release, or the certificate of a discovered schema, which lies beside it.
+    That is a model folder, the folder of a release, or the certificate of a discovered schema, which lies beside it.
 
     Raises:
         ModelError: if the claim does not hold, or anything is missing, broken or was changed.

@@ -139,15 +139,6 @@ class LabelledMixture:
         """Returns the cell of each record in each column, (rows, columns)."""
         return self.mixture.cells(records)
 
-    def log_probability(self, cells: Cells) -> Floats:
-        """Returns the natural logarithm of the probability of each row of cells, (rows,); see `Mixture`."""
-        joint = self.mixture.log_joint(cells, self.label.column)
-        highest = joint.max(axis=1, keepdims=True)
-        shift = np.where(np.isfinite(highest), highest, 0.0)
-        given = self.label.probabilities(cells, self.mixture)[np.arange(len(cells)), cells[:, self.label.column]]
-        with np.errstate(divide="ignore"):
-            return np.asarray(shift[:, 0] + np.log(np.exp(joint - shift).sum(axis=1)) + np.log(given))
-
     def marginal(self, columns: Sequence[int]) -> Floats:
         """Returns what `Mixture.marginal` does; with the label among the columns, over 32,768 fixed records."""
         if self.label.column not in columns:

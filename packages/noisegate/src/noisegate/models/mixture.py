@@ -76,14 +76,24 @@ class Mixture:
         numeric = [within.bins.codes(records.numeric[:, place]) for place, within in enumerate(self.within)]
         return np.stack([*numeric, *records.codes.T], axis=1)
 
-    def log_probability(self, cells: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float64]:
-        """Returns the logarithm of each row's probability, (rows,), of `cells`, (rows, columns); -inf where it is 0."""
-        return self._log_sums(cells, self._tables, self._weights[:, None])[:, 0]
-
     def log_joint(self, cells: npt.NDArray[np.integer[Any]], column: int) -> npt.NDArray[np.float64]:
-        """Returns log p(x, k) for every cell k of a column, (rows, cells), x the row's cells in all others."""
+        """Returns log p(x, k) for every cell k of a column, (rows, cells), x the row's cells in all others.
+
+        It is computed in blocks of rows; -inf stands for a probability of zero.
+        """
         others = [table for place, table in enumerate(self._tables) if place != column]
-        return self._log_sums(np.delete(cells, column, axis=1), others, self._weights[:, None] * self._tables[column])
+        cells, shares = np.delete(cells, column, axis=1), self._weights[:, None] * self._tables[column]
+        sums, block = np.empty((len(cells), shares.shape[1])), max(_BLOCK // len(shares), 1)
+        with np.errstate(divide="ignore"):
+            logs = [np.log(table.T) for table in others]
+            for start in range(0, len(cells), block):
+                terms = np.zeros((len(cells[start : start + block]), len(shares)))
+                for log, codes in zip(logs, cells[start : start + block].T, strict=True):
+                    terms += log[codes]
+                highest = terms.max(axis=1, keepdims=True)
+                shift = np.where(np.isfinite(highest), highest, 0.0)
+                sums[start : start + block] = shift + np.log(np.exp(terms - shift) @ shares)
+        return sums
 
     def marginal(self, columns: Sequence[int]) -> npt.NDArray[np.float64]:
         """Returns the joint distribution, by cells, of one to four distinct columns, numeric ones first."""
@@ -154,22 +164,6 @@ class Mixture:
         """Probabilities whose rows sum to 1 to float64's precision, whatever they were fitted in."""
         tables = (table.astype(np.float64) for table in self.probabilities)
         return tuple(table / table.sum(axis=1, keepdims=True) for table in tables)
-
-    def _log_sums(
-        self, cells: npt.NDArray[np.integer[Any]], tables: Sequence[Floats], shares: Floats
-    ) -> npt.NDArray[np.float64]:
-        """Returns log Σ_j shares_jk Π_i tables_i[j, cells_i] for each row and k, in blocks of rows; -inf for zero."""
-        sums, block = np.empty((len(cells), shares.shape[1])), max(_BLOCK // len(shares), 1)
-        with np.errstate(divide="ignore"):
-            logs = [np.log(table.T) for table in tables]
-            for start in range(0, len(cells), block):
-                terms = np.zeros((len(cells[start : start + block]), len(shares)))
-                for log, codes in zip(logs, cells[start : start + block].T, strict=True):
-                    terms += log[codes]
-                highest = terms.max(axis=1, keepdims=True)
-                shift = np.where(np.isfinite(highest), highest, 0.0)
-                sums[start : start + block] = shift + np.log(np.exp(terms - shift) @ shares)
-        return sums
 
     @cached_property
     def _components(self) -> Choice:

@@ -27,13 +27,10 @@ Array: TypeAlias = npt.NDArray[Any]
 
 
 class RecordModel(Protocol):
-    """A distribution over records that can be drawn from, saved and rebuilt.
-
-    Attributes:
-        kind: Names the class in a saved model; see `model_class`.
-    """
+    """A distribution over records that can be drawn from, saved and rebuilt."""
 
     kind: ClassVar[str]
+    """Names the class in a saved model; see `model_class`."""
 
     def draw(self, rows: int, random: torch.Generator) -> EncodedTable:
         """Returns `rows` records; `random` is public randomness, on the CPU.

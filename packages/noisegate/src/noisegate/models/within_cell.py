@@ -35,9 +35,8 @@ class Choice:
     `stratified_uniforms` cells come in nearly their expected numbers; rows whose columns are each stratified anew are a
     Latin hypercube sample (McKay, Beckman and Conover, 1979).
 
-    Args:
-        masses: Non-negative masses, (cells,), of any sum within a group; a group of mass zero must not be drawn from.
-        groups: The group of each cell, (cells,), ascending, below `MOST_GROUPS`.
+    Masses are not negative, (cells,), and of any sum within a group; a group of mass zero must not be drawn from. The
+    ``groups`` are those of the cells, (cells,), ascending, below `MOST_GROUPS`.
     """
 
     def __init__(self, masses: npt.NDArray[Any], groups: npt.NDArray[Any]) -> None:
@@ -104,14 +103,10 @@ class WithinCell:
     ) -> Self:
         """Returns the fine cells that a histogram says. A bin in which all masses are zero is filled evenly.
 
-        Args:
-            column: The column.
-            bins: Its bins.
-            edges: Ends of the fine cells from 0 to 1, (fine + 1,), ascending; every cut of the bins is one of them. As
-                in `NumericBins`, a value on an edge belongs to the cell above it.
-            masses: Non-negative, (fine,), for instance noisy counts after clipping.
-            spikes: Which fine cells are single values, (fine,): the value at the lower edge, in the last cell the
-                upper bound. None for none; cells that hold one step need no flag.
+        The ``edges`` are ends of the fine cells from 0 to 1, (fine + 1,), ascending, and every cut of the bins is one
+        of them; as in `NumericBins`, a value on an edge belongs to the cell above it. ``masses`` are not negative,
+        (fine,), for instance noisy counts after clipping. Of the fine cells ``spikes``, (fine,), are single values, the
+        value at the lower edge, in the last cell the upper bound; cells that hold one step need no flag.
         """
         spikes = np.zeros(len(masses), dtype=np.bool_) if spikes is None else spikes
         if not (len(edges) == len(masses) + 1 == len(spikes) + 1) or not np.isin(bins.cuts, edges).all():

@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from safetensors import SafetensorError
+
 from noisegate.atomic import check_named
 from noisegate.errors import FitWarning, ModelError, OptionError
 from noisegate.gate.gate import Gate
@@ -240,8 +242,6 @@ class RunFolder:
 
     def keep(self, release: Release) -> None:
         """Writes the release into the room that was kept for it; the room's file goes last, as the sign of success."""
-        from safetensors import SafetensorError
-
         try:
             (self.path / ROOM_FILE).write_bytes(b"")
             release.save(self.path)

@@ -11,14 +11,17 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import pyarrow as pa
+
 from noisegate.atomic import check_outside
+from noisegate.devices import choose_device
 from noisegate.errors import NoisegateError, OptionError
 from noisegate.gate.gate import Gate
 from noisegate.gate.sums import Engine
 from noisegate.methods.gradient import GradientMethod
 from noisegate.methods.method import Method
 from noisegate.methods.registry import method_of
-from noisegate.models.checkpoint import Checkpoint
+from noisegate.models.checkpoint import Checkpoint, FitState
 from noisegate.privacy import accounting
 from noisegate.privacy.gradient_plan import CalibratedStepPlan
 from noisegate.privacy.plan import PricedPlan
@@ -27,7 +30,6 @@ from noisegate.registry import extension, extensions
 from noisegate.runs.folder import CHECKPOINT_FILE, Run, RunFolder
 
 if TYPE_CHECKING:
-    from noisegate.models.checkpoint import FitState
     from noisegate.models.record_model import FittedModel
 
 Ask: TypeAlias = Callable[[Gate, Any], Release]
@@ -44,8 +46,6 @@ def held() -> Iterator[Callable[[], None]]:
     A second signal is let through at once. A SIGTERM that would have ended the process still does, behind the block.
     Arrow puts handlers of its own in their place while it reads, and was seen to lose a signal: it is told not to.
     """
-    import pyarrow as pa
-
     asked: list[int] = []
 
     def ask(number: int, _frame: FrameType | None) -> None:
@@ -212,8 +212,6 @@ class _Work:
         self, run: Run, gate: Gate, plan: CalibratedStepPlan, data: Any, progress: Callable[[int, str], None]
     ) -> Release:
         """Returns what the training at the gate came to; stopped by anything, it can be resumed with the records."""
-        from noisegate.devices import choose_device
-
         assert isinstance(run.method, GradientMethod)
         folder, spent = self.folder, _Spent(plan, self.folder.observer.watched)
 

@@ -35,11 +35,6 @@ class Comparison:
 
     So do those in which either is an atom outside its bounds, which is no number of the scale.
 
-    Attributes:
-        left: Name of a numeric column.
-        relation: One of <=, >=, <, >.
-        right: Name of another column, of the same sort: two of numbers, of dates, or of moments.
-
     Examples:
         >>> from noisegate import Schema
         >>> from noisegate.schema import Comparison, Integer
@@ -50,8 +45,11 @@ class Comparison:
     """
 
     left: str
+    """Name of a numeric column."""
     relation: Relation
+    """One of <=, >=, <, >."""
     right: str
+    """Name of another column, of the same sort: two of numbers, of dates, or of moments."""
 
     def __str__(self) -> str:
         return f"{self.left} {self.relation} {self.right}"
@@ -94,10 +92,6 @@ class Comparison:
 class Impossible:
     """Values that never stand together in one record.
 
-    Attributes:
-        values: By column, a level, a number or an interval such as "18..30"; how else they may be written says
-            `noisegate.schema.regions`. Dates and intervals become text.
-
     Examples:
         >>> from noisegate.schema import Impossible
         >>> Impossible(values={"sex": "Male", "pregnant": True}).names
@@ -105,6 +99,8 @@ class Impossible:
     """
 
     values: Mapping[str, Any] = field(hash=False)
+    """By column, a level, a number or an interval such as "18..30"; how else they may be written says
+    `noisegate.schema.regions`. Dates and intervals become text."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.values, Mapping) or not self.values:

@@ -21,14 +21,10 @@ def pixel_schema(
 ) -> Schema:
     """Returns the schema of images: rows of whole numbers from 0 to 255, and maybe a label; see `ImageForm`.
 
-    Args:
-        height: in pixels.
-        width: in pixels.
-        channels: 1 for grey, 3 for colour.
-        labels: every label that there may be, public knowledge; None for images without a label.
-        label: name of the label's column.
-        resize: what is done with pictures of another size: "refuse", "stretch", "crop" or "pad".
-        convert: whether pictures in other modes are turned into grey or colour.
+    Grey images have 1 of ``channels``, colour ones 3. There are no other ``labels`` than these, which are public
+    knowledge, in a column called ``label``; None for images without. Pictures of another size are dealt with as
+    ``resize`` says, "refuse", "stretch", "crop" or "pad"; with ``convert``, those in other modes are turned into grey
+    or colour.
 
     Raises:
         SchemaError: if a number is not positive, or the labels or their name are unusable.

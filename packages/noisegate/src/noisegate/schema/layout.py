@@ -36,11 +36,6 @@ EncodedTable = Rows
 class Layout:
     """Which column of a schema stands where in encoded records.
 
-    Attributes:
-        numeric: the columns of ``Rows.numeric``, in schema order.
-        coded: the columns of ``Rows.codes``, in schema order.
-        label: index into ``coded`` of the label, or None without a label or with a numeric one.
-
     Examples:
         >>> from noisegate import Schema
         >>> from noisegate.schema import Boolean, Integer
@@ -50,8 +45,11 @@ class Layout:
     """
 
     numeric: Sequence[NumericColumn]
+    """The columns of ``Rows.numeric``, in schema order."""
     coded: tuple[CodedColumn, ...]
+    """The columns of ``Rows.codes``, in schema order."""
     label: int | None = None
+    """Index into ``coded`` of the label, or None without a label or with a numeric one."""
 
     @property
     def classes(self) -> int:
@@ -141,8 +139,7 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 def numbers_at(column: NumericColumn, positions: Floats) -> npt.NDArray[Any]:
     """Returns the numbers that positions stand for, none of them NaN; those outside [0, 1] are clamped.
 
-    Returns:
-        float64 for continuous and decimal columns; else int64: whole numbers, days or microseconds since 1970.
+    They are float64 for continuous and decimal columns; else int64: whole numbers, days or microseconds since 1970.
     """
     if not isinstance(column, Continuous):
         return numbers_of_ranks(column, ranks_at(column, positions))

@@ -170,13 +170,10 @@ _MOST_UNITS, _MOST_DIGITS = 2**50, 22
 class Continuous(Bounded):
     """Real numbers between two bounds; those outside are moved to the nearer bound.
 
-    Attributes:
-        name: name of the column in the data.
-        lower, upper: smallest and largest value, public knowledge.
-        missing: whether a value may be absent.
-        atoms: single values that many records have, such as 0, or 999 for unknown; public knowledge.
-        format: how numbers are written in text, such as $#,##0.00; of days and moments by fields, such as %d.%m.%Y.
-        type: Arrow type of the column in data, and in samples too, such as ``"float"``; None for that of `decode`.
+    Bounds are public knowledge, and so are ``atoms``, single values that many records have, such as 0, or 999 for
+    unknown. If ``missing``, a value may be absent. The ``format`` is how numbers are written in text, such as
+    $#,##0.00; of days and moments by fields, such as %d.%m.%Y. The ``type`` is the Arrow type of the column in data,
+    and in samples too, such as ``"float"``; None for that of `decode`.
 
     Examples:
         >>> from noisegate.schema import Continuous
@@ -205,10 +202,7 @@ class Continuous(Bounded):
 class Integer(Stepped):
     """Whole numbers between two bounds, at most 2**53 apart; those outside are moved to the nearer bound.
 
-    Attributes:
-        lower, upper: smallest and largest value, public knowledge.
-        name, missing, atoms, format, type: see `Continuous`.
-        step: distance of two neighbouring values; None for 1.
+    Two neighbouring values are a ``step`` apart, None for 1; for the rest see `Continuous`.
 
     Examples:
         >>> from noisegate.schema import Integer
@@ -238,11 +232,8 @@ class Decimal(Stepped):
 
     Each is held as the float64 nearest to it, so that it is written with its decimals and no more.
 
-    Attributes:
-        lower: smallest value, public knowledge.
-        upper: largest value, a whole number of steps above it.
-        name, missing, atoms, format, type: see `Continuous`.
-        step: distance of two neighbouring values, such as 0.01.
+    Two neighbouring values are a ``step`` apart, such as 0.01, and ``upper`` is a whole number of steps above
+    ``lower``; for the rest see `Continuous`.
 
     Examples:
         >>> from noisegate.schema import Decimal
@@ -298,11 +289,8 @@ class Decimal(Stepped):
 class Date(Stepped):
     """Calendar days between a first and a last one; those outside are moved to the nearer bound.
 
-    Attributes:
-        lower, upper: first and last day, public knowledge.
-        missing, atoms, format, type: see `Continuous`.
-        step: distance of two neighbouring values in days, such as 7; None for 1.
-        spelling: see `Datetime`.
+    Two neighbouring values are a ``step`` of days apart, such as 7, None for 1; for ``spelling`` see `Datetime`, and
+    for the rest `Continuous`.
 
     Examples:
         >>> from datetime import date
@@ -331,11 +319,8 @@ class Datetime(Stepped):
 
     Both bounds have a time zone, or neither, like the data; they are kept in UTC.
 
-    Attributes:
-        lower, upper: first and last moment, public knowledge.
-        missing, atoms, format, type: see `Continuous`.
-        step: distance of two neighbouring values in seconds, such as 1 or 60; None for a microsecond.
-        spelling: how text has it, and synthetic text too, such as ``"%Y-%m-%dT%H:%M:%S.%3fZ"``.
+    Two neighbouring values are a ``step`` of seconds apart, such as 1 or 60, None for a microsecond. The ``spelling``
+    is how text has them, and synthetic text too, such as ``"%Y-%m-%dT%H:%M:%S.%3fZ"``; for the rest see `Continuous`.
 
     Examples:
         >>> from datetime import datetime

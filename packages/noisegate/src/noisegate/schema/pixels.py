@@ -100,14 +100,6 @@ class ImageColumns(Sequence[Any]):
 class ImageForm:
     """Public knowledge about images, and the public rules by which pictures of another form are read.
 
-    Attributes:
-        shape: of every image; 1 channel is grey, 3 are red, green and blue. Only memory limits the size.
-        label: name of the label, or None for images without one.
-        labels: every label that there may be, all text or all whole numbers; none for images without a label.
-        resize: what is done with a picture of another size: "refuse" it; "stretch" it; "crop" what is left over on
-            both sides once the picture covers the image; or "pad" with black around a picture that fits into the image.
-        convert: whether pictures in other modes are turned into grey or colour; they are refused if not.
-
     Raises:
         SchemaError: if a value is unusable.
 
@@ -118,10 +110,16 @@ class ImageForm:
     """
 
     shape: ImageShape
+    """Of every image; 1 channel is grey, 3 are red, green and blue. Only memory limits the size."""
     label: str | None = None
+    """Name of the label, or None for images without one."""
     labels: tuple[str | int, ...] = ()
+    """Every label that there may be, all text or all whole numbers; none for images without a label."""
     resize: Resize = "refuse"
+    """What is done with a picture of another size: "refuse" it; "stretch" it; "crop" what is left over on both sides
+    once the picture covers the image; or "pad" with black around a picture that fits into the image."""
     convert: bool = False
+    """Whether pictures in other modes are turned into grey or colour; they are refused if not."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.shape, ImageShape):

@@ -31,11 +31,6 @@ _TRUTH = {"true": 1, "yes": 1, "1": 1, "false": 0, "no": 0, "0": 0}
 class Region:
     """Records whose numbers lie in intervals and whose codes are given; columns that are not named are free.
 
-    Attributes:
-        layout: The columns of the encoded records.
-        spans: By place among the numeric columns, an interval within the bounds, or None for missing.
-        codes: By place among the coded columns, a code; the last one is missing where the column allows it.
-
     Examples:
         >>> from noisegate import Schema
         >>> from noisegate.schema import Integer
@@ -46,8 +41,11 @@ class Region:
     """
 
     layout: Layout
+    """The columns of the encoded records."""
     spans: Mapping[int, Span | None] = field(default_factory=dict)
+    """By place among the numeric columns, an interval within the bounds, or None for missing."""
     codes: Mapping[int, int] = field(default_factory=dict)
+    """By place among the coded columns, a code; the last one is missing where the column allows it."""
 
     def contains(self, records: Rows) -> npt.NDArray[np.bool_]:
         """Returns which records lie in the region once they are decoded, (rows,)."""

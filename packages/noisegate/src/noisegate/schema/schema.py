@@ -39,14 +39,6 @@ _KEYS = (*_TOP_KEYS, "images", "columns", "constraints")
 class Schema(Shown):
     """Public knowledge about a table.
 
-    Attributes:
-        columns: the columns to read, in the order in which synthetic tables have them.
-        label: name of the column to be predicted from the others, or None.
-        missing_values: text that stands for a missing value.
-        ignore: names of columns that the data may have and that are never read.
-        constraints: what no record can say; synthetic records keep to all of them.
-        images: says that the records are images, whose columns and label these are, or None. See `pixel_schema`.
-
     Examples:
         >>> from noisegate import Schema
         >>> from noisegate.schema import Boolean, Integer
@@ -58,11 +50,17 @@ class Schema(Shown):
     """
 
     columns: Sequence[Column]
+    """The columns to read, in the order in which synthetic tables have them."""
     label: str | None = None
+    """Name of the column to be predicted from the others, or None."""
     missing_values: tuple[str, ...] = DEFAULT_MISSING_VALUES
+    """Text that stands for a missing value."""
     ignore: tuple[str, ...] = ()
+    """Names of columns that the data may have and that are never read."""
     constraints: tuple[Constraint, ...] = ()
+    """What no record can say; synthetic records keep to all of them."""
     images: ImageForm | None = None
+    """Says that the records are images, whose columns and label these are, or None. See `pixel_schema`."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", _checked_columns(self.columns) if self.images is None else self._of_form())

@@ -154,11 +154,8 @@ class _Coded:
 class Ordinal(_Coded):
     """Levels with an order, from least to most.
 
-    Attributes:
-        name: name of the column in the data.
-        levels: every value that the column may hold, in order; all text or all whole numbers.
-        missing: whether a value may be absent.
-        type: see `Continuous`.
+    The ``levels`` are every value that the column may hold, in order; all text or all whole numbers. For the rest see
+    `Continuous`.
 
     Examples:
         >>> from noisegate.schema import Ordinal
@@ -178,12 +175,8 @@ class Ordinal(_Coded):
 class Categorical(_Coded):
     """Levels without an order.
 
-    Attributes:
-        name: name of the column in the data.
-        levels: every value that the column may hold; all text or all whole numbers.
-        other: the level that stands for every value that is not listed, or None to refuse such values.
-        missing: whether a value may be absent.
-        type: see `Continuous`.
+    The ``levels`` are every value that the column may hold, all text or all whole numbers; the level ``other`` stands
+    for every value that is not listed, None to refuse such values. For the rest see `Continuous`.
 
     Examples:
         >>> from noisegate.schema import Categorical
@@ -211,11 +204,9 @@ class Categorical(_Coded):
 class Boolean(_Coded):
     """True or false; text files may say true/false, yes/no or 1/0.
 
-    Attributes:
-        name, missing, type: see `Categorical`.
-        true_values: what text says for true instead, in any case; the first is written. None for truth values.
-        false_values: what it says for false; both are stated, or none.
-        spelling: how text has truth values, and synthetic text too, such as ``"True/False"``.
+    Text says ``true_values`` instead, in any case, of which the first is written, and ``false_values``; both are
+    stated, or none. The ``spelling`` is how text has truth values, and synthetic text too, such as ``"True/False"``;
+    for the rest see `Continuous`.
 
     Examples:
         >>> from noisegate.schema import Boolean

@@ -47,14 +47,10 @@ def merge(
 
     Costs nothing more, and needs no record.
 
-    Args:
-        releases: What `release` gave for each silo, or the folders.
-        after: The merged release of the rounds before.
-        overlapping: Whether a unit may have records in several silos. Their costs then add up; else the largest counts.
-        stated_by: Who states that no unit has records in two silos, for the certificate.
-        out: Folder to make; None to keep what is made in memory only.
-        device: Where to fit, as for `fit`.
-        observer: What the fit tells its progress to, in place of the log.
+    The ``releases`` are what `release` gave for each silo, or the folders, and ``after`` is the merged release of the
+    rounds before. If a unit may have records in several silos (``overlapping``), their costs add up; else the largest
+    counts, and the certificate says who states that no unit has (``stated_by``). ``out`` is a folder to make; None
+    keeps what is made in memory only. For ``device`` and ``observer`` see `fit`.
 
     Raises:
         UserError: if they are not of one plan and one round, a silo is there twice, or anything was changed.

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from noisegate.features.feature_map import FeatureMap
     from noisegate.gate.gate import Gate
     from noisegate.ledger.ledger import Ledger
-    from noisegate.methods.method import Method
-    from noisegate.schema import Schema
 
 
 class ShareSession(SumSession):
@@ -183,27 +181,13 @@ def release(
 ) -> Release:
     """Returns what one silo releases under a plan that several share, with nothing fitted to it; see `merge`.
 
-    Args:
-        data: As for `fit`.
-        silo: Name of this silo, in its certificate.
-        plan: The published plan, as `noisegate plan --save` writes it; ``epsilon`` and ``delta`` may differ from it.
-        after: The merged release of the rounds before this one, where the method asks in rounds.
-        out: Folder to make; None to keep the release in memory only.
-        schema: Without `plan`, as for `fit`; so are the options that follow, and settings of the method.
-        epsilon: ε of all rounds together.
-        delta: δ of all rounds together.
-        method: As for `fit`.
-        unit: As for `fit`.
-        unit_column: As for `fit`.
-        contributions: As for `fit`.
-        ledger: As for `fit`.
-        dataset: As for `fit`.
-        secure_sum: Folder with the public key of every silo, for a masked share of sums of which nobody sees this
-            silo's part; as `noisegate key` makes them.
-        key: Private key of this silo.
-        colluding: With `secure_sum`, how many silos may tell what they know to whoever merges.
-        observer: As for `fit`.
-        settings: As for `fit`.
+    The ``silo`` has this name in its certificate. The ``plan`` is the published one, as `noisegate plan --save` writes
+    it; without it ``schema``, ``method`` and its settings are given. Where the method asks in rounds, ``epsilon`` and
+    ``delta``, which may differ from those of the plan, are of all rounds together, and ``after`` is the merged release
+    of the rounds before this one. ``out`` is a folder to make; None keeps the release in memory only. What is not named
+    here is as for `fit`. With ``secure_sum``, a folder with the public key of every silo, as `noisegate key` makes
+    them, and ``key``, the private one of this silo, a masked share of sums is released, of which nobody sees this
+    silo's part; so many ``colluding`` silos may tell what they know to whoever merges.
 
     Raises:
         UserError: if anything given is unusable; nothing is spent.

@@ -1,11 +1,9 @@
 """Trains the decoder of `noisegate_images.networks.decoder` on public images, against heads on a frozen encoder.
 
-An instance-conditioned GAN (Casanova et al., NeurIPS 2021): for the feature of one image, what is drawn should look
-like the images next to it. The discriminator is small heads on what frozen layers of the encoder see (Projected GAN,
-Sauer et al., NeurIPS 2021), and one on the pixels, so that noise which the encoder does not see is seen. Each scores
-every place of an image on its own, and by how well it goes with the feature it is to show (a projection, Miyato and
-Koyama, ICLR 2018). Two more terms keep an image near its feature, and two draws for one feature apart (Yang et al.,
-ICLR 2019). The weights that are kept are an average over the steps. Random numbers are drawn on the processor.
+An instance-conditioned GAN (Casanova et al., NeurIPS 2021), as docs/decoders.md says. Each head scores every place of
+an image on its own, and by how well it goes with the feature it is to show (a projection, Miyato and Koyama, ICLR
+2018). Two more terms keep an image near its feature, and two draws for one feature apart (Yang et al., ICLR 2019). The
+weights that are kept are an average over the steps. Random numbers are drawn on the processor.
 """
 
 from __future__ import annotations
@@ -265,7 +263,9 @@ class DecoderFitting(Pretraining[DecoderTraining]):
         return self._known.pixels[chosen], intensities.unflatten(0, (len(chosen), draws))
 
     def _descend(self) -> float:
-        rate = self.settings.learning_rate * _falling(self.step / self.steps)
+        progress = self.step / self.steps
+        falling = 1.0 if progress < _STEADY else max(_LEAST, (1 - progress) / (1 - _STEADY))
+        rate = self.settings.learning_rate * falling
         features, real, noise = self._batch()
         inputs = (features - self._generator.centre) * self.design.features**0.5
         made = self._generator(features, noise)
@@ -324,11 +324,6 @@ class DecoderFitting(Pretraining[DecoderTraining]):
 
     def _random(self, use: int, number: int) -> torch.Generator:
         return torch.Generator().manual_seed((self.settings.seed << 32) + (use << 30) + number)
-
-
-def _falling(progress: float) -> float:
-    """Returns the part of the learning rate at `progress` in [0, 1)."""
-    return 1.0 if progress < _STEADY else max(_LEAST, (1 - progress) / (1 - _STEADY))
 
 
 ROWS, DRAWS = 16, 7

@@ -165,13 +165,11 @@ _Origin = TypeVar("_Origin", bound=Placed)
 class Source(ABC, Generic[_Origin]):
     """Private records in some origins, read as often as the gate has rounds.
 
-    Attributes:
-        schema: the schema that the records must fit.
-        name: what messages call the source: a file or folder name, or ``DataFrame``.
-        batch_rows: number of records in each batch but the last.
-        witness: is shown all records on their way, in any thread, where there is one.
-        in_parts: whether the records are weighted, and count in part.
-        links: of linked tables the links, by the names of their children's tables; each is asked by itself.
+    They fit the ``schema``. Messages call them by ``name``, that of a file or folder, or ``DataFrame``. There are
+    ``batch_rows`` records in each batch but the last. Where there is a ``witness``, it is shown all records on their
+    way, in any thread. Records may be weighted and count ``in_parts``; ``links`` are those of linked tables, by the
+    names of their children's tables, and each is asked by itself.
+
     """
 
     in_parts: ClassVar[bool] = False

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 from noisegate.discovery.dictionaries.variable import COMMA, FREE_TEXT, IDENTIFIER, Variable
 from noisegate.errors import MissingExtraError, SchemaError
@@ -95,8 +96,6 @@ def _workbook(path: Path) -> dict[str, list[list[str]]]:
         from openpyxl.utils.exceptions import InvalidFileException
     except ModuleNotFoundError:
         raise MissingExtraError.of("openpyxl", f"dictionary {path}") from None
-    from zipfile import BadZipFile
-
     try:
         book = load_workbook(path, read_only=True, data_only=True)
     except OSError as error:

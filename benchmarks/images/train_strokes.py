@@ -1,6 +1,6 @@
 """Trains the encoder and the decoder of drawings that are in the package, on random signs; no picture is used.
 
-    OMP_NUM_THREADS=1 python -m noisegate_papers.contrib.pretraining.strokes --out FOLDER
+    OMP_NUM_THREADS=1 python benchmarks/images/train_strokes.py --out FOLDER
 
 A sign is one to four Bézier curves, often joined. A drawing is a sign with its control points shaken, turned, sheared,
 stretched and moved, and with a light stroke of its own on dark. The encoder learns to tell signs apart, by a softmax
@@ -19,11 +19,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import safetensors.torch
 import torch
 from torch import Tensor, nn
 
 from noisegate.devices import one_thread, seeded
 from noisegate_images.networks import strokes
+from noisegate_images.networks.encoder import halved
 from noisegate_images.training.adam import Adam, one_cycle
 
 if TYPE_CHECKING:
@@ -98,12 +100,39 @@ SIGNS, DRAWINGS = 2000, 10
 _TEMPERATURE = 16.0
 
 
+class TrainedStrokes(strokes.StrokeEncoder):
+    """The encoder while it is trained: with batch normalisation after each convolution."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        for layer in self.convolutions:
+            layers += [layer, nn.BatchNorm2d(layer.out_channels)] if isinstance(layer, nn.Conv2d) else [layer]
+        self.convolutions = nn.Sequential(*layers)
+
+
+def folded_strokes(encoder: strokes.StrokeEncoder) -> strokes.StrokeEncoder:
+    """Returns the encoder that gives what one gives that was trained, in evaluation mode, without normalisation."""
+    result, layers = strokes.StrokeEncoder(), list(encoder.convolutions)
+    result.embedding.load_state_dict(encoder.embedding.state_dict())
+    norms = [layer for layer in layers if isinstance(layer, nn.BatchNorm2d)]
+    pairs = [[layer for layer in found if isinstance(layer, nn.Conv2d)] for found in (layers, result.convolutions)]
+    with torch.no_grad():
+        for convolution, simple, norm in zip(*pairs, norms, strict=True):
+            assert norm.running_var is not None and norm.running_mean is not None
+            assert simple.bias is not None and convolution.bias is not None
+            scale = norm.weight / (norm.running_var + norm.eps).sqrt()
+            simple.weight.copy_(convolution.weight * scale[:, None, None, None])
+            simple.bias.copy_((convolution.bias - norm.running_mean) * scale + norm.bias)
+    return result.requires_grad_(False).eval()
+
+
 def train_encoder(
     images: UInt8[Tensor, "rows 784"], signs: Int64[Tensor, " rows"], *, steps: int, seed: int, batch: int = 192
 ) -> strokes.StrokeEncoder:
     """Returns an encoder, folded and frozen, that tells signs apart."""
     with seeded(seed):
-        network = strokes.StrokeEncoder(trained=True).train()
+        network = TrainedStrokes().train()
         centres = nn.Parameter(torch.randn(int(signs.max()) + 1, strokes.NUMBERS))
 
     def loss(rows: Int64[Tensor, " rows"], random: torch.Generator) -> Float[Tensor, ""]:
@@ -115,7 +144,7 @@ def train_encoder(
 
     parameters = {**dict(network.named_parameters()), "centres": centres}
     _descend(parameters, loss, rows=len(images), batch=batch, steps=steps, learning_rate=3e-3, seed=seed)
-    return strokes.folded_strokes(network)
+    return folded_strokes(network)
 
 
 def train_decoder(
@@ -172,10 +201,8 @@ def main() -> None:
     with one_thread(torch.device("cpu")):
         encoder = train_encoder(images, signs, steps=options.steps, seed=options.seed)
         decoder = train_decoder(images, steps=options.steps, seed=options.seed)
-    for name, content in (
-        (strokes.SHIPPED, strokes.stroke_bytes(encoder)),
-        (strokes.DRAWING, strokes.drawing_bytes(decoder)),
-    ):
+    for name, network in ((strokes.SHIPPED, encoder), (strokes.DRAWING, decoder)):
+        content = safetensors.torch.save(halved(network.state_dict()))
         (options.out / name).write_bytes(content)
         print(hashlib.sha256(content).hexdigest(), name)
 
