@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from noisegate.inference.questions import Question
+from noisegate.inference.questions import Analysis
 
 _TIMES = 1.959964
 Found = list[tuple[str, float | None, float | None, float | None, float | None]]
 
 
-def answers(rows: Any, asked: Question) -> Found:
+def answers(rows: Any, asked: Analysis) -> Found:
     """Returns (name, value, low, high, p) of each number that is asked for, with the names that `infer` gives."""
     frame = rows.to_pandas() if hasattr(rows, "to_pandas") else rows
     found: Found = globals()[f"_{asked.kind}"](frame, asked)
@@ -30,7 +30,7 @@ def _levels(column: pd.Series) -> list[Any]:
     return sorted(column.unique())
 
 
-def _groups(frame: pd.DataFrame, asked: Question, values: pd.Series) -> Found:
+def _groups(frame: pd.DataFrame, asked: Analysis, values: pd.Series) -> Found:
     if asked.by is None:
         return [_about(asked.text, values.mean(), values.std() / math.sqrt(len(values)))]
     parts = [(f"{asked.by} = {level}", values[frame[asked.by] == level]) for level in _levels(frame[asked.by])]
@@ -41,22 +41,22 @@ def _groups(frame: pd.DataFrame, asked: Question, values: pd.Series) -> Found:
     return found
 
 
-def _mean(frame: pd.DataFrame, asked: Question) -> Found:
+def _mean(frame: pd.DataFrame, asked: Analysis) -> Found:
     return _groups(frame, asked, frame[asked.columns[0]].astype(float))
 
 
-def _is(frame: pd.DataFrame, asked: Question) -> pd.Series:
+def _is(frame: pd.DataFrame, asked: Analysis) -> pd.Series:
     column = frame[asked.columns[0]]
     return (column.astype(str).str.lower() == str(asked.value).lower()).astype(float)
 
 
-def _share(frame: pd.DataFrame, asked: Question) -> Found:
+def _share(frame: pd.DataFrame, asked: Analysis) -> Found:
     if asked.how != "=":
         return _groups(frame, asked, (frame[asked.columns[0]] < float(asked.value)).astype(float))
     return _groups(frame, asked, _is(frame, asked))
 
 
-def _count(frame: pd.DataFrame, asked: Question) -> Found:
+def _count(frame: pd.DataFrame, asked: Analysis) -> Found:
     found = _is(frame, asked)
     share = found.mean()
     return [
@@ -64,7 +64,7 @@ def _count(frame: pd.DataFrame, asked: Question) -> Found:
     ]
 
 
-def _quantile(frame: pd.DataFrame, asked: Question) -> Found:
+def _quantile(frame: pd.DataFrame, asked: Analysis) -> Found:
     values, p = np.sort(frame[asked.columns[0]].to_numpy(float)), float(asked.value)
     half = _TIMES * math.sqrt(p * (1 - p) / len(values))
     value, low, high = np.quantile(values, [p, max(p - half, 0), min(p + half, 1)])
@@ -90,11 +90,11 @@ def _number(column: pd.Series) -> np.ndarray:
     return (column == _levels(column)[1]).to_numpy(float)
 
 
-def _corr(frame: pd.DataFrame, asked: Question) -> Found:
+def _corr(frame: pd.DataFrame, asked: Analysis) -> Found:
     return _partial(frame, asked)
 
 
-def _partial(frame: pd.DataFrame, asked: Question) -> Found:
+def _partial(frame: pd.DataFrame, asked: Analysis) -> Found:
     design, _ = _design(frame, asked.given)
     left, right = (_number(frame[name]) for name in asked.columns)
     left, right = (one - design @ np.linalg.lstsq(design, one, rcond=None)[0] for one in (left, right))
@@ -103,7 +103,7 @@ def _partial(frame: pd.DataFrame, asked: Question) -> Found:
     return [(asked.text, r, math.tanh(math.atanh(r) - half), math.tanh(math.atanh(r) + half), None)]
 
 
-def _ols(frame: pd.DataFrame, asked: Question) -> Found:
+def _ols(frame: pd.DataFrame, asked: Analysis) -> Found:
     design, told = _design(frame, asked.columns[1:])
     outcome = _number(frame[asked.columns[0]])
     inverse = np.linalg.pinv(design.T @ design)
@@ -113,15 +113,15 @@ def _ols(frame: pd.DataFrame, asked: Question) -> Found:
     return [_about(*one) for one in zip(told, found, errors, strict=True)]
 
 
-def _logit(frame: pd.DataFrame, asked: Question) -> Found:
+def _logit(frame: pd.DataFrame, asked: Analysis) -> Found:
     return _newton(frame, asked, lambda score: 1 / (1 + np.exp(-score)), lambda mean: mean * (1 - mean))
 
 
-def _poisson(frame: pd.DataFrame, asked: Question) -> Found:
+def _poisson(frame: pd.DataFrame, asked: Analysis) -> Found:
     return _newton(frame, asked, lambda score: np.exp(np.minimum(score, 50)), lambda mean: mean)
 
 
-def _newton(frame: pd.DataFrame, asked: Question, link: Any, slope: Any) -> Found:
+def _newton(frame: pd.DataFrame, asked: Analysis, link: Any, slope: Any) -> Found:
     design, told = _design(frame, asked.columns[1:])
     centre, scale = np.r_[0.0, design[:, 1:].mean(0)], np.r_[1.0, np.maximum(design[:, 1:].std(0), 1e-9)]
     turned = (design - centre) / scale
@@ -138,7 +138,7 @@ def _newton(frame: pd.DataFrame, asked: Question, link: Any, slope: Any) -> Foun
     return [_about(*one) for one in zip(told, back @ found, errors, strict=True)]
 
 
-def _odds(frame: pd.DataFrame, asked: Question) -> Found:
+def _odds(frame: pd.DataFrame, asked: Analysis) -> Found:
     cells = pd.crosstab(*(frame[name] for name in asked.columns)).to_numpy(float).ravel() + 0.5
     if len(cells) < 4:
         return []
@@ -146,13 +146,13 @@ def _odds(frame: pd.DataFrame, asked: Question) -> Found:
     return [(asked.text, math.exp(value), math.exp(value - _TIMES * error), math.exp(value + _TIMES * error), None)]
 
 
-def _chi2(frame: pd.DataFrame, asked: Question) -> Found:
+def _chi2(frame: pd.DataFrame, asked: Analysis) -> Found:
     cells = pd.crosstab(*(frame[name] for name in asked.columns))
     statistic, p, *_ = stats.chi2_contingency(cells, correction=False)
     return [(asked.text, float(statistic), None, None, float(p))]
 
 
-def _survival(frame: pd.DataFrame, asked: Question) -> Found:
+def _survival(frame: pd.DataFrame, asked: Analysis) -> Found:
     """Kaplan and Meier at every day; `infer` names the ends of its cells, where the last day before counts."""
     time, event = frame[asked.columns[0]].to_numpy(float), frame[asked.columns[1]].to_numpy(bool)
     found, surviving, spread = [], 1.0, 0.0

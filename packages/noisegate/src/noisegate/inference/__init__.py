@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from noisegate.errors import OptionError
 
 if TYPE_CHECKING:
-    from noisegate.inference.answers import Answer
+    from noisegate.inference.answers import Estimate
     from noisegate.models.synthesizer import Synthesizer
 
 
-def infer(model: Synthesizer, *questions: str, level: float = 0.95, finite: bool = False) -> list[Answer]:
+def infer(model: Synthesizer, *questions: str, level: float = 0.95, finite: bool = False) -> list[Estimate]:
     """Returns answers with intervals, from what the gate released and not from rows of a sample; costs no privacy.
 
     Args:

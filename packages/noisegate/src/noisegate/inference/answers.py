@@ -33,7 +33,7 @@ _UNDEFINED = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class Estimate:
     """One number that was asked for.
 
     Attributes:
@@ -106,7 +106,7 @@ def estimate(
     level: float,
     draws: int = _DRAWS,
     notes: tuple[str, ...] = (),
-) -> list[Answer]:
+) -> list[Estimate]:
     """Returns the estimates of a function of values."""
     values, scale = spread.values, np.sqrt(spread.variance)
     at, gradients = _quotients(function(values)), _gradients(function, values, scale)
@@ -115,7 +115,7 @@ def estimate(
     times, found = NormalDist().inv_cdf(0.5 + level / 2), []
     for place, name in enumerate(names):
         one = _one(at[:, place], gradients[:, place], tried[:, :, place], spread, times)
-        found.append(Answer(question=question, name=name, notes=notes, **one))
+        found.append(Estimate(question=question, name=name, notes=notes, **one))
     return found
 
 

@@ -12,7 +12,7 @@ from noisegate.cli.options import Json
 from noisegate.errors import OptionError
 
 if TYPE_CHECKING:
-    from noisegate.inference.answers import Answer
+    from noisegate.inference.answers import Estimate
 
 
 def infer_command(
@@ -32,7 +32,7 @@ def infer_command(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Answer questions with intervals that hold, from what was released. Costs no privacy; reads no private data.
+    """Estimate questions with intervals that hold, from what was released. Costs no privacy; reads no private data.
 
     P-values and standard errors of synthetic rows are wrong, however many rows there are. These account for the noise
     of the release, for the sampling of the records and for the width of cells. `fit --for-inference` narrows them.
@@ -56,7 +56,7 @@ def infer_command(
         _show([answer for answer in answers if answer.question == question], question, level)
 
 
-def _show(answers: list[Answer], question: str, level: float) -> None:
+def _show(answers: list[Estimate], question: str, level: float) -> None:
     shown = [[one.name, *_numbers(one)] for one in answers if one.refused is None]
     tested = any(one.p is not None for one in answers)
     heads = ["chi-squared", "p"] if tested else ["estimate", f"{level:.0%} from", "to", "by noise", "by sampling"]
@@ -69,7 +69,7 @@ def _show(answers: list[Answer], question: str, level: float) -> None:
         say(f"{note}.")
 
 
-def _numbers(answer: Answer) -> list[str]:
+def _numbers(answer: Estimate) -> list[str]:
     if answer.p is not None:
         return [f"{answer.value:.4g}", f"{answer.p:.2g}"]
     errors = [f"{answer.noise:.2g}", f"{answer.sampling:.2g}"] if answer.noise or answer.sampling else ["", ""]

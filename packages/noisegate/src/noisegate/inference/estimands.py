@@ -12,7 +12,7 @@ import numpy as np
 
 from noisegate.errors import OptionError
 from noisegate.inference.answers import (
-    Answer,
+    Estimate,
     Function,
     estimate,
     spread_of_counts,
@@ -21,7 +21,7 @@ from noisegate.inference.answers import (
 from noisegate.inference.calibration import calibrated
 from noisegate.inference.cumulative import cumulative
 from noisegate.inference.evidence import Evidence, Sums
-from noisegate.inference.questions import Question
+from noisegate.inference.questions import Analysis
 from noisegate.tables.released import Floats
 
 # Simulations of the null of a test, and draws of the noise for what is solved step by step.
@@ -40,18 +40,18 @@ class Estimands:
     def __init__(self, evidence: Evidence, *, level: float, finite: bool) -> None:
         self._evidence, self._level, self._finite = evidence, level, finite
 
-    def answer(self, asked: Question) -> list[Answer]:
+    def answer(self, asked: Analysis) -> list[Estimate]:
         """Returns the answers to one question; an OptionError where it does not fit the columns."""
-        found: list[Answer] = getattr(self, f"_{asked.kind}")(asked)
+        found: list[Estimate] = getattr(self, f"_{asked.kind}")(asked)
         return found
 
     def _estimates(
-        self, asked: Question, names: Sequence[str], function: Function, sums: Sums, **options: Any
-    ) -> list[Answer]:
+        self, asked: Analysis, names: Sequence[str], function: Function, sums: Sums, **options: Any
+    ) -> list[Estimate]:
         spread = spread_of_sums(self._evidence, sums, finite=self._finite)
         return estimate(asked.text, names, function, spread, level=self._level, notes=sums.clipped, **options)
 
-    def _sums(self, asked: Question, names: Sequence[str]) -> tuple[Sums, dict[str, list[int]]]:
+    def _sums(self, asked: Analysis, names: Sequence[str]) -> tuple[Sums, dict[str, list[int]]]:
         """Returns the sums of some columns, and the places of the terms of each among all, 1 being the first."""
         columns = {name: self._evidence.column(name) for name in names}
         if len(columns) < len(names):
@@ -64,25 +64,25 @@ class Estimands:
         }
         return sums, places
 
-    def _number(self, asked: Question, name: str) -> tuple[float, float]:
+    def _number(self, asked: Analysis, name: str) -> tuple[float, float]:
         """Returns centre and scale of a numeric column's z; an OptionError of another column."""
         column = self._evidence.column(name)
         if self._evidence.numeric(column) is None:
             raise OptionError(f"question {asked.text!r}: {name!r} is no number; it has levels.")
         return self._evidence.linear(column)
 
-    def _scale(self, asked: Question, sums: Sums, name: str) -> tuple[float, float]:
+    def _scale(self, asked: Analysis, sums: Sums, name: str) -> tuple[float, float]:
         column, (offset, slope) = self._evidence.column(name), self._number(asked, name)
         one = next(each for each in sums.terms.numeric if each.place == column)
         return offset + slope * (one.low + one.high) / 2, slope * (one.high - one.low) / 2
 
-    def _levels(self, asked: Question, name: str) -> list[Any]:
+    def _levels(self, asked: Analysis, name: str) -> list[Any]:
         column = self._evidence.column(name)
         if self._evidence.numeric(column) is not None:
             raise OptionError(f"question {asked.text!r}: {name!r} is a number; a column with levels is expected there.")
         return self._evidence.levels(column)
 
-    def _level_place(self, asked: Question, name: str, value: str) -> int:
+    def _level_place(self, asked: Analysis, name: str, value: str) -> int:
         levels = self._levels(asked, name)
         spelled = [_spelled(level) for level in levels]
         wanted = value if value in spelled else value.capitalize()
@@ -92,7 +92,7 @@ class Estimands:
 
     # Means and shares, in all or by group
 
-    def _mean(self, asked: Question) -> list[Answer]:
+    def _mean(self, asked: Analysis) -> list[Estimate]:
         (name,) = asked.columns
         names = [name] if asked.by is None else [name, asked.by]
         sums, places = self._sums(asked, names)
@@ -107,7 +107,7 @@ class Estimands:
 
         return self._estimates(asked, self._group_names(asked), means, sums)
 
-    def _share(self, asked: Question) -> list[Answer]:
+    def _share(self, asked: Analysis) -> list[Estimate]:
         (name,) = asked.columns
         if asked.how != "=":
             return self._below(asked)
@@ -121,7 +121,7 @@ class Estimands:
 
         return self._estimates(asked, self._group_names(asked), shares, sums)
 
-    def _count(self, asked: Question) -> list[Answer]:
+    def _count(self, asked: Analysis) -> list[Estimate]:
         (name,) = asked.columns
         if asked.how != "=" or asked.by is not None:
             raise OptionError(f"question {asked.text!r}: a count is asked of a level, as in count(sex = female).")
@@ -131,7 +131,7 @@ class Estimands:
             asked, [f"{name} = {asked.value}"], lambda v: sums.matrix(v)[[places[name][place]], 0], sums
         )
 
-    def _group_names(self, asked: Question) -> list[str]:
+    def _group_names(self, asked: Analysis) -> list[str]:
         if asked.by is None:
             return [asked.text]
         names = [f"{asked.by} = {_spelled(level)}" for level in self._levels(asked, asked.by)]
@@ -139,10 +139,10 @@ class Estimands:
 
     # Associations and regressions
 
-    def _corr(self, asked: Question) -> list[Answer]:
+    def _corr(self, asked: Analysis) -> list[Estimate]:
         return self._partial(asked)
 
-    def _partial(self, asked: Question) -> list[Answer]:
+    def _partial(self, asked: Analysis) -> list[Estimate]:
         sums, places = self._sums(asked, [*asked.columns, *asked.given])
         first, second = (places[name][0] if self._is_number(name) else places[name][1] for name in asked.columns)
         given = [at for name in asked.given for at in self._regressors(places, name)]
@@ -161,7 +161,7 @@ class Estimands:
 
         return self._estimates(asked, [asked.text], correlation, sums)
 
-    def _ols(self, asked: Question) -> list[Answer]:
+    def _ols(self, asked: Analysis) -> list[Estimate]:
         sums, places, terms, names, back = self._regression(asked)
         y = places[asked.columns[0]][0 if self._is_number(asked.columns[0]) else 1]
 
@@ -180,7 +180,7 @@ class Estimands:
         offset[0] = centre
         return self._estimates(asked, names, coefficients, sums)
 
-    def _logit(self, asked: Question) -> list[Answer]:
+    def _logit(self, asked: Analysis) -> list[Estimate]:
         name = asked.columns[0]
         if len(self._levels(asked, name)) != 2:
             raise OptionError(f"question {asked.text!r}: logit takes an outcome of two levels.")
@@ -188,11 +188,13 @@ class Estimands:
             asked, (0.0, 1.0), lambda score: 1 / (1 + np.exp(-score)), lambda mean: mean * (1 - mean)
         )
 
-    def _poisson(self, asked: Question) -> list[Answer]:
+    def _poisson(self, asked: Analysis) -> list[Estimate]:
         self._number(asked, asked.columns[0])
         return self._generalised(asked, None, lambda score: np.exp(np.minimum(score, 50.0)), lambda mean: mean)
 
-    def _generalised(self, asked: Question, scaled: tuple[float, float] | None, link: Any, slope: Any) -> list[Answer]:
+    def _generalised(
+        self, asked: Analysis, scaled: tuple[float, float] | None, link: Any, slope: Any
+    ) -> list[Estimate]:
         """Solves X'y = X'μ(Xβ): X'y is released, and records of the model, weighted so that their X'X is, say X'μ."""
         sums, places, terms, names, back = self._regression(asked)
         if lacking := [self._evidence.names[one.place] for one in sums.terms.numeric if one.nullable]:
@@ -211,7 +213,7 @@ class Estimands:
 
         return self._estimates(asked, names, coefficients, sums, draws=_FEW_DRAWS)
 
-    def _regression(self, asked: Question) -> tuple[Sums, dict[str, list[int]], list[int], list[str], Floats]:
+    def _regression(self, asked: Analysis) -> tuple[Sums, dict[str, list[int]], list[int], list[str], Floats]:
         """Returns sums, places, the regressors among all terms, their names, and the way back from z to x."""
         sums, places = self._sums(asked, asked.columns)
         if not self._is_number(asked.columns[0]) and len(self._levels(asked, asked.columns[0])) != 2:
@@ -242,7 +244,7 @@ class Estimands:
 
     # Functions of tables of counts
 
-    def _counts(self, asked: Question, names: Sequence[str]) -> tuple[Floats, float]:
+    def _counts(self, asked: Analysis, names: Sequence[str]) -> tuple[Floats, float]:
         """Returns counts of the cells of two columns, and the variance of the noise on each."""
         if not any(map(self._is_number, names)):
             sums, places = self._sums(asked, names)
@@ -258,12 +260,12 @@ class Estimands:
         return found.counts, found.variance
 
     def _estimates_of_counts(
-        self, asked: Question, names: Sequence[str], function: Function, counts: Floats, variance: float
-    ) -> list[Answer]:
+        self, asked: Analysis, names: Sequence[str], function: Function, counts: Floats, variance: float
+    ) -> list[Estimate]:
         spread = spread_of_counts(counts, variance, finite=self._finite)
         return estimate(asked.text, names, function, spread, level=self._level)
 
-    def _odds(self, asked: Question) -> list[Answer]:
+    def _odds(self, asked: Analysis) -> list[Estimate]:
         counts, variance = self._counts(asked, asked.columns)
         if counts.shape != (2, 2):
             raise OptionError(f"question {asked.text!r}: an odds ratio is asked of two columns of two levels each.")
@@ -274,14 +276,16 @@ class Estimands:
 
         return [_exponential(one) for one in self._estimates_of_counts(asked, [asked.text], log_odds, counts, variance)]
 
-    def _chi2(self, asked: Question) -> list[Answer]:
+    def _chi2(self, asked: Analysis) -> list[Estimate]:
         counts, variance = self._counts(asked, asked.columns)
         random = np.random.default_rng(0)
         records = max(float(counts.sum()), 1.0)
         shares = np.maximum(np.outer(counts.sum(axis=1), counts.sum(axis=0)), 0)
         if shares.sum() <= 0:
             return [
-                Answer(question=asked.text, name=asked.text, refused="the noise forbids an answer: it hides all counts")
+                Estimate(
+                    question=asked.text, name=asked.text, refused="the noise forbids an answer: it hides all counts"
+                )
             ]
         shares = shares / shares.sum()
         drawn = random.multinomial(round(records), shares.ravel(), size=_NULLS).reshape(_NULLS, *counts.shape)
@@ -291,17 +295,17 @@ class Estimands:
         seen = float(_chi_squares(counts[None], variance)[0])
         p = (1 + int((nulls >= seen).sum())) / (_NULLS + 1)
         return [
-            Answer(question=asked.text, name=asked.text, value=seen, p=p, notes=("chi-squared, noise in its null",))
+            Estimate(question=asked.text, name=asked.text, value=seen, p=p, notes=("chi-squared, noise in its null",))
         ]
 
-    def _quantile(self, asked: Question) -> list[Answer]:
+    def _quantile(self, asked: Analysis) -> list[Estimate]:
         (name,) = asked.columns
         self._number(asked, name)
         found = cumulative(self._evidence, self._evidence.column(name))
         value, low, high = found.quantile(float(asked.value), self._times, finite=self._finite)
-        return [Answer(question=asked.text, name=asked.text, value=value, low=low, high=high)]
+        return [Estimate(question=asked.text, name=asked.text, value=value, low=low, high=high)]
 
-    def _below(self, asked: Question) -> list[Answer]:
+    def _below(self, asked: Analysis) -> list[Estimate]:
         (name,) = asked.columns
         self._number(asked, name)
         try:
@@ -322,7 +326,7 @@ class Estimands:
         half = self._times * math.hypot(noise, sampling) + bias
         errors: dict[str, Any] = {"noise": noise, "sampling": sampling, "bias": bias}
         return [
-            Answer(question=asked.text, name=asked.text, value=value, low=value - half, high=value + half, **errors)
+            Estimate(question=asked.text, name=asked.text, value=value, low=value - half, high=value + half, **errors)
         ]
 
     @property
@@ -330,7 +334,7 @@ class Estimands:
         """How many standard errors an interval is wide on either side."""
         return NormalDist().inv_cdf(0.5 + self._level / 2)
 
-    def _survival(self, asked: Question) -> list[Answer]:
+    def _survival(self, asked: Analysis) -> list[Estimate]:
         """Returns the share that survives the ends of cells of time, by a life table (Cutler and Ederer, 1958)."""
         time, event = asked.columns
         self._number(asked, time)
@@ -376,14 +380,14 @@ def _per_record(sums: Sums, values: Floats) -> Floats:
         return matrix / matrix[np.ix_(present, present)]
 
 
-def _wider(one: Answer, off: float) -> Answer:
+def _wider(one: Estimate, off: float) -> Estimate:
     """Returns an answer that may be off by so much besides."""
     if one.low is None or one.high is None or not math.isfinite(off):
         return one
     return replace(one, low=one.low - off, high=one.high + off, bias=math.hypot(one.bias, off))
 
 
-def _exponential(log: Answer) -> Answer:
+def _exponential(log: Estimate) -> Estimate:
     if log.value is None or log.low is None or log.high is None:
         return log
     return replace(log, value=math.exp(log.value), low=math.exp(log.low), high=math.exp(log.high))

@@ -43,7 +43,7 @@ Causes = dict[Any, float]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Counts:
+class NoisyCounts:
     """A table of counts, with the variance of the noise on each."""
 
     counts: Floats
@@ -140,7 +140,7 @@ class Evidence:
         coded = self.layout.coded[column - len(self.layout.numeric)]
         return [*coded.levels, *([None] * (coded.size - len(coded.levels)))]
 
-    def table(self, columns: Columns) -> Counts | None:
+    def table(self, columns: Columns) -> NoisyCounts | None:
         """Returns the counts of some columns, by all tables that hold them; None where no table does."""
         found: list[tuple[Any, float, Causes]] = []
         for table in self.tables:
@@ -153,7 +153,7 @@ class Evidence:
         if not found:
             return None
         counts, variance, _ = _weighed(found)
-        return Counts(counts=np.asarray(counts), variance=variance)
+        return NoisyCounts(counts=np.asarray(counts), variance=variance)
 
     def fine_counts(self, place: int) -> tuple[tuple[float, ...], Floats, float]:
         """Returns cuts, noisy counts and variance of the finest cells of a numeric column, missing left out."""
@@ -257,13 +257,13 @@ class Evidence:
         off[key] = _CELL_CORRELATION * float(a_std @ np.maximum(counted.counts, 0) @ b_std)
         return float(a @ counted.counts @ b), counted.variance * float(a @ a) * float(b @ b), off
 
-    def _tables_of(self, columns: Columns) -> Counts | None:
+    def _tables_of(self, columns: Columns) -> NoisyCounts | None:
         if columns not in self._cache:
             self._cache[columns] = self.table(columns)
         return self._cache[columns]
 
     @cached_property
-    def _cache(self) -> dict[Columns, Counts | None]:
+    def _cache(self) -> dict[Columns, NoisyCounts | None]:
         return {}
 
     def _cells(self, column: int, code: int | None, terms: Moments) -> tuple[Floats, Floats, Floats]:

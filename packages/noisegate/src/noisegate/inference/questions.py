@@ -33,7 +33,7 @@ _NUMBER_OF = {"mean": 1, "median": 1, "quantile": 2, "corr": 2, "chi2": 2, "odds
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class Analysis:
     """One question, taken apart.
 
     Examples:
@@ -54,14 +54,14 @@ class Question:
     given: tuple[str, ...] = ()
 
 
-def read(text: str) -> Question:
+def read(text: str) -> Analysis:
     """Returns a question; an OptionError if it is none of `FORMS`."""
     line = text.strip()
     found = _MODEL.match(line)
     if found:
         kind = found["kind"] or "ols"
         outcome = found["inner"] if found["kind"] else found["outcome"]
-        return Question(text=line, kind=kind, columns=(_name(outcome), *map(_name, found["terms"].split("+"))))
+        return Analysis(text=line, kind=kind, columns=(_name(outcome), *map(_name, found["terms"].split("+"))))
     found = _CALL.match(line)
     if not found:
         raise _unknown(text)
@@ -69,14 +69,14 @@ def read(text: str) -> Question:
     by = None if found["by"] is None else _name(found["by"])
     if kind in ("share", "count") and (compared := _COMPARED.match(inside.strip())):
         value = compared["value"].strip().strip("'\"")
-        return Question(
+        return Analysis(
             text=line, kind=kind, columns=(_name(compared["column"]),), by=by, value=value, how=compared["how"]
         )
     if kind == "partial" and "|" in inside:
         pair, given = inside.split("|", 1)
         columns, others = tuple(map(_name, pair.split(","))), tuple(map(_name, re.split(r"[,+]", given)))
         if len(columns) == 2 and by is None:
-            return Question(text=line, kind=kind, columns=columns, given=others)
+            return Analysis(text=line, kind=kind, columns=columns, given=others)
     parts = [part.strip() for part in inside.split(",")]
     if _NUMBER_OF.get(kind) != len(parts) or (by is not None and kind != "mean"):
         raise _unknown(text)
@@ -87,10 +87,10 @@ def read(text: str) -> Question:
             raise _unknown(text) from None
         if not 0 < probability < 1:
             raise OptionError(f"question {line!r}: a quantile is asked at a number between 0 and 1.")
-        return Question(text=line, kind=kind, columns=(_name(parts[0]),), value=probability)
+        return Analysis(text=line, kind=kind, columns=(_name(parts[0]),), value=probability)
     if kind == "median":
-        return Question(text=line, kind="quantile", columns=(_name(parts[0]),), value=0.5)
-    return Question(text=line, kind=kind, columns=tuple(map(_name, parts)), by=by)
+        return Analysis(text=line, kind="quantile", columns=(_name(parts[0]),), value=0.5)
+    return Analysis(text=line, kind=kind, columns=tuple(map(_name, parts)), by=by)
 
 
 def _name(text: str) -> str:

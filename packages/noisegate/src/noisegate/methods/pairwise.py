@@ -141,7 +141,8 @@ class Pairwise(Method):
         shares |= {rounds.SCREEN: self.screen_share, rounds.COUNTS: self.counts_share}
         shares |= {rounds.SINGLES: self.one_way_share, rounds.PAIRS: self.pairs_share}
         design = self.design(schema, budget.epsilon)
-        asked = moments_query(design, self.moments_columns(schema.layout), self.moments_share)
+        columns = self.moments_columns(schema.layout) if self.moments_share else ()
+        asked = moments_query(design, columns, self.moments_share) if columns else ()
         queries = (*design.queries(shares), *asked, *unfitted_query(schema.layout, self.report_share))
         return Plan(queries=queries, design=design).calibrate(budget)
 

@@ -19,9 +19,7 @@ _TAIL, _LEAST_TAIL, _MOST_TAIL, _WIDER = 0.7, 5e-4, 0.05, 0.05
 
 
 def moments_query(design: Design, columns: Columns, share: float) -> tuple[Query, ...]:
-    """Returns the query of a plan; none where there are no columns, or nothing is to be spent on them."""
-    if not (share and columns):
-        return ()
+    """Returns the query of a plan about the second moments of some columns, as a plan takes several."""
     whole = moments_of(design.layout, columns)
     later = bool(design.bought)
     fixed = {"columns": 1, "norm": whole.norm, "share": share, "adaptive": later}
