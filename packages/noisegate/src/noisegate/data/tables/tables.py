@@ -169,7 +169,6 @@ class Source(ABC, Generic[_Origin]):
     ``batch_rows`` records in each batch but the last. Where there is a ``witness``, it is shown all records on their
     way, in any thread. Records may be weighted and count ``in_parts``; ``links`` are those of linked tables, by the
     names of their children's tables, and each is asked by itself.
-
     """
 
     in_parts: ClassVar[bool] = False
