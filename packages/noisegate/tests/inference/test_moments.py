@@ -27,7 +27,7 @@ COLUMNS = (0, 1, 2, 3, 4)
 
 def test_the_map_is_one_of_records_and_keeps_its_norm():
     check_feature_map(moments_of(SCHEMA.layout, COLUMNS), SCHEMA.layout)
-    check_feature_map(moments_of(SCHEMA.layout, (1, 4), {1: (0.25, 0.5)}), SCHEMA.layout)
+    check_feature_map(moments_of(SCHEMA.layout, (1, 4), {1: (0.25, 0.5, 0.0)}), SCHEMA.layout)
 
 
 def test_the_norm_is_reached_where_all_numbers_are_at_an_end_of_their_range():

@@ -9,7 +9,7 @@ each column, T of them in all and p numeric columns, their squares sum to at mos
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from noisegate.features.feature_map import Vectors
 
 
+Ranges = Mapping[int, tuple[float, float, float]]
+"""Positions that become -1 and 1 of numeric columns, and about how many records lie beyond either."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Scaled:
     """A numeric column: `low` and `high`, positions within its bounds, become -1 and 1."""
@@ -35,6 +39,7 @@ class Scaled:
     start: float  # positions outside its bounds are those of atoms: they count as missing
     stop: float
     nullable: bool
+    tail: float = 0.0  # about how many records are clipped at either end
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -118,8 +123,8 @@ class Moments:
         return self.products(records) * np.float32(self.weight)
 
 
-def moments_of(layout: Layout, columns: Sequence[int], ranges: dict[int, tuple[float, float]] | None = None) -> Moments:
-    """Returns the map of some columns, numeric ones first; `ranges` are positions, where bounds are wider than needed.
+def moments_of(layout: Layout, columns: Sequence[int], ranges: Ranges | None = None) -> Moments:
+    """Returns the map of some columns, numeric ones first; `ranges` where bounds are wider than needed.
 
     A column whose atoms lie outside its bounds may be missing, since these are no numbers like others.
     """
@@ -127,8 +132,8 @@ def moments_of(layout: Layout, columns: Sequence[int], ranges: dict[int, tuple[f
     for place in (column for column in columns if column < numeric):
         column = layout.numeric[place]
         start, stop = body(column)
-        low, high = (ranges or {}).get(place, (start, stop))
+        low, high, tail = (ranges or {}).get(place, (start, stop, 0.0))
         nullable = column.missing or any(column.outer)
-        found.append(Scaled(place=place, low=low, high=high, start=start, stop=stop, nullable=nullable))
+        found.append(Scaled(place=place, low=low, high=high, start=start, stop=stop, nullable=nullable, tail=tail))
     coded = [(column - numeric, layout.coded[column - numeric].size) for column in columns if column >= numeric]
     return Moments(numeric=tuple(found), coded=tuple(coded))

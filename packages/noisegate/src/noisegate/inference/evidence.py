@@ -8,7 +8,7 @@ for what margins share; what a table may be off by is the width of its cells (se
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 # What two numbers within the same cells may be correlated by.
 _CELL_CORRELATION = 0.5
+# How far a number that is clipped lies beyond its range, in half ranges.
+_EXCESS = 0.25
 # Records of the model, for how much sums vary between samples of a population.
 _SAMPLE = 20_000
 # How far the mean within a cell may be off, in its standard deviations: it follows from a noisy histogram.
@@ -193,7 +195,9 @@ class Evidence:
             OptionError: if two of them were never measured together.
         """
         columns = tuple(sorted(set(columns)))
-        ranges = {} if self._moments is None else {one.place: (one.low, one.high) for one in self._moments.numeric}
+        ranges = (
+            {} if self._moments is None else {one.place: (one.low, one.high, one.tail) for one in self._moments.numeric}
+        )
         terms = moments_of(self.layout, columns, ranges)
         of = [(columns[column], code) for column, code in terms.terms]
         known = self._by_moments()
@@ -213,6 +217,7 @@ class Evidence:
                 )
             values[entry], variance[entry], off = _weighed(found)
             causes.append(off)
+        causes = [off | extra for off, extra in zip(causes, _clipped(terms, values), strict=True)]
         names = sorted({cause for off in causes for cause in off}, key=repr)
         bias = np.array([[off.get(name, 0.0) for name in names] for off in causes])
         clipped = tuple(
@@ -296,6 +301,21 @@ class Evidence:
             return one.low, one.high, one.shares, one.bin_of
         edges = np.asarray([0.0, *bins.cuts, 1.0])
         return edges[:-1], edges[1:], np.ones(len(edges) - 1), np.arange(len(edges) - 1, dtype=np.int32)
+
+
+def _clipped(terms: Moments, values: Floats) -> Iterator[Causes]:
+    """Yields what each entry may be off by since numbers are clipped, by `_EXCESS` for each record beyond the range."""
+    alone, squares = values[: len(terms.terms) + 1] / max(values[0], 1.0), {}
+    tails = [0.0] + [math.sqrt(2) * terms.numeric[at].tail if code is None else 0.0 for at, code in terms.terms]
+    for entry, (left, right) in enumerate(zip(*terms.entries, strict=True)):
+        if left == right:
+            squares[left] = math.sqrt(max(float(values[entry]) / max(values[0], 1.0), 0.0))
+    for left, right in zip(*terms.entries, strict=True):
+        sizes = {at: squares.get(at, abs(float(alone[at]))) if at else 1.0 for at in (left, right)}
+        off = {("clipped", left, left == right): _EXCESS * tails[left] * sizes[right]} if tails[left] else {}
+        if tails[right] and left != right:
+            off["clipped", right, False] = _EXCESS * tails[right] * sizes[left]
+        yield off
 
 
 def _of_cells(column: int, key: Any, off: Floats) -> Causes:

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from noisegate.features.binning import Histogram
+from noisegate.features.binning import NumericBins
 from noisegate.features.moments import Moments, moments_of
 from noisegate.privacy.plan import Query
 from noisegate.tables.design import Columns, Design
-from noisegate.tables.released import Values
+from noisegate.tables.released import Table, Values
 
 MOMENTS = "moments"
-# A range leaves out so many records on each side, in the noise of an entry, and is then wider by a part of itself: what
-# is clipped is off by less than its excess over the range, the noise grows with the range.
-_TAIL, _LEAST_TAIL, _MOST_TAIL, _WIDER = 0.7, 5e-4, 0.05, 0.05
+# From either end a range begins at the first coarse cell in which, or up to which, there are more records than so many
+# standard deviations of the noise: the noise of a moment grows with the range.
+_SEEN = 3.0
 
 
 def moments_query(design: Design, columns: Columns, share: float) -> tuple[Query, ...]:
@@ -28,19 +28,15 @@ def moments_query(design: Design, columns: Columns, share: float) -> tuple[Query
 
 def moments_map(design: Design, columns: Columns, values: Values, stds: Mapping[str, float]) -> Moments:
     """Returns the map: columns with a histogram within the range where it says that records are."""
-    found = design.first_histograms(values, stds) if design.bought else {}
-    whole = moments_of(design.layout, columns)
-    tail = _TAIL * stds[MOMENTS] / whole.weight
-    ranges = {place: _range(design, place, one, tail) for place, one in found.items() if place in columns}
+    found = design.released_histograms(values, stds) if design.bought else {}
+    ranges = {place: _range(*cells[-1]) for place, cells in found.items() if place in columns}
     return moments_of(design.layout, columns, ranges)
 
 
-def _range(design: Design, place: int, histogram: Histogram, tail: float) -> tuple[float, float]:
-    edges = np.asarray([0.0, *design.fine[place].cuts, 1.0])
-    running = np.cumsum(histogram.masses)
-    tail = min(max(tail, _LEAST_TAIL * running[-1]), _MOST_TAIL * running[-1])
-    first = int(np.searchsorted(running, tail, side="right"))
-    last = int(np.searchsorted(running, running[-1] - tail, side="left"))
-    low, high = float(edges[first]), float(edges[min(last, len(edges) - 2) + 1])
-    more = _WIDER * (high - low)
-    return max(low - more, 0.0), min(high + more, 1.0)
+def _range(bins: NumericBins, table: Table) -> tuple[float, float, float]:
+    """Returns the ends of a range, and about how many records may lie beyond either."""
+    counts, least = table.counts[: len(bins.cuts) + 1], _SEEN * table.noise_std
+    ends, far = np.asarray([0.0, *bins.cuts, 1.0]), np.sqrt(np.arange(1, len(counts) + 1))
+    first, last = (int(((each > least) | (np.cumsum(each) > least * far)).argmax()) for each in (counts, counts[::-1]))
+    low, high = float(ends[first]), float(ends[len(counts) - last])
+    return (low, high, least if (low, high) != (0.0, 1.0) else 0.0) if low < high else (0.0, 1.0, 0.0)
