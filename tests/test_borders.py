@@ -10,7 +10,8 @@ import pytest
 
 CONFIG = Path(__file__).parents[1] / ".importlinter"
 ROOMS = {
-    "noisegate": "cli data data/tables discovery engines features gate gate/per_example gate/queries ledger linked "
+    "noisegate": "cli data data/tables discovery engines features gate gate/per_example gate/queries inference "
+    "ledger linked "
     "methods models models/output privacy runs schema silos tables",
     "noisegate_evaluate": "auditing cli metrics reporting utility",
     "noisegate_images": "data features methods models networks output training",
@@ -22,7 +23,7 @@ MODULES = {
     "linked.links linked.command linked.families linked.fit linked.link_model "
     "linked.model linked.source methods.embedding models.folder "
     "discovery.command discovery.exact_counts discovery.findings discovery.guided discovery.questions "
-    "discovery.raw discovery.schema_gate "
+    "discovery.raw discovery.schema_gate inference.command "
     "models.record_model models.synthesizer silos.verbs",
     "noisegate_evaluate": "comparison images reading tables cli.audit",
     "noisegate_images": "demo training.moment_matching",

@@ -12,6 +12,7 @@ NEEDED = {
     "fit": ["data.csv", "--schema", "schema.toml", "--epsilon", "1", "--out", "model", "--dataset", "clinic",
         "--ledger", "ledger.db"],
     "sample": ["nowhere", "-n", "5", "-o", "x.csv"],
+    "infer": ["nowhere", "mean(age)"],
     "evaluate": ["--synthetic", "data.csv", "--test", "data.csv", "--schema", "schema.toml"],
     "explain": ["nowhere"],
     "predict": ["nowhere", "data.csv", "-o", "x.csv"],

@@ -61,6 +61,7 @@ def test_an_output_is_of_its_schema(desk, fitted, cli, verb):
         "error": ["verify", "nowhere"],
         "plan": ["plan", "--schema", desk.schema, "--epsilon", 1, "--records", 200],
         "sample": ["sample", fitted.out, "-n", 5, "--package", "handout"],
+        "infer": ["infer", "asked", "mean(age)"],
         "report": ["report", fitted.out, "-o", "pages"],
         "explain": ["explain", CLASSIFIER],
         "verify": ["verify", fitted.out],
@@ -73,6 +74,8 @@ def test_an_output_is_of_its_schema(desk, fitted, cli, verb):
         "ledger history": ["ledger", "history", "clinic", *book],
         "ledger check": ["ledger", "check", *book],
     }
+    if verb == "infer":
+        cli("fit", desk.data, "--schema", desk.schema, "--epsilon", 9, "--out", "asked", "--method", "pairwise")
     told = cli(*arguments[verb], "--json").json
     assert ("error" in told) == (verb == "error"), told
     validator = keeps(arguments[verb], told)

@@ -32,7 +32,7 @@ def infer_command(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Estimate questions with intervals that hold, from what was released. Costs no privacy; reads no private data.
+    """Answer questions with intervals that hold, from what was released. Costs no privacy; reads no private data.
 
     P-values and standard errors of synthetic rows are wrong, however many rows there are. These account for the noise
     of the release, for the sampling of the records and for the width of cells. `fit --for-inference` narrows them.

@@ -152,10 +152,21 @@ class Evidence:
                 counts = table.counts.sum(axis=others)
                 kept = [column for column in table.columns if column in columns]
                 found.append((counts.transpose([kept.index(one) for one in columns]), size * table.noise_std**2, {}))
+        if not found and len(columns) == 1 and columns[0] in self._first_round:
+            found = [self._by_histogram(columns[0])]
         if not found:
             return None
         counts, variance, _ = _weighed(found)
         return NoisyCounts(counts=np.asarray(counts), variance=variance)
+
+    def _by_histogram(self, place: int) -> tuple[Floats, float, Causes]:
+        """Returns the counts of a numeric column's cells by its histogram, where no table holds them."""
+        cuts, fine, variance = self._first_round[place][0]
+        bins = self.bins[place]
+        begins = np.r_[0, np.searchsorted(cuts, bins.cuts) + 1]
+        counts = np.add.reduceat(fine, begins)
+        missing = [max(self.records[0] - float(counts.sum()), 0.0)] if bins.nullable else []
+        return np.append(counts, missing), variance * float(np.diff(np.r_[begins, len(fine)]).max()), {}
 
     def fine_counts(self, place: int) -> tuple[tuple[float, ...], Floats, float]:
         """Returns cuts, noisy counts and variance of the finest cells of a numeric column, missing left out."""
@@ -210,10 +221,11 @@ class Evidence:
             elif (counted := self._by_tables(key, terms)) is not None:
                 found.append(counted)
             if not found:
-                pair = " and ".join(dict.fromkeys(repr(self.names[column]) for column, _ in key))
+                names = list(dict.fromkeys(repr(self.names[column]) for column, _ in key))
+                how = "was not measured" if len(names) == 1 else "were not measured together"
                 raise OptionError(
-                    f"{pair} were not measured together: this release cannot say how they go together. Fit with "
-                    "--for-inference, or name the pair in the plan."
+                    f"{' and '.join(names)} {how}, so this release has no answer. Ask for second moments next time, by "
+                    "the setting moments_share=0.43 of method='pairwise', or for all pairs, by pairs='all'."
                 )
             values[entry], variance[entry], off = _weighed(found)
             causes.append(off)
