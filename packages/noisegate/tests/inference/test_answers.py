@@ -9,6 +9,7 @@ import pytest
 from noisegate import synthesize
 from noisegate.errors import OptionError
 from noisegate.inference.answers import Spread, estimate, spread_of_counts
+from noisegate.inference.estimands import Estimands
 from noisegate.inference.questions import FORMS, read
 from noisegate.methods.pairwise import Pairwise
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
@@ -162,6 +163,17 @@ def test_what_the_noise_bends_is_straightened_or_refused():
     assert 0.91 <= np.mean(off) <= 0.99
     spread = spread_of_counts(np.array([0.0, 0.5]), 9.0, finite=True)
     assert estimate("q", ["q"], lambda v: np.exp(v[1:]), spread, level=0.95)[0].refused
+
+
+def test_a_true_null_is_rejected_as_often_as_is_said_whatever_the_noise():
+    """Of 200 tables whose columns are independent, with noise as large as their cells, 5 % have p below .05."""
+    random, asked, found = np.random.default_rng(3), read("chi2(a, b)"), []
+    for _ in range(200):
+        noisy = random.multinomial(600, np.outer([0.3, 0.7], [0.2, 0.3, 0.5]).ravel()).reshape(2, 3)
+        estimands = Estimands(None, level=0.95, finite=False)
+        estimands._counts = lambda *_, noisy=noisy: (noisy + random.normal(scale=30, size=(2, 3)), 900.0)
+        found.append(estimands.answer(asked)[0].p <= 0.05)
+    assert 0.01 <= np.mean(found) <= 0.1
 
 
 def test_every_form_is_read_and_keeps_its_text():

@@ -65,7 +65,7 @@ class Estimands:
         return sums, places
 
     def _number(self, asked: Analysis, name: str) -> tuple[float, float]:
-        """Returns centre and scale of a numeric column's z; an OptionError of another column."""
+        """Returns what a numeric column is at position 0, and how much more at 1; an OptionError of another column."""
         column = self._evidence.column(name)
         if self._evidence.numeric(column) is None:
             raise OptionError(f"question {asked.text!r}: {name!r} is no number; it has levels.")

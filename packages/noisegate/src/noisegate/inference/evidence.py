@@ -107,11 +107,6 @@ class Evidence:
         self._model = model
         self.names = [column.name for column in (*self.layout.numeric, *self.layout.coded)]
 
-    @property
-    def has_moments(self) -> bool:
-        """Whether second moments were asked for."""
-        return self._moments is not None
-
     @cached_property
     def records(self) -> tuple[float, float]:
         """The number of records, and the variance of its noise."""
