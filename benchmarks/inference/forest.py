@@ -69,7 +69,7 @@ def main() -> None:
     axes.invert_yaxis()
     axes.grid(axis="x", alpha=0.3)
     axes.set_title(f"95 % intervals, {options.records:,} records, ε = {options.epsilon:g}, one release")
-    axes.legend(loc="lower right", fontsize=8)
+    axes.legend(loc="upper right", fontsize=8)
     figure.savefig(options.out, dpi=110)
 
 
