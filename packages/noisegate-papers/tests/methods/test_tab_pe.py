@@ -14,6 +14,7 @@ from noisegate.gate.sums import SumTask, sum_records
 from noisegate.privacy.events import Adjacency
 from noisegate.records import Rows
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
+from noisegate_papers.training.evolution import Evolution, OneWay
 
 COLUMNS = (
     Continuous(name="x", lower=0.0, upper=1.0, missing=True),
@@ -23,6 +24,7 @@ COLUMNS = (
     Boolean(name="ill"),
 )
 SCHEMA, PLAIN = Schema(COLUMNS, label="ill"), Schema(COLUMNS)
+TOLD = {"candidates": 300, "rounds": 1, "variation": 0.5, "label_weight": 1.0, "seed": 0}
 BOTH = pytest.mark.parametrize("schema", [SCHEMA, PLAIN], ids=["label", "plain"])
 
 
@@ -108,7 +110,7 @@ def test_candidates_follow_from_what_was_released_and_from_nothing_else(schema, 
 def test_votes_of_other_candidates_are_refused():
     method = TabPE(rounds=2, candidates=300)
     release = method.query(gate_of(SCHEMA))
-    with pytest.raises(ModelError, match="299 votes in round 2"):
+    with pytest.raises(ModelError, match=f"holds {len(release.values['votes-2']) - 1} votes in round 2"):
         method.model(replace(release, values={**release.values, "votes-2": release.values["votes-2"][1:]}))
 
 
@@ -119,6 +121,28 @@ def test_a_label_that_no_pair_of_columns_knows_is_learned():
     made = TabPE().fit(gate_of(SCHEMA, rows=20_000), device="cpu").sample(20_000, seed=0).to_pandas()
     differ = made.a != made.b
     assert made.ill[differ].mean() - made.ill[~differ].mean() > 0.4
+
+
+def test_a_parity_of_six_columns_is_learned_where_every_combination_can_be_asked_for():
+    names, random = [f"x{place}" for place in range(9)], np.random.default_rng(1)
+    held = random.random((14_000, 9)) < 0.5
+    odd = (held[:, :6].sum(axis=1) % 2 == 1) ^ (random.random(len(held)) < 0.05)
+    records = pa.table({**dict(zip(names, held.T, strict=True)), "odd": odd})
+    schema = Schema(tuple(Boolean(name=name) for name in (*names, "odd")), label="odd")
+    gate = Gate(records, schema=schema, epsilon=1.0, records=len(held))
+    made = TabPE().fit(gate, device="cpu").sample(14_000, seed=0).to_pandas()
+    assert ((made[names[:6]].sum(axis=1) % 2 == 1) == made.odd).mean() > 0.9
+
+
+def test_a_release_from_before_candidates_were_distinct_is_read_with_those_it_had():
+    method, gate = TabPE(candidates=300), gate_of(SCHEMA)
+    release = method.query(gate)
+    design = method.design(SCHEMA, 2.0)
+    answers = replace(release, values={name: value for name, value in release.values.items() if name != "votes-1"})
+    before = Evolution(OneWay.read(design, answers), **TOLD, noise_std=release.noise_std["votes-1"], distinct=False)
+    assert len(before.candidates) == 300 > len(method.evolution(design, answers).candidates)
+    old = replace(release, values={**release.values, "votes-1": np.zeros((300, 1))})
+    assert np.array_equal(method.evolution(design, old).candidates, before.candidates)
 
 
 @BOTH

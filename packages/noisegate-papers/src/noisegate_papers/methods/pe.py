@@ -125,9 +125,11 @@ class TabPE(Method):
         """Returns the candidates of the first round, which follow from what was released before it."""
         from noisegate_papers.training.evolution import Evolution, OneWay
 
-        names = ("candidates", "rounds", "variation", "label_weight", "seed")
-        settings = {name: getattr(self, name) for name in names}
-        return Evolution(OneWay.read(design, answers), noise_std=answers.noise_std[_names(self)[0]], **settings)
+        names, votes = ("candidates", "rounds", "variation", "label_weight", "seed"), _names(self)[0]
+        settings = {name: getattr(self, name) for name in names} | {"noise_std": answers.noise_std[votes]}
+        found = Evolution(one := OneWay.read(design, answers), **settings)
+        asked = len(answers.values.get(votes, found.candidates))
+        return found if asked == len(found.candidates) else Evolution(one, **settings, distinct=False)
 
     def model(self, release: Release, fitting: Any = None) -> Mixture:
         """Returns the mixture that a release says: the candidates of its last round, weighted by their votes."""

@@ -6,6 +6,7 @@ round are the same when they are asked for and when a release is read. See `nois
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -77,7 +78,10 @@ class OneWay:
 
 
 class Evolution:
-    """The candidates of one round after the other; for the settings see `TabPE`."""
+    """The candidates of one round after the other; for the settings see `TabPE`.
+
+    Candidates are `distinct`, but in releases of before; all combinations of cells, where there are fewer.
+    """
 
     def __init__(
         self,
@@ -89,6 +93,7 @@ class Evolution:
         variation: float,
         label_weight: float,
         seed: int,
+        distinct: bool = True,
     ) -> None:
         self._one_way, self._noise_std, self._rounds, self._variation = one_way, noise_std, rounds, variation
         self._random, self._round = public_random(seed), 0
@@ -97,12 +102,19 @@ class Evolution:
         self._points = lattice(bins, coded, label=design.label, label_weight=label_weight)
         # As many as may have more votes each than the noise.
         rows = int(np.clip(float(one_way.tables.counts.sum()) / noise_std, min(FEWEST, candidates), candidates))
+        sizes = (*(one.size for one in bins), *coded)
+        self._complete = distinct and math.prod(sizes) < rows
+        if self._complete:
+            self.candidates: Cells = np.indices(sizes, dtype=np.int32).reshape(len(sizes), -1).T
+            return
         classes = one_way.classes(rows, self._random)
-        self.candidates: Cells = np.zeros((rows, len(bins) + len(coded)), dtype=np.int32)
+        self.candidates = np.zeros((rows, len(sizes)), dtype=np.int32)
         if design.label is not None:
             self.candidates[:, design.label] = classes
         for place, column in enumerate(design.columns):
             self.candidates[:, column] = one_way.draw(place, classes, self._random)
+        if distinct:  # of equal ones the first would have all votes, the others noise
+            self.candidates = self.candidates[np.sort(np.unique(self.candidates, axis=0, return_index=True)[1])]
 
     @property
     def votes(self) -> NearestVotes:
@@ -113,6 +125,8 @@ class Evolution:
         """Makes the candidates of the next round: the half with the most noisy votes, and a variation of each."""
         self._check(votes)
         self._round += 1
+        if self._complete:
+            return
         kept = self.candidates[np.argsort(-votes, kind="stable")[: (len(votes) + 1) // 2]]
         varied = self._varied(kept[: len(votes) // 2], self._variation * (1 - self._round / self._rounds))
         self.candidates = np.concatenate([kept, varied])
@@ -121,10 +135,11 @@ class Evolution:
         """Returns candidates weighted by their noisy votes, as far as these exceed the noise, as a mixture.
 
         Weights are brought to the one-way tables, whose noise is less: votes say which cells come together. A component
-        is a candidate with each of its cells, but for a part `smoothing`, which is drawn from the one-way tables.
+        is a candidate with each of its cells, but for a part `smoothing`, which is drawn from the one-way tables; none
+        is where every combination of cells was voted for.
         """
         self._check(votes)
-        one_way = self._one_way
+        one_way, smoothing = self._one_way, 0.0 if self._complete else smoothing
         design, tables, classes = one_way.design, one_way.tables, self._classes(self.candidates)
         weights = np.maximum(votes - self._noise_std, 0.0)
         weights = self._raked(weights if weights.any() else np.ones_like(weights))
