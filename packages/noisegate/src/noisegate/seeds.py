@@ -82,16 +82,19 @@ def _swapped(partner: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return np.where(untouched, partner, held[before])
 
 
-def public_random(seed: int | None) -> torch.Generator:
+def public_random(seed: int | None, *, independent: bool = False) -> torch.Generator:
     """Returns public randomness on the CPU: the same for a seed, with torch or without; another stream for None.
 
-    It is torch's where torch is loaded, as any model is that draws with it.
+    It is torch's where torch is loaded, as any model is that draws with it. Rows that are drawn with one that is
+    `independent` are: they are not stratified.
     """
+    told = {"independent": independent}
     if "torch" not in sys.modules:
-        return cast("torch.Generator", MersenneTwister(secrets.randbits(32) if seed is None else seed))
+        twister: Any = type("Twister", (MersenneTwister,), told)
+        return cast("torch.Generator", twister(secrets.randbits(32) if seed is None else seed))
     import torch
 
-    random = torch.Generator()
+    random = cast("torch.Generator", type("Generator", (torch.Generator,), told)())
     random.manual_seed(secrets.randbits(63) if seed is None else seed)
     return random
 

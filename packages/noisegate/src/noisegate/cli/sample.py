@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -69,6 +70,9 @@ def sample_command(
             help="As many records with each value of this column, whatever their shares: --even diagnosis.",
         ),
     ] = None,
+    independent: Annotated[
+        bool, typer.Option("--independent", help="Draw each row alone, and not spread out as in a stratified survey.")
+    ] = False,
     grid: Annotated[Path | None, typer.Option(help="Images: also draw some of each class into this PNG file.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -95,7 +99,7 @@ def sample_command(
         raise OptionError(f"-n {n}: the number of records must be at least 1.")
     asked: dict[str, Any] = {"where": read_conditions(where), "even": even}
     if kind_in(model_path(model)) == LINKED:
-        refused = {"--package": package, "--even": even, "grid": grid}
+        refused = {"--package": package, "--even": even, "grid": grid, "--independent": independent or None}
         given = {"where": where, "conditions": asked["where"]}
         write: Any = extension("noisegate.samplers", LINKED, f"what draws from {model}")
         write(model, n, out, seed=seed, as_json=as_json, refused=refused, **given)
@@ -103,21 +107,48 @@ def sample_command(
     synthesizer = Synthesizer.load(model)
     if grid is not None and synthesizer.schema.images is None:
         raise OptionError(f"--grid {grid} shows images, and {model} makes a table; leave it out.")
-    with _place(synthesizer, out, package, licence) as (file, shown):
+    guard: Any = None
+    if synthesizer.schema.images is None:
+        asked["independent"] = independent
+        guard = extension("noisegate.answers", "guard", "what says what rows are worth")(synthesizer, n)
+    elif independent:
+        raise OptionError(f"--independent is of tables, and {model} makes images, which are; leave it out.")
+    metadata = {} if guard is None else guard.metadata
+    with _place(synthesizer, out, package, licence) as (file, shown), _described(file, metadata, package):
         _check_room(synthesizer, n, file)
-        _write(synthesizer, n, file, seed, asked, grid)
+        _write(synthesizer, n, file, seed, asked, grid, metadata)
     if synthesizer.often_broken is not None:
         warn(synthesizer.often_broken)
+    if guard is not None and guard.warning is not None:
+        warn(guard.warning)
     if as_json:
         given = {"grid": grid, "package": package}
         more: dict[str, Any] = {name: str(path) for name, path in given.items() if path is not None}
         if synthesizer.schema.constraints:
             more["kept_share"] = synthesizer.kept_share
+        if guard is not None:
+            more["effective_n"] = guard.to_json()
         print_json({"records": n, "out": str(shown), "seed": seed, "where": where or [], "even": even, **more})
     else:
         inside = f"{package} describes them, and holds the certificate: hand it over whole."
         hand_over = f"Hand {model / 'certificate.md'} over with them." if package is None else inside
         say(f"Wrote {n:,} synthetic records to {shown}. {hand_over}")
+        if guard is not None:
+            say(guard.sentence)
+
+
+@contextmanager
+def _described(file: Path, metadata: Mapping[str, str], package: Path | None) -> Iterator[None]:
+    """Writes what rows are worth beside a CSV file when the block ends well, where CSVW looks for it."""
+    if not metadata or package is not None or file.suffix != ".csv":
+        yield
+        return
+    told = {name.partition(".")[2]: text for name, text in metadata.items()}
+    told["effective_n"] = json.loads(told["effective_n"])
+    page = {"@context": "http://www.w3.org/ns/csvw", "url": file.name, "notes": [told]}
+    with new_file(file.with_name(f"{file.name}-metadata.json")) as beside:
+        yield
+        beside.write_text(json.dumps(page, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 @contextmanager
@@ -141,7 +172,7 @@ def _check_room(synthesizer: Synthesizer, n: int, out: Path) -> None:
     rows = max(_PROBE_NUMBERS // len(synthesizer.schema.columns), 10)
     with TemporaryDirectory() as folder:
         probe = Path(folder) / f"probe{out.suffix}"
-        _write(synthesizer, rows, probe, 0, {}, None)
+        _write(synthesizer, rows, probe, 0, {}, None, {})
         files = [path for path in Path(folder).rglob("*") if path.is_file()]
         size = n / rows * sum(path.stat().st_size for path in files)
     free = disk_usage(out.absolute().parent).free
@@ -153,7 +184,13 @@ def _check_room(synthesizer: Synthesizer, n: int, out: Path) -> None:
 
 
 def _write(
-    synthesizer: Synthesizer, n: int, out: Path, seed: int | None, asked: Mapping[str, Any], grid: Path | None
+    synthesizer: Synthesizer,
+    n: int,
+    out: Path,
+    seed: int | None,
+    asked: Mapping[str, Any],
+    grid: Path | None,
+    metadata: Mapping[str, str],
 ) -> None:
     from noisegate.models.output.sample_file import sample_writer
 
@@ -166,7 +203,7 @@ def _write(
     batches: Iterator[Any] = (synthesizer.batches if form is None else synthesizer.images)(n, seed=seed, **asked)
     with ExitStack() as files:
         drawing = None if shown is None else files.enter_context(new_file(shown.out, "grid"))
-        write = files.enter_context(sample_writer(out, synthesizer.schema, n))
+        write = files.enter_context(sample_writer(out, synthesizer.schema, n, metadata))
         progress, done = files.enter_context(steps("Sampling", n)), 0
         for batch in batches:
             write(batch)

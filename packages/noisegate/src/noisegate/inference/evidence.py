@@ -266,7 +266,8 @@ class Evidence:
         # Errors of means differ from cell to cell; that two numbers go together within cells is everywhere the same.
         off = _of_cells(columns[0], None, counted.counts @ b * a_off)
         off |= _of_cells(columns[1], None, a @ counted.counts * b_off)
-        off[key] = _CELL_CORRELATION * float(a_std @ np.maximum(counted.counts, 0) @ b_std)
+        if columns[0] < len(self.layout.numeric):  # levels are no cells: two columns of them are counted as they are
+            off[key] = _CELL_CORRELATION * float(a_std @ np.maximum(counted.counts, 0) @ b_std)
         return float(a @ counted.counts @ b), counted.variance * float(a @ a) * float(b @ b), off
 
     def _tables_of(self, columns: Columns) -> NoisyCounts | None:

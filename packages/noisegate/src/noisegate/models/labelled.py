@@ -90,7 +90,8 @@ def systematic(probabilities: Floats, order: npt.NDArray[np.intp], random: torch
     """Returns a class for each row, with its probabilities, (rows, classes): in nearly their expected numbers in a row.
 
     Along `order` the running sum of a class's probabilities, less a uniform offset, steps over a whole number with
-    exactly that probability (Madow and Madow, 1944); of each class given that no earlier one took the row.
+    exactly that probability (Madow and Madow, 1944); of each class given that no earlier one took the row. With
+    randomness that is `independent` rows are.
     """
     codes = np.full(len(order), probabilities.shape[1] - 1, dtype=np.int32)
     left = order
@@ -98,7 +99,8 @@ def systematic(probabilities: Floats, order: npt.NDArray[np.intp], random: torch
         rest = probabilities[left, code:].sum(axis=1)
         given = np.divide(probabilities[left, code], rest, out=np.zeros(len(left)), where=rest > 0)
         running = np.floor(np.concatenate([[0.0], np.cumsum(given)]) + offset)
-        taken = np.diff(running) > 0
+        apart = getattr(random, "independent", False)
+        taken = uniform(random, len(left)) < given if apart else np.diff(running) > 0
         codes[left[taken]] = code
         left = left[~taken]
     return codes

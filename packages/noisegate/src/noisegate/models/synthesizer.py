@@ -134,6 +134,7 @@ class Synthesizer(Shown):
         where: Mapping[str, Any] | None = None,
         even: str | None = None,
         like: Any = None,
+        independent: bool = False,
     ) -> Any:
         """Returns `n` synthetic records, with the columns and types of the schema, that keep to its constraints.
 
@@ -147,6 +148,8 @@ class Synthesizer(Shown):
                 the model's shares: a small class is then as large as the others. None is missing there.
             like: A table whose kind, order of columns and dtypes the sample shall have. Of its records nothing is used;
                 but dtypes may tell of values that they were chosen by, as those of ``pandas.read_csv`` do.
+            independent: Whether rows of a mixture are drawn each alone; by default they are spread out over it, as in a
+                stratified survey, so that a sample is nearer to the model.
 
         Returns:
             A PyArrow table; where the model was fitted to another kind of table in memory, one of that kind.
@@ -158,7 +161,7 @@ class Synthesizer(Shown):
         """
         import pyarrow as pa
 
-        batches = self.batches(n, seed=seed, where=where, even=even)
+        batches = self.batches(n, seed=seed, where=where, even=even, independent=independent)
         if self.often_broken is not None:
             warnings.warn(self.often_broken, UserWarning, stacklevel=2)
         _check_memory(n, len(self.schema.columns))
@@ -172,11 +175,21 @@ class Synthesizer(Shown):
         found = extension("noisegate.answers", "infer", "what answers with intervals")
         return found(self, *questions, level=level, finite=finite)
 
+    def effective_n(self) -> Any:
+        """Returns how many records rows of this model are worth; see `noisegate.inference.worth.effective_n`."""
+        return extension("noisegate.answers", "worth", "what says what rows are worth")(self)
+
     def batches(
-        self, n: int, *, seed: int | None = None, where: Mapping[str, Any] | None = None, even: str | None = None
+        self,
+        n: int,
+        *,
+        seed: int | None = None,
+        where: Mapping[str, Any] | None = None,
+        even: str | None = None,
+        independent: bool = False,
     ) -> Iterator[pa.Table]:
         """Returns `n` synthetic records in Arrow tables of at most 16,384, in constant memory; see `sample`."""
-        drawn = self.records(n, seed=seed, where=where, even=even)
+        drawn = self.records(n, seed=seed, where=where, even=even, independent=independent)
         return (decode(records, self.schema, stored=True) for records in drawn)
 
     def images(
@@ -248,7 +261,13 @@ class Synthesizer(Shown):
         return Path(folder)
 
     def records(
-        self, n: int, *, seed: int | None = None, where: Mapping[str, Any] | None = None, even: str | None = None
+        self,
+        n: int,
+        *,
+        seed: int | None = None,
+        where: Mapping[str, Any] | None = None,
+        even: str | None = None,
+        independent: bool = False,
     ) -> Iterator[EncodedTable]:
         """Returns `n` synthetic records as the schema encodes them, in batches; what is wrong is found at once."""
         if isinstance(n, bool) or not isinstance(n, int) or n < 0:
@@ -257,7 +276,8 @@ class Synthesizer(Shown):
             raise OptionError(f"n={n:,}: at most {MOST_ROWS - 1:,} records are sampled at once; ask for fewer.")
         if seed is not None:
             check_seed(seed)
-        conditions, random = [where] if even is None else self._for_each(even, where), public_random(seed)
+        conditions = [where] if even is None else self._for_each(even, where)
+        random = public_random(seed, independent=independent)
         form = self.schema.images
         most = BATCH_ROWS if form is None else min(max(_BATCH_NUMBERS // form.shape.size, 1), BATCH_ROWS)
         rows = max(most // len(conditions), 1)

@@ -63,8 +63,10 @@ def stratified_uniforms(
     The n rows of a group get (rank + offset) / n, where the ranks are a random permutation of 0, ..., n - 1 and offsets
     are uniform. So each number alone is uniform, and an interval of length p holds pn of the n numbers up to less than
     two; where it is `systematic`, all rows of a group share one offset (Madow and Madow, 1944), up to less than one,
-    but on a lattice.
+    but on a lattice. With randomness that is `independent` numbers are independent.
     """
+    if getattr(random, "independent", False):
+        return uniform(random, len(groups))
     count = np.bincount(groups)
     order = permutation(random, len(groups))
     # Sorting 16-bit integers is a radix sort, several times as fast.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
     from noisegate.schema import Schema
 
+_NONE: Mapping[str, str] = MappingProxyType({})
+
 
 def data_set(table: pa.Table, statement: str) -> Any:
     """Returns a ``datasets.Dataset`` of a table, described by a statement; a MissingExtraError without `datasets`."""
@@ -32,10 +35,13 @@ def data_set(table: pa.Table, statement: str) -> Any:
 
 
 @contextmanager
-def table_writer(out: Path, schema: Schema) -> Iterator[Callable[[pa.Table], None]]:
+def table_writer(
+    out: Path, schema: Schema, metadata: Mapping[str, str] = _NONE
+) -> Iterator[Callable[[pa.Table], None]]:
     """Yields a function that appends a table to the file `out`, which appears only when all is written.
 
-    In a CSV file, missing cells are empty where the schema reads these as missing, else its first missing value.
+    `metadata` goes into the footer of a Parquet file. In a CSV file, missing cells are empty where the schema reads
+    these as missing, else its first missing value.
     """
     if out.suffix not in (".csv", ".parquet"):
         raise OptionError(f"{said('out', out)}: the ending must be .csv or .parquet, not {out.suffix!r}.")
@@ -49,6 +55,7 @@ def table_writer(out: Path, schema: Schema) -> Iterator[Callable[[pa.Table], Non
             nonlocal writer
             if out.suffix == ".csv":
                 rows = _spelled(rows, schema)
+            rows = rows.replace_schema_metadata({**(rows.schema.metadata or {}), **metadata} or None)
             make = csv.CSVWriter if out.suffix == ".csv" else parquet.ParquetWriter
             writer = writer or opened.enter_context(make(str(path), rows.schema))
             writer.write_table(rows)
@@ -108,11 +115,13 @@ def pixel_table(batch: ImageBatch, schema: Schema) -> pa.Table:
 
 
 @contextmanager
-def sample_writer(out: Path, schema: Schema, rows: int) -> Iterator[Callable[[Any], None]]:
+def sample_writer(
+    out: Path, schema: Schema, rows: int, metadata: Mapping[str, str] = _NONE
+) -> Iterator[Callable[[Any], None]]:
     """Yields a function that writes batches of tables, or of images, of which there will be `rows`."""
     if schema.images is not None and out.suffix != ".csv":
         with extension("noisegate.pictures", "writer", "what writes images")(out, schema.images, rows) as write:
             yield write
         return
-    with table_writer(out, schema) as append:
+    with table_writer(out, schema, metadata) as append:
         yield append if schema.images is None else lambda batch: append(pixel_table(batch, schema))
