@@ -9,7 +9,7 @@ import typer
 
 from noisegate.cli.console import OUT, print_json, show_verdict, warn_about_constraints
 from noisegate.cli.fit import show_plan, warn_about_delta
-from noisegate.cli.options import Epsilon, Json, RunOptions, one_by_one
+from noisegate.cli.options import Json, RunOptions, one_by_one
 from noisegate.errors import OptionError
 from noisegate.privacy.events import RECORD, Adjacency, linked_unit, unit_text
 from noisegate.registry import extension
@@ -21,8 +21,22 @@ if TYPE_CHECKING:
 
 @one_by_one
 def plan_command(
-    epsilon: Epsilon,
     options: RunOptions,
+    epsilon: Annotated[
+        float | None, typer.Option(help="ε of the guarantee, 0.01 to 1000; 1 is a common choice.")
+    ] = None,
+    want: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ANSWER",
+            help="In place of --epsilon: find the least that answers as exactly as this, for instance 'mean(wage) by "
+            "sex ±2 % at 95 %' (of the range of wage) or 'wage ~ age + sex +- 0.05'; with --records. Repeatable.",
+        ),
+    ] = None,
+    like: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --want: public records, whose spread stands in for the private ones'."),
+    ] = None,
     save: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write the plan, with its identifier, for several silos to release under."),
@@ -32,6 +46,8 @@ def plan_command(
     """Show what a run would ask, with what noise, and how much signal would be left. Reads no data, spends nothing.
 
     Example: `noisegate plan --schema schema.toml --epsilon 1 --records 30000`
+
+    By what is wanted: `noisegate plan --schema schema.toml --records 30000 --want "mean(age) by sex ±2 %"`
 
     Images: `noisegate plan --size 28 --channels 1 --classes 10 --epsilon 1 --records 60000`
     """
@@ -43,6 +59,14 @@ def plan_command(
     if records is not None and records < 1:
         raise OptionError(f"--records {records} must be a positive whole number.")
     schema: Any = options.known()
+    if want:
+        if epsilon is not None or save is not None:
+            raise OptionError(f"--want finds an epsilon: leave out {'--save' if epsilon is None else '--epsilon'}.")
+        find: Any = extension("noisegate.plans", "wants", "what finds an epsilon")
+        find(want, like, schema, options, as_json=as_json)
+        return
+    if epsilon is None:
+        raise OptionError("--epsilon is missing: the ε of the guarantee, such as 1; or say what is wanted by --want.")
     unit = unit_text(RECORD, options.unit_column, contributions)
     budget = Budget(
         epsilon=epsilon,

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noisegate.cli.console import OUT, print_json, say, table
-from noisegate.cli.options import Json
+from noisegate.cli.console import OUT, print_json, say, steps, table
+from noisegate.cli.options import Json, RunOptions
 from noisegate.errors import OptionError
+from noisegate.methods.registry import AUTO
 
 if TYPE_CHECKING:
     from noisegate.inference.answers import Estimate
+    from noisegate.inference.wants import Met
 
 
 def infer_command(
@@ -74,3 +77,63 @@ def _numbers(answer: Estimate) -> list[str]:
         return [f"{answer.value:.4g}", f"{answer.p:.2g}"]
     errors = [f"{answer.noise:.2g}", f"{answer.sampling:.2g}"] if answer.noise or answer.sampling else ["", ""]
     return [f"{answer.value:.4g}", f"{answer.low:.4g}", f"{answer.high:.4g}", *errors]
+
+
+def price_command(
+    wants: list[str], like: Path | None, schema: Any, options: RunOptions, *, as_json: bool = False
+) -> None:
+    """Prints the least ε that gives answers as exact as they are wanted; see `noisegate.inference.wants`."""
+    from noisegate.data.tables.tables import TableSource
+    from noisegate.inference.wants import EPSILONS, SHARES, price, read_want
+    from noisegate.records import Rows
+    from noisegate.schema.schema import is_linked
+
+    if is_linked(schema) or schema.images is not None:
+        raise OptionError("--want is of one table; leave it out, and give --epsilon.")
+    if options.method not in (AUTO, "pairwise"):
+        raise OptionError(f"--want is of answers by 'pairwise', and --method is {options.method}; leave one out.")
+    if options.records is None:
+        raise OptionError("--want needs --records: about how many records there are, as far as the public knows.")
+    asked = [read_want(text, schema) for text in wants]
+    stand_in = None if like is None else Rows.concatenate(list(TableSource(like, schema).batches()))
+    with steps("Trying", None) as progress:
+        done = count(1)
+        found = price(
+            asked,
+            schema,
+            options.records,
+            stand_in=stand_in,
+            shares=tuple(options.chosen[name] for name in options.chosen if name == "moments_share") or SHARES,
+            progress=lambda said: progress(next(done), said),
+            delta=options.delta,
+            adjacency=options.adjacency,
+        )
+    if as_json:
+        print_json({"epsilon": found.epsilon if found.reached else None, **found.to_json()})
+        return
+    rows = [
+        [one.want.text, f"{one.want.half:.3g}", "-" if one.half is None else f"{one.half:.3g}", _verdict(one)]
+        for one in found.met
+    ]
+    heads = {"want": "left", "at most": "right", "promised": "right", "": "left"}
+    OUT.print(table(f"half widths at epsilon = {found.epsilon:g}", heads, rows))
+    of = (
+        "public records"
+        if like is not None
+        else "made-up records: numbers even between their bounds, levels equally common"
+    )
+    if found.reached:
+        cheapest = "the least that was tried" if found.epsilon == EPSILONS[0] else "the least of those tried that do"
+        say(
+            f"epsilon = {found.epsilon:g} is {cheapest}: noisegate fit --epsilon {found.epsilon:g} "
+            f"--method pairwise --set moments_share={found.moments_share:g}"
+        )
+    else:
+        say(f"No epsilon up to {EPSILONS[-1]:g} does.")
+    say(f"By {of}. Where records vary more, or groups are rarer, intervals are wider.")
+
+
+def _verdict(one: Met) -> str:
+    if one.met:
+        return "met"
+    return "no answer" if one.records is None else f"with about {one.records:,} records"

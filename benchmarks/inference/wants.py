@@ -1,0 +1,64 @@
+"""Whether widths that `plan --want` promises hold: its ε for each population, and then that many fits of new records.
+
+    python benchmarks/inference/wants.py [--fits 40] [--records 10000] [--json FILE]
+
+Public records are another sample of the population. A promise holds where the widest interval of an answer is no wider.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import warnings
+from pathlib import Path
+
+from populations import POPULATIONS
+
+import noisegate
+from noisegate.data.tables.tables import TableSource
+from noisegate.inference.wants import price, read_want
+from noisegate.methods.pairwise import Pairwise
+from noisegate.records import Rows
+
+WANTS = {
+    "scm": ("mean(w) by g ±2 %", "w ~ x1 + g +- 0.15"),
+    "clinic": ("share(severe = true) ±2 %", "mean(age) by severe ±3 %"),
+    "rare": ("share(ill = true) ±1 %", "corr(a, b) ±5 %"),
+    "survey": ("mean(age) by affair ±3 %", "corr(age, years) ±5 %"),
+    "twenty": ("corr(n0, n1) ±8 %", "share(c0 = yes) ±3 %"),
+}
+
+
+def main() -> None:
+    """Prints for each population the ε, and how many fits kept every promise."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--fits", type=int, default=40)
+    parser.add_argument("--records", type=int, default=10_000)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    rows = []
+    for name, texts in WANTS.items():
+        population = POPULATIONS[name]
+        wants = [read_want(text, population.schema) for text in texts]
+        public = Rows.concatenate(list(TableSource(population.draw(5_000, 5), population.schema).batches()))
+        found = price(wants, population.schema, options.records, stand_in=public)
+        kept = 0
+        for seed in range(options.fits if found.reached else 0):
+            method = Pairwise(moments_share=found.moments_share, fit_options={"steps": 20}, seed=seed)
+            real = population.draw(options.records, 7_000 + seed)
+            model = noisegate.synthesize(real, schema=population.schema, epsilon=found.epsilon, method=method)
+            kept += all(
+                one.low is not None and one.high is not None and one.high - one.low <= 2 * want.half
+                for want in wants
+                for one in model.infer(want.question, level=want.level)
+                if one.name != "intercept"
+            )
+        rows.append({"population": name, **found.to_json(), "fits": options.fits, "kept": kept})
+        print(f"{name}: epsilon {found.epsilon:g}, share {found.moments_share:g}, kept {kept} of {options.fits}")
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
