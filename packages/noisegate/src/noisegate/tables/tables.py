@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
@@ -83,7 +84,7 @@ class ClassTables:
         """Where each column's cells begin among the D, and their end, (columns + 1,)."""
         return (0, *accumulate(self.sizes))
 
-    @property
+    @cached_property
     def spans(self) -> tuple[slice, ...]:
         """Where each column's cells stand among the D."""
         return tuple(slice(start, end) for start, end in pairwise(self.offsets))
