@@ -53,7 +53,7 @@ def test_a_sample_that_is_killed_is_made_anew_and_leaves_nothing(steward):
     killed_at(steward, command, lambda folder: list(folder.glob(".synthetic.csv.*/synthetic.csv")))
     assert list(steward.folder.glob(".synthetic.csv.*"))
     steward.types("noisegate sample model -n 20000 -o synthetic.csv")
-    assert steward.lies() == {"private.csv", "schema.toml", "model", "synthetic.csv"}
+    assert steward.lies() == {"private.csv", "schema.toml", "model", "synthetic.csv", "synthetic.csv-metadata.json"}
 
 
 def killed_at(person, line, ready):

@@ -91,3 +91,21 @@ def test_bounds_that_are_bought(person):
     assert "The schema was bought with (0.2, 1e-05)" in person.types("noisegate verify model").out
     made = {"visits.csv", "columns.toml", "ledger.db", "found.toml", "found.toml.certificate.json", "model", "pages"}
     assert person.lies() == made
+
+
+def test_answers_that_are_planned_and_given(person):
+    (person.folder / "schema.toml").write_text(SCHEMA)
+    (person.folder / "survey.csv").write_text(survey(RECORDS))
+    want = "noisegate plan --schema schema.toml --records 10000 --want 'mean(age) by income ±5 % at 90 %'"
+    assert "noisegate fit --epsilon" in " ".join(person.types(want).out.split())
+    person.types("noisegate ledger register survey --epsilon 1")
+    fit = "noisegate fit survey.csv --schema schema.toml --epsilon 1 --dataset survey --for-inference --out model"
+    person.types(f"""{fit} --set 'fit_options={{"steps": 20}}'""")
+    asked = "'mean(age) by income' 'age ~ hours + job' 'chi2(job, income)' 'median(hours)'"
+    told = person.types(f"noisegate infer model {asked}").out
+    for words in ("95% from", "intercept", "chi-squared", "median(hours)"):
+        assert words in told
+    said = person.types("noisegate sample model -n 20000 -o synthetic.csv")
+    assert "20,000 rows were drawn from a release of about" in " ".join(said.err.split())
+    made = {"schema.toml", "survey.csv", "model", "synthetic.csv", "synthetic.csv-metadata.json"}
+    assert person.lies() == made

@@ -14,7 +14,7 @@ KNOWN = [
     ("Folder of the pages", ""),
 ]
 ANSWERS = dict(records=10000, epsilon=1, dataset="survey", cap=2, out="model", pages="pages", test="none")
-MADE = {"model", "model-synthetic.csv", "pages", "schema.toml", "survey.csv"}
+MADE = {"model", "model-synthetic.csv", "model-synthetic.csv-metadata.json", "pages", "schema.toml", "survey.csv"}
 
 
 @pytest.fixture

@@ -117,20 +117,20 @@ def price_command(
     ]
     heads = {"want": "left", "at most": "right", "promised": "right", "": "left"}
     OUT.print(table(f"half widths at epsilon = {found.epsilon:g}", heads, rows))
-    of = (
-        "public records"
-        if like is not None
-        else "made-up records: numbers even between their bounds, levels equally common"
-    )
     if found.reached:
-        cheapest = "the least that was tried" if found.epsilon == EPSILONS[0] else "the least of those tried that do"
-        say(
-            f"epsilon = {found.epsilon:g} is {cheapest}: noisegate fit --epsilon {found.epsilon:g} "
-            f"--method pairwise --set moments_share={found.moments_share:g}"
+        least = "the least that was tried" if found.epsilon == EPSILONS[0] else "the least of those tried that do"
+        OUT.print(
+            f"epsilon = {found.epsilon:g} is {least}:\n  noisegate fit --epsilon {found.epsilon:g} --method pairwise "
+            f"--set moments_share={found.moments_share:g}",
+            highlight=False,
         )
     else:
-        say(f"No epsilon up to {EPSILONS[-1]:g} does.")
-    say(f"By {of}. Where records vary more, or groups are rarer, intervals are wider.")
+        OUT.print(f"No epsilon up to {EPSILONS[-1]:g} does.")
+    made_up = "made-up records: numbers even between their bounds, levels equally common"
+    say(
+        f"Judged by {made_up if like is None else 'public records'}. Where records vary more, or groups are rarer, "
+        "intervals are wider."
+    )
 
 
 def _verdict(one: Met) -> str:
