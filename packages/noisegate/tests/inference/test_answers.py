@@ -224,3 +224,17 @@ def test_intervals_of_many_releases_hold(share, least):
         answers = made.infer("y ~ x + job", "mean(x)")
         held += [one.low <= truth[one.name] <= one.high for one in answers if one.value is not None]
     assert len(held) > 250 and least <= np.mean(held) <= (1.0 if share == 0 else 0.99)
+
+
+def test_a_mean_that_the_noise_hides_is_refused_and_no_narrow_wrong_one_given():
+    schema = Schema((Continuous(name="age", lower=0, upper=100), Boolean(name="ill")))
+    random, far = np.random.default_rng(0), 0
+    for seed in range(8):
+        age = np.clip(random.normal(29, 7, 1_500), 17, 42)
+        table = pd.DataFrame({"age": age, "ill": random.random(1_500) < 0.3})
+        method = Pairwise(moments_share=0.43, seed=seed, fit_options={"steps": 20})
+        model = synthesize(table, schema=schema, epsilon=0.05, method=method)
+        (found,) = model.infer("mean(age)")
+        far += found.refused is None and not found.low - 1 < age.mean() < found.high + 1
+        assert found.refused is None or "forbids" in found.refused
+    assert far <= 1

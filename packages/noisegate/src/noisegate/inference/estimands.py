@@ -11,16 +11,10 @@ from typing import Any
 import numpy as np
 
 from noisegate.errors import OptionError
-from noisegate.inference.answers import (
-    Estimate,
-    Function,
-    estimate,
-    spread_of_counts,
-    spread_of_sums,
-)
+from noisegate.inference.answers import Estimate, Function, estimate, spread_of_counts, spread_of_sums
 from noisegate.inference.calibration import calibrated
 from noisegate.inference.cumulative import cumulative
-from noisegate.inference.evidence import Evidence, Sums
+from noisegate.inference.evidence import DrownedError, Evidence, Sums
 from noisegate.inference.questions import Analysis
 from noisegate.tables.released import Floats
 
@@ -42,7 +36,11 @@ class Estimands:
 
     def answer(self, asked: Analysis) -> list[Estimate]:
         """Returns the answers to one question; an OptionError where it does not fit the columns."""
-        found: list[Estimate] = getattr(self, f"_{asked.kind}")(asked)
+        try:
+            found: list[Estimate] = getattr(self, f"_{asked.kind}")(asked)
+        except DrownedError as drowned:
+            why = f"the noise forbids an answer: it hides in which range '{drowned}' lies"
+            return [Estimate(question=asked.text, name=asked.text, refused=why)]
         return found
 
     def _estimates(

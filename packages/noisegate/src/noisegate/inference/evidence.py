@@ -34,10 +34,17 @@ if TYPE_CHECKING:
 _CELL_CORRELATION = 0.5
 # How far a number that is clipped lies beyond its range, in half ranges.
 _EXCESS = 0.25
+# Part of the records that may lie beyond a range for its moments to be used, and for its cells to tell anything.
+_MOST_BEYOND, _DROWNED = 0.03, 0.25
 # Records of the model, for how much sums vary between samples of a population.
 _SAMPLE = 20_000
 # How far the mean within a cell may be off, in its standard deviations: it follows from a noisy histogram.
 _MEAN_ERROR = 0.4
+
+
+class DrownedError(Exception):
+    """The noise hides in which range a column lies; its name."""
+
 
 Columns = tuple[int, ...]
 Causes = dict[Any, float]
@@ -199,12 +206,13 @@ class Evidence:
 
         Raises:
             OptionError: if two of them were never measured together.
+            DrownedError: if the noise hides where a number lies.
         """
         columns = tuple(sorted(set(columns)))
-        ranges = (
-            {} if self._moments is None else {one.place: (one.low, one.high, one.tail) for one in self._moments.numeric}
-        )
-        terms = moments_of(self.layout, columns, ranges)
+        for one in () if self._moments is None else self._moments.numeric:
+            if one.place in columns and one.tail > _DROWNED * self.records[0]:
+                raise DrownedError(self.names[one.place])
+        terms = moments_of(self.layout, columns, self._ranges)
         of = [(columns[column], code) for column, code in terms.terms]
         known = self._by_moments()
         (values, variance), causes = np.empty((2, terms.dim)), []
@@ -215,6 +223,8 @@ class Evidence:
                 found = [(*self.records, {})]
             elif (counted := self._by_tables(key, terms)) is not None:
                 found.append(counted)
+            if not found and (hidden := [self.names[column] for column, code in key if (column, code) in self._hidden]):
+                raise DrownedError(hidden[0])
             if not found:
                 names = list(dict.fromkeys(repr(self.names[column]) for column, _ in key))
                 how = "was not measured" if len(names) == 1 else "were not measured together"
@@ -235,6 +245,12 @@ class Evidence:
         )
         return Sums(terms=terms, values=values, variance=variance, bias=bias, clipped=clipped)
 
+    @cached_property
+    def _ranges(self) -> dict[int, tuple[float, float, float]]:
+        """Ranges of the numbers of moments and about how many records lie beyond, of columns where these are few."""
+        asked, most = (() if self._moments is None else self._moments.numeric), _MOST_BEYOND * self.records[0]
+        return {one.place: (one.low, one.high, one.tail) for one in asked if one.tail <= most}
+
     def _by_moments(self) -> dict[tuple[tuple[int, int | None], ...], tuple[float, float, Causes]]:
         """Returns value, variance of the noise and no bias of each entry that was asked for, by its terms."""
         if self._moments is None:
@@ -246,7 +262,17 @@ class Evidence:
             tuple(of[term - 1] for term in pair if term)
             for pair in zip(*(e.tolist() for e in asked.entries), strict=True)
         ]
-        return {key: (float(value), self._moments_std**2, {}) for key, value in zip(keys, self._sums, strict=True)}
+        return {
+            key: (float(value), self._moments_std**2, {})
+            for key, value in zip(keys, self._sums, strict=True)
+            if not self._hidden.intersection(key)
+        }
+
+    @cached_property
+    def _hidden(self) -> set[tuple[int, int | None]]:
+        """The terms whose moments are within ranges beyond which many records may lie."""
+        asked = () if self._moments is None else self._moments.numeric
+        return {(one.place, None) for one in asked if one.place not in self._ranges}
 
     def _by_tables(self, key: tuple[tuple[int, int | None], ...], terms: Moments) -> tuple[float, float, Causes] | None:
         """Returns value, variance of the noise and possible bias of an entry by the tables of its columns."""

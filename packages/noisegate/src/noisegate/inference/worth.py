@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from noisegate.errors import OptionError
-from noisegate.inference.evidence import Evidence, Sums
+from noisegate.inference.evidence import DrownedError, Evidence, Sums
 
 if TYPE_CHECKING:
     from noisegate.models.synthesizer import Synthesizer
@@ -34,7 +34,7 @@ class Worth:
 
     Attributes:
         columns: One column, for its mean or the shares of its levels, or two, for how they go together.
-        records: So many records without noise would say as much; 0 where it was not measured.
+        records: So many records without noise would say as much; 0 where it was not measured, or drowned in the noise.
     """
 
     columns: tuple[str, ...]
@@ -66,7 +66,7 @@ def effective_n(model: Synthesizer) -> list[Worth]:
     for chosen in [*((one,) for one in columns), *pairs]:
         try:
             records = _worth(evidence, evidence.sums(chosen), chosen)
-        except OptionError:
+        except (OptionError, DrownedError):
             records = 0.0
         found.append(Worth(columns=tuple(evidence.names[one] for one in chosen), records=records))
     return found
