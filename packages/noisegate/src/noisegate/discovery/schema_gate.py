@@ -309,10 +309,7 @@ class SchemaGate(Session):
         }
 
     def _read(
-        self,
-        edges: Mapping[str, BinEdges],
-        partitions: Mapping[str, HashPartition],
-        progress: Progress | None = None,
+        self, edges: Mapping[str, BinEdges], partitions: Mapping[str, HashPartition], progress: Progress | None = None
     ) -> ExactCounts:
         counted = read_counts(self._table, self._partial, edges, partitions, progress)
         self._check_records(counted.records)

@@ -249,13 +249,7 @@ class Gate(Single):
         return BatchSession(access, vector, journal=journal)
 
     def shards(
-        self,
-        plan: CalibratedStepPlan,
-        teacher: Teacher,
-        *,
-        method: str,
-        public: Mapping[str, Any],
-        device: str = "cpu",
+        self, plan: CalibratedStepPlan, teacher: Teacher, *, method: str, public: Mapping[str, Any], device: str = "cpu"
     ) -> ShardSession:
         """Returns a session that hands out noisy sums of one vector of each disjoint shard, from a state of its own.
 

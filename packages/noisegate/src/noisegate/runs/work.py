@@ -76,13 +76,7 @@ def held() -> Iterator[Callable[[], None]]:
 
 
 def start_run(
-    run: Run,
-    data: Any,
-    folder: RunFolder,
-    *,
-    device: str,
-    show_values: bool = False,
-    engine: Engine | None = None,
+    run: Run, data: Any, folder: RunFolder, *, device: str, show_values: bool = False, engine: Engine | None = None
 ) -> FittedModel:
     """Returns the model of a new run of private records, which is written to the `out` of its folder, if it has one.
 

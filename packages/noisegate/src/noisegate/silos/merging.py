@@ -155,11 +155,7 @@ def _silos(releases: Sequence[Release], after: Release | None, overlapping: bool
     for release in releases:
         one = release.certificate
         silo = Silo(
-            name=_silo(release),
-            certificates=(one.digest(),),
-            epsilon=one.epsilon,
-            delta=one.delta,
-            events=one.events,
+            name=_silo(release), certificates=(one.digest(),), epsilon=one.epsilon, delta=one.delta, events=one.events
         )
         if (earlier := before.get(silo.name)) is not None:
             certificates, events = earlier.certificates + silo.certificates, earlier.events + silo.events

@@ -75,10 +75,7 @@ class ResNet18Classifier(nn.Module):
 
 
 Classifier: TypeAlias = SmallClassifier | ResNet18Classifier
-CLASSIFIERS: dict[str, type[Classifier]] = {
-    "encoder": SmallClassifier,
-    "torchvision:resnet18": ResNet18Classifier,
-}
+CLASSIFIERS: dict[str, type[Classifier]] = {"encoder": SmallClassifier, "torchvision:resnet18": ResNet18Classifier}
 """By the name that `network` of a method has."""
 
 
