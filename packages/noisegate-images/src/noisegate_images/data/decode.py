@@ -295,8 +295,7 @@ class ImageOrigin(ABC):
             texts = pc.utf8_trim(found.cast(pa.string()), characters=TEXT_PADDING)
         codes = pc.index_in(texts, value_set=pa.array([str(label) for label in form.labels], pa.string()))
         if not codes.null_count:
-            positions: npt.NDArray[np.int32] = codes.to_numpy(zero_copy_only=False).astype(np.int32)
-            return positions
+            return np.asarray(codes.to_numpy(zero_copy_only=False).astype(np.int32))
         row = int(np.argmax(codes.is_null().to_numpy(zero_copy_only=False)))
         value = labels[row].as_py()
         says = (

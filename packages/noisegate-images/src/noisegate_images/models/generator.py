@@ -219,5 +219,4 @@ def _draw(probabilities: Float[Tensor, "cells rows"], random: torch.Generator) -
 
 def _place(cells: Cells, chosen: npt.NDArray[np.int64], uniform: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
     low, high = np.append(cells.low, np.nan)[chosen], np.append(cells.high, np.nan)[chosen]
-    placed: npt.NDArray[np.float64] = low + uniform * (high - low)
-    return placed
+    return np.asarray(low + uniform * (high - low))

@@ -183,8 +183,7 @@ class WeightedFeatures:
     @property
     def shares(self) -> npt.NDArray[np.float64]:
         """Share of each label, by its weights, (labels,)."""
-        shares: npt.NDArray[np.float64] = self.weights.sum(axis=1) / self.weights.sum()
-        return shares
+        return np.asarray(self.weights.sum(axis=1) / self.weights.sum())
 
     def draw(self, labels: Int64[Tensor, " rows"], random: torch.Generator) -> Float32[Tensor, "rows features"]:
         """Returns a feature for each label, drawn by its weights."""

@@ -68,7 +68,7 @@ class Pairwise(Method):
         {'fine': 16.77, 'coarse': 16.77, 'counts': 37.49, 'one-way': 8.38, 'pairs': 4.48}
     """
 
-    seeded_fit, fit_class = True, MixtureSettings
+    seeded_fit, fit_class, rules = True, MixtureSettings, DESIGN
 
     cells: TwoOrMore | None = None
     """Cells of a numeric column, about; None for a number that follows from ε and the number of columns, and for fewer
@@ -107,7 +107,10 @@ class Pairwise(Method):
         `version` is that of the rules, which a release states: what was asked once is read by the same ones.
         """
         layout = schema.layout
-        cells = self.cells or cells_for(len(layout.numeric) + len(layout.coded), epsilon)
+        # Fewer at small ε, and in wide tables, where noise is more: chosen on public and simulated tables, see
+        # docs/choosing.md.
+        narrow = min(1.0, math.sqrt(_NARROW / (len(layout.numeric) + len(layout.coded))))
+        cells = self.cells or max(round((24 if epsilon < 3 else 36) * narrow), 4)
         fixed: dict[str, Any] = {"most_pairs": self.most_pairs, "screened": False, "pairs": (), "scaled": version > 1}
         fixed["graded"], fixed["patient"] = version > 3, version == 5
         yielding = version > 1 and self.pairs == "auto" and not self.triples
@@ -126,10 +129,6 @@ class Pairwise(Method):
         if len(bare.columns) > 1 and (self.pairs == "chosen" or (self.pairs == "auto" and len(bare.columns) > WIDE)):
             return replace(bare, screened=True, pairs=None)
         return replace(bare, pairs=tuple(combinations(bare.columns, 2)))
-
-    def public_facts(self, schema: Schema) -> dict[str, Any]:
-        """Returns what is taken as public, for the certificate: the settings, and the version of the rules."""
-        return {**super().public_facts(schema), "design": DESIGN}
 
     def why(self, schema: Schema, epsilon: float) -> str:
         """Returns in one sentence what "auto" does with a table, and why."""
@@ -278,14 +277,6 @@ def columns_named(layout: Layout, names: Sequence[str], option: str) -> Columns:
     if len(set(names)) < len(names):
         raise OptionError(f"{option}={list(names)!r} names a column twice.")
     return tuple(sorted(known.index(name) for name in names))
-
-
-def cells_for(columns: int, epsilon: float) -> int:
-    """Returns how many cells a numeric column is cut into: fewer at small ε, and in wide tables, where noise is more.
-
-    Chosen on public tables and simulated ones; see docs/choosing.md.
-    """
-    return max(round((24 if epsilon < 3 else 36) * min(1.0, math.sqrt(_NARROW / columns))), 4)
 
 
 UNFITTED = "unfitted"

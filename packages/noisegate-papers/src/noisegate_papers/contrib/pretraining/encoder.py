@@ -148,8 +148,11 @@ class EncoderFitting(Pretraining[EncoderTraining]):
 
     def _descend(self) -> float:
         settings = self.settings
+        progress = self.step / self.steps
+        # A rise, then a fall to zero.
+        fall = 0.5 * (1 + math.cos(math.pi * (progress - _RISE) / (1 - _RISE)))
         for group in self._optimiser.param_groups:
-            group["lr"] = settings.learning_rate * _cycle(self.step / self.steps)
+            group["lr"] = settings.learning_rate * (progress / _RISE if progress < _RISE else fall)
         rows = self._rows()
         images = augmented(self._pixels[rows], self._random(1, self.step), grey=settings.grey)
         self.classifier.train()
@@ -184,8 +187,3 @@ def augmented(
     right = torch.where(torch.rand(rows, 1, generator=random) < 0.5, right, right.flip(1))
     cropped: Tensor = padded.permute(0, 2, 3, 1)[torch.arange(rows)[:, None, None], down[:, :, None], right[:, None, :]]
     return cropped.permute(0, 3, 1, 2)
-
-
-def _cycle(progress: float) -> float:
-    """Returns the part of the peak learning rate at `progress` in [0, 1): a rise, then a fall to zero."""
-    return progress / _RISE if progress < _RISE else 0.5 * (1 + math.cos(math.pi * (progress - _RISE) / (1 - _RISE)))
