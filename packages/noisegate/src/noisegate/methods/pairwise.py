@@ -142,7 +142,10 @@ class Pairwise(Method):
         design = self.design(schema, budget.epsilon)
         columns = self.moments_columns(schema.layout) if self.moments_share else ()
         asked = moments_query(design, columns, self.moments_share) if columns else ()
-        queries = (*design.queries(shares), *asked, *unfitted_query(schema.layout, self.report_share))
+        queries = (*design.queries(shares), *asked)
+        if (tables := unfitted_tables(schema.layout) if self.report_share else None) is not None:
+            fixed: dict[str, Any] = {"columns": 1, "norm": 1.0, "nonnegative": True, "tables": len(tables.tables)}
+            queries += (Query(name=UNFITTED, dim=tables.dim, share=self.report_share, feature_map=tables, **fixed),)
         return Plan(queries=queries, design=design).calibrate(budget)
 
     def forecast(self, schema: Schema, budget: Budget, records: float) -> Forecast:
@@ -305,12 +308,3 @@ def unfitted_tables(layout: Layout) -> Contingency | None:
     step = max(len(tables) / _MOST_TABLES, 1.0)
     kept = [tables[math.floor(place * step)] for place in range(min(len(tables), _MOST_TABLES))]
     return equally_weighted(bins, coded, kept)
-
-
-def unfitted_query(layout: Layout, share: float) -> tuple[Query, ...]:
-    """Returns the query of a plan; none where there are no such tables, or nothing is to be spent on them."""
-    tables = unfitted_tables(layout) if share else None
-    if tables is None:
-        return ()
-    fixed: dict[str, Any] = {"columns": 1, "norm": 1.0, "nonnegative": True, "tables": len(tables.tables)}
-    return (Query(name=UNFITTED, dim=tables.dim, share=share, feature_map=tables, **fixed),)
