@@ -92,19 +92,15 @@ def _made_up(files: Collection[str], schema: AnySchema, folder: Path) -> dict[st
         pq.write_table(decode(candidates(schema, 200, seed=1), schema), path)
         found["public"] = str(path)
     if "decoder" in files:
-        found["decoder"] = str(_write_decoder(folder / "decoder.safetensors"))
+        from noisegate_images.networks.decoder import DecoderDesign, build_decoder, decoder_bytes
+        from noisegate_images.networks.encoder import SHIPPED_SHA256
+
+        assert IMAGES.images is not None
+        made_of: Any = {"features": 144, "latent": 2, "channels": (4, 2), "encoder": SHIPPED_SHA256, "layer": "last"}
+        design, path = DecoderDesign(shape=IMAGES.images.shape, **made_of), folder / "decoder.safetensors"
+        path.write_bytes(decoder_bytes(build_decoder(design, seed=0)))
+        found["decoder"] = str(path)
     return found
-
-
-def _write_decoder(path: Path) -> Path:
-    from noisegate_images.networks.decoder import DecoderDesign, build_decoder, decoder_bytes
-    from noisegate_images.networks.encoder import SHIPPED_SHA256
-
-    assert IMAGES.images is not None
-    made_of: Any = {"features": 144, "latent": 2, "channels": (4, 2), "encoder": SHIPPED_SHA256, "layer": "last"}
-    design = DecoderDesign(shape=IMAGES.images.shape, **made_of)
-    path.write_bytes(decoder_bytes(build_decoder(design, seed=0)))
-    return path
 
 
 @dataclass(frozen=True, kw_only=True)

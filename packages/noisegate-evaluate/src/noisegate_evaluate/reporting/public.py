@@ -14,7 +14,7 @@ from noisegate.linked.schema import LinkedSchema
 from noisegate.privacy.certificate import schema_cost
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.release import Release
-from noisegate.schema import EncodedTable, NumericColumn, Schema
+from noisegate.schema import EncodedTable, NumericColumn
 from noisegate.schema.columns import column_form
 from noisegate.tables.associations import WEAKENED
 from noisegate.verdict import Verdict
@@ -73,13 +73,18 @@ def public_page(
     found.sort(key=lambda one: places.get(one.name, 0))
     apart = [] if drawn is None else noisy_tables(unfitted, drawn)
     errors = pair_errors(released)
+    what = f"A synthetic copy of a table of {len(schema.columns)} column{'s' * (len(schema.columns) != 1)}"
+    if drawn is None:
+        what = "A classifier that was trained under differential privacy"
+    elif schema.images is not None:
+        what = f"Synthetic images of {schema.images.shape.height} × {schema.images.shape.width} pixels"
     return _rendered(
         release,
         verdict,
         distance,
         schema=schema,
         drawn=None if drawn is None else len(drawn),
-        what=_what(schema, classifier=drawn is None),
+        what=what,
         records=told_records(released),
         bounds=bounds,
         cards_=[measured_card(place, one) for place, one in enumerate(found)],
@@ -129,15 +134,6 @@ def promised(release: Release) -> dict[str, Any]:
         "bought": schema_cost(certificate),
         "settings": [(str(name), str(value)) for name, value in settings.items()] if isinstance(settings, dict) else [],
     }
-
-
-def _what(schema: Schema, *, classifier: bool) -> str:
-    if classifier:
-        return "A classifier that was trained under differential privacy"
-    if schema.images is not None:
-        return f"Synthetic images of {schema.images.shape.height} × {schema.images.shape.width} pixels"
-    columns = len(schema.columns)
-    return f"A synthetic copy of a table of {columns} column{'s' * (columns != 1)}"
 
 
 def told_records(released: Released) -> tuple[str, str]:

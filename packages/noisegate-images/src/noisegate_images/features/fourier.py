@@ -288,8 +288,11 @@ class FourierOfValues:
 
     def __call__(self, records: EncodedTable) -> npt.NDArray[np.float32]:
         """Returns the vectors, (rows, dim)."""
-        values = np.asarray(self.of(records.numeric))
+        values = self._values(records)
         return self.fourier(EncodedTable(values, np.zeros((len(values), 0), dtype=np.int32)))
+
+    def _values(self, records: EncodedTable) -> npt.NDArray[np.float64]:
+        return np.asarray(self.of(records.numeric))
 
     def of_points(self) -> RowForm:
         """Returns the features of intensities in the order of `pixel_schema`, (rows, pixels), up to rounding."""

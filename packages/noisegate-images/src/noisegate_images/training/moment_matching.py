@@ -143,7 +143,10 @@ class MomentMatching(ABC):
         self.generator = generator.to(device)
         self.average = copy.deepcopy(self.generator).requires_grad_(False).eval()
         numbered = {str(place): value for place, value in enumerate(self.generator.parameters())}
-        self._adam = Adam(numbered, learning_rate=1.0, beta1=self.beta1, slower=self._slower())
+        prefix, names = generator.pretrained, (name for name, _ in self.generator.named_parameters())
+        learnt = [place for place, name in enumerate(names) if prefix and name.startswith(prefix)]
+        slower = {str(place): settings.prior_rate for place in learnt}
+        self._adam = Adam(numbered, learning_rate=1.0, beta1=self.beta1, slower=slower)
         self.random = torch.Generator().manual_seed(seed)
         self.step, self.discrepancy, self.at_noise = 0, math.inf, False
         self._embeddings = {name: form.to(device) for name, form in embeddings.items()}
@@ -174,11 +177,6 @@ class MomentMatching(ABC):
     @abstractmethod
     def _look(self, measured: Discrepancy) -> None:
         """Does with a measurement of the averaged generator what the method does; sets `at_noise`."""
-
-    def _slower(self) -> dict[str, float]:
-        prefix, rate = self.generator.pretrained, self.settings.prior_rate
-        names = enumerate(name for name, _ in self.generator.named_parameters())
-        return {str(place): rate for place, name in names if prefix and name.startswith(prefix)}
 
     def _rate(self, progress: float) -> float:
         return one_cycle(progress)

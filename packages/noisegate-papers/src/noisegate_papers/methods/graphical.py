@@ -177,7 +177,7 @@ class PrivBayes(Method):
         {'counts': 35.39, 'one-way': 7.08, 'pairs': 6.46, 'families': 6.07}
     """
 
-    seeded_fit, rules = True, DESIGN
+    seeded_fit, rules_version = True, DESIGN
 
     cells: TwoOrMore | None = None
     """Cells of a numeric column, about; None for a number that follows from ε and the number of columns."""

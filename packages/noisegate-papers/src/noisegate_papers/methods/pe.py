@@ -66,7 +66,7 @@ class TabPE(Method):
     """
 
     audit_settings: ClassVar[Mapping[str, Any]] = {"rounds": 2, "candidates": 50}
-    rules: ClassVar = DESIGN
+    rules_version: ClassVar = DESIGN
 
     cells: TwoOrMore | None = None
     """Cells of a numeric column, about; None for a number that follows from ε and the number of columns."""

@@ -57,7 +57,7 @@ class Linked(Method):
 
     audit_on: ClassVar = "linked"
 
-    seeded_fit, fit_class, rules = True, MixtureSettings, DESIGN
+    seeded_fit, fit_class, rules_version = True, MixtureSettings, DESIGN
 
     cells: TwoOrMore | None = None
     """Cells of a numeric column, about; None for a number that follows from ε."""

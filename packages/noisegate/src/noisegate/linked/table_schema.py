@@ -137,7 +137,13 @@ class LinkedTable:
             if self.order is None and getattr(self, name) is not None:
                 raise SchemaError(f"{name} is set without order; name the column that puts the records in order")
         if self.longest_gap is not None:
-            store(self, longest_gap=_positive("longest_gap", self.longest_gap))
+            try:
+                longest = real("", "longest_gap", self.longest_gap)
+            except SchemaError:
+                longest = 0.0
+            if longest <= 0:
+                raise SchemaError(f"longest_gap = {self.longest_gap!r} must be a positive number")
+            store(self, longest_gap=longest)
 
     def form(self) -> dict[str, Any]:
         """Returns the fields beside the schema, as schema files hold them; those at their default are left out."""
@@ -166,16 +172,6 @@ def key_parts(key: Key) -> tuple[str, ...]:
 _DEFAULTS: dict[str, Any] = {
     field.name: field.default for field in fields(LinkedTable) if field.name not in ("name", "schema")
 }
-
-
-def _positive(key: str, value: Any) -> float:
-    try:
-        number = real("", key, value)
-    except SchemaError:
-        number = 0.0
-    if number <= 0:
-        raise SchemaError(f"{key} = {value!r} must be a positive number")
-    return number
 
 
 Ticks = npt.NDArray[Any]

@@ -64,7 +64,7 @@ class Method(Settings, ABC):
     """The settings that then point to a made-up file."""
     audit_settings: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     """Small settings with which it is audited."""
-    rules: ClassVar[int | None] = None
+    rules_version: ClassVar[int | None] = None
     """The version of the rules by which the settings become questions, for the certificate; None where it has none."""
 
     @classmethod
@@ -211,7 +211,7 @@ class Method(Settings, ABC):
 
     def public_facts(self, schema: Schema) -> dict[str, Any]:
         """Returns what is taken as public, for the certificate: the settings, and the version of the rules."""
-        return {"settings": self.to_json(), **({} if self.rules is None else {"design": self.rules})}
+        return {"settings": self.to_json(), **({} if self.rules_version is None else {"design": self.rules_version})}
 
     def why(self, schema: Schema, epsilon: float) -> str | None:
         """Returns in one sentence what the method does with such records, and why; "auto" says it."""

@@ -68,7 +68,7 @@ class Pairwise(Method):
         {'fine': 16.77, 'coarse': 16.77, 'counts': 37.49, 'one-way': 8.38, 'pairs': 4.48}
     """
 
-    seeded_fit, fit_class, rules = True, MixtureSettings, DESIGN
+    seeded_fit, fit_class, rules_version = True, MixtureSettings, DESIGN
 
     cells: TwoOrMore | None = None
     """Cells of a numeric column, about; None for a number that follows from ε and the number of columns, and for fewer

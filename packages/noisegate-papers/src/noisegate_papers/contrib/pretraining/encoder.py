@@ -27,7 +27,7 @@ from noisegate_images.networks.named import IMAGENET
 from noisegate_papers.contrib.pretraining.training import LUMA, Batch, Part, Pretraining, PublicImages, Steps, Whole
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Float32, Int64, UInt8
+    from jaxtyping import Float, Float32, UInt8
 
 Name = Literal["encoder", "torchvision:resnet18"]
 
@@ -153,7 +153,10 @@ class EncoderFitting(Pretraining[EncoderTraining]):
         fall = 0.5 * (1 + math.cos(math.pi * (progress - _RISE) / (1 - _RISE)))
         for group in self._optimiser.param_groups:
             group["lr"] = settings.learning_rate * (progress / _RISE if progress < _RISE else fall)
-        rows = self._rows()
+        # Every image once an epoch, but for an incomplete last batch.
+        epoch, place = divmod(self.step, self._steps_an_epoch)
+        order = torch.randperm(len(self._labels), generator=self._random(0, epoch))
+        rows = order[place * settings.batch : (place + 1) * settings.batch]
         images = augmented(self._pixels[rows], self._random(1, self.step), grey=settings.grey)
         self.classifier.train()
         logits = self.classifier(images)
@@ -162,12 +165,6 @@ class EncoderFitting(Pretraining[EncoderTraining]):
         loss.backward()  # type: ignore[no-untyped-call]
         self._optimiser.step()
         return float(loss.detach())
-
-    def _rows(self) -> Int64[Tensor, " rows"]:
-        """Returns which images this step sees: every image once an epoch, but for an incomplete last batch."""
-        epoch, place = divmod(self.step, self._steps_an_epoch)
-        order = torch.randperm(len(self._labels), generator=self._random(0, epoch))
-        return order[place * self.settings.batch : (place + 1) * self.settings.batch]
 
     def _random(self, use: int, number: int) -> torch.Generator:
         return torch.Generator().manual_seed((self.settings.seed << 32) + (use << 31) + number)
