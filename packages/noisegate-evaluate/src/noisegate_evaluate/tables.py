@@ -65,7 +65,10 @@ def downstream_scores(
     train, held_out = (LabelledRows(features=features[what], labels=rows.labels[what]) for what in rows.tables)
     report = utility_scores(suite, train, held_out, classes=len(column.levels), seed=seed, jobs=jobs, progress=progress)
     remarks = (*rows.remarks, *(_one_class(train.labels, column) or report.remarks))
-    return replace(report, label=column.name, averaging=_averaging(column.levels), remarks=remarks)
+    number, averaging = len(column.levels), f"positive class {column.levels[-1]!r}"
+    if number != 2:
+        averaging = f"macro average, one against the rest, over the classes of the test table ({number} levels)"
+    return replace(report, label=column.name, averaging=averaging, remarks=remarks)
 
 
 def unscorable(test: pa.Table, schema: Schema, *, regress: bool = False) -> str:
@@ -158,12 +161,6 @@ def _one_class(labels: np.ndarray, column: CodedColumn) -> tuple[str, ...]:
         return ()
     kind = f"only the class {column.levels[found[0]]!r}" if len(found) else "no class at all"
     return (f"the training table has {kind} of {column.name!r}: every row gets the same score for each class",)
-
-
-def _averaging(levels: tuple[str | int | bool, ...]) -> str:
-    if len(levels) == 2:
-        return f"positive class {levels[-1]!r}"
-    return f"macro average, one against the rest, over the classes of the test table ({len(levels)} levels)"
 
 
 REGRESSORS, REGRESSORS_VERSION = 2, "2026.1"

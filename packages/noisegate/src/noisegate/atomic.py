@@ -119,7 +119,12 @@ def hidden_beside(out: Path) -> Iterator[Path]:
     A process that is killed leaves it behind, and the next one that makes `out` removes it: while a process lives, it
     holds a lock on its folder. Where there are no such locks, nothing is removed.
     """
-    _remove_abandoned(out)
+    hidden = re.compile(rf"\.{re.escape(out.name)}\.[0-9a-f]{{8}}")
+    with suppress(OSError):
+        for path in out.parent.iterdir():
+            if hidden.fullmatch(path.name) and not path.is_symlink() and (left := _locked(path)) is not None:
+                shutil.rmtree(path, ignore_errors=True)
+                _let_go(left)
     while True:
         beside = out.with_name(f".{out.name}.{secrets.token_hex(4)}")
         beside.mkdir()
@@ -132,15 +137,6 @@ def hidden_beside(out: Path) -> Iterator[Path]:
     finally:
         shutil.rmtree(beside, ignore_errors=True)
         _let_go(lock)
-
-
-def _remove_abandoned(out: Path) -> None:
-    hidden = re.compile(rf"\.{re.escape(out.name)}\.[0-9a-f]{{8}}")
-    with suppress(OSError):
-        for path in out.parent.iterdir():
-            if hidden.fullmatch(path.name) and not path.is_symlink() and (lock := _locked(path)) is not None:
-                shutil.rmtree(path, ignore_errors=True)
-                _let_go(lock)
 
 
 def _locked(folder: Path, *, wait: bool = False) -> int | None:

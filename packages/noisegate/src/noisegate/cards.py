@@ -39,7 +39,8 @@ class ResultCard:
         facts = [f"  {name:<{min(wide, 24)}}  {told}" for name, told in self.facts.items()]
         if len(facts) > room:
             facts = [*facts[: room - 1], f"  ... and {len(facts) - room + 1:,} more"]
-        return "\n".join(_one_line(line) for line in (self.title, *facts, *notes))
+        lines = (" ".join(line.splitlines()) for line in (self.title, *facts, *notes))
+        return "\n".join(line if len(line) <= _WIDEST else f"{line[: _WIDEST - 4]} ..." for line in lines)
 
     def html(self) -> str:
         """The card as a fragment of HTML: every text in it is escaped."""
@@ -64,11 +65,6 @@ class Shown:
 
     def _repr_html_(self) -> str:
         return self.card().html()
-
-
-def _one_line(text: str) -> str:
-    line = " ".join(text.splitlines())
-    return line if len(line) <= _WIDEST else f"{line[: _WIDEST - 4]} ..."
 
 
 def _sheet_html(sheet: Sheet) -> str:

@@ -189,8 +189,7 @@ def _canary_scores(auditor: Auditor, canaries: EncodedTable, coins: Any) -> list
 def _posterior(noisy: Vector, vectors: Vector, prior: float) -> Vector:
     """Returns the coins that are to be expected given an answer, were they normal; no two alike count twice."""
     left = vectors @ (noisy - vectors.sum(axis=0) / 2)
-    found: Vector = np.linalg.solve(vectors @ vectors.T + prior * np.eye(len(vectors)), left)
-    return found
+    return np.asarray(np.linalg.solve(vectors @ vectors.T + prior * np.eye(len(vectors)), left))
 
 
 def from_samples(

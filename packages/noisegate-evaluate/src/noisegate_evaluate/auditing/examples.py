@@ -13,7 +13,6 @@ import pyarrow as pa
 from noisegate.data.tables.tables import TableSource
 from noisegate.errors import ModelError, OptionError, choices
 from noisegate.gate.execution import made_up_records
-from noisegate.linked.links import Link
 from noisegate.linked.model import with_keys
 from noisegate.linked.schema import LinkedSchema, LinkedTable
 from noisegate.methods.registry import METHODS, make_for, method_of
@@ -93,19 +92,15 @@ def _made_up(files: Collection[str], schema: AnySchema, folder: Path) -> dict[st
         pq.write_table(decode(candidates(schema, 200, seed=1), schema), path)
         found["public"] = str(path)
     if "decoder" in files:
-        found["decoder"] = str(_write_decoder(folder / "decoder.safetensors"))
+        from noisegate_images.networks.decoder import DecoderDesign, build_decoder, decoder_bytes
+        from noisegate_images.networks.encoder import SHIPPED_SHA256
+
+        assert IMAGES.images is not None
+        made_of: Any = {"features": 144, "latent": 2, "channels": (4, 2), "encoder": SHIPPED_SHA256, "layer": "last"}
+        design, path = DecoderDesign(shape=IMAGES.images.shape, **made_of), folder / "decoder.safetensors"
+        path.write_bytes(decoder_bytes(build_decoder(design, seed=0)))
+        found["decoder"] = str(path)
     return found
-
-
-def _write_decoder(path: Path) -> Path:
-    from noisegate_images.networks.decoder import DecoderDesign, build_decoder, decoder_bytes
-    from noisegate_images.networks.encoder import SHIPPED_SHA256
-
-    assert IMAGES.images is not None
-    made_of: Any = {"features": 144, "latent": 2, "channels": (4, 2), "encoder": SHIPPED_SHA256, "layer": "last"}
-    design = DecoderDesign(shape=IMAGES.images.shape, **made_of)
-    path.write_bytes(decoder_bytes(build_decoder(design, seed=0)))
-    return path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +155,7 @@ def candidates(schema: Schema, count: int, seed: int = 0) -> EncodedTable:
     for _ in range(_TRIES):
         # Written and read, so that positions are those that values have.
         drawn = next(iter(TableSource(decode(made_up_records(schema.layout, count, random), schema), schema).batches()))
-        kept.append(drawn.rows(~schema.broken(drawn)) if schema.constraints else drawn)
+        kept.append(drawn.rows(~schema.broken(drawn)))
         if sum(map(len, kept)) >= count:
             return EncodedTable.concatenate(kept).rows(slice(0, count))
     raise OptionError("the constraints of the schema leave hardly any made-up record; audit it without them.")
@@ -199,15 +194,9 @@ def made_up_family(schema: LinkedSchema, place: int) -> Family:
         numbers = (1, 0, 2, child.most or 1, 3 * (child.most or 1))
         of = np.repeat(np.arange(len(parents)), numbers[place % len(numbers)])
         drawn = candidates(child.schema, max(len(of), 1), seed=place).rows(slice(0, len(of)))
-        kept = ~_broken(link, parents.rows(of), drawn)
+        kept = ~link.broken(parents.rows(of), drawn)
         of, rows[child.name] = of[kept], drawn.rows(kept)
         keys = np.array([f"{place}.{number}" for number in range(len(of))], dtype=str)
         above = made[link.parent.name].take(of).select([str(link.parent.key)])
         made[child.name] = with_keys(child, decode(rows[child.name], child.schema), keys, above)
     return made
-
-
-def _broken(link: Link, parents: Rows, children: Rows) -> np.ndarray:
-    numeric = np.concatenate([parents.numeric, children.numeric], axis=1)
-    beside = Rows(numeric, np.concatenate([parents.codes, children.codes], axis=1))
-    return link.records.broken(beside) if link.records.constraints else np.zeros(len(children), dtype=np.bool_)

@@ -140,8 +140,7 @@ def orthonormal(rows: Vector) -> Vector:
     if not len(rows):
         return rows
     _, values, right = np.linalg.svd(rows, full_matrices=False)
-    basis: Vector = right[values > max(_NOTHING, 1e-9 * float(values.max(initial=0)))]
-    return basis
+    return np.asarray(right[values > max(_NOTHING, 1e-9 * float(values.max(initial=0)))])
 
 
 def _sampled(found: float, places: Vector, rate: float) -> float:
@@ -212,7 +211,9 @@ def guessed_factor(seen: Sequence[Seen], events: Sequence[Event], adjacency: Adj
         learnt[places[: len(places) // 2]] = True
     far = np.array([one.squares[0] / max(one.squares[1], 1) for one in seen])
     attackers = [(likelier, np.ones(len(seen), dtype=bool))]
-    attackers += [(by_threshold(far, worlds, learnt), ~learnt), (_by_form(seen, learnt), ~learnt)]
+    forms = Counter((one.world, one.form) for one, known in zip(seen, learnt, strict=True) if known)
+    by_form = np.array([forms[1, one.form] > forms[0, one.form] for one in seen])
+    attackers += [(by_threshold(far, worlds, learnt), ~learnt), (by_form, ~learnt)]
     part = chance / len(attackers)
     told = [(said[used & (worlds == 1)], said[used & (worlds == 0)]) for said, used in attackers]
     return max(sensitivity_factor(events, adjacency, hits, alarms, part) for hits, alarms in told)
@@ -228,8 +229,3 @@ def by_threshold(scores: Vector, worlds: npt.NDArray[np.int_], learnt: Flags) ->
     threshold = known[order][place : place + 2].mean()
     above: Flags = scores > threshold
     return above if gap[place] > 0 else ~above
-
-
-def _by_form(seen: Sequence[Seen], learnt: Flags) -> Flags:
-    counts = Counter((one.world, one.form) for one, known in zip(seen, learnt, strict=True) if known)
-    return np.array([counts[1, one.form] > counts[0, one.form] for one in seen])

@@ -92,5 +92,4 @@ def _balls(rows: np.ndarray, neighbours: int) -> np.ndarray:
     from sklearn.neighbors import NearestNeighbors
 
     nearest = NearestNeighbors(n_neighbors=neighbours, algorithm="brute").fit(rows).kneighbors()[0]
-    radii: np.ndarray = np.square(nearest[:, -1]) + _ROUNDING * float(np.square(rows).sum(axis=1).max())
-    return radii
+    return np.asarray(np.square(nearest[:, -1]) + _ROUNDING * float(np.square(rows).sum(axis=1).max()))

@@ -94,12 +94,10 @@ def share_scores(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     pooled = (first + second) / (n + m)
     error = np.sqrt(pooled * (1 - pooled) * (1 / n + 1 / m))
     apart = first / n - second / m
-    scores: np.ndarray = np.divide(apart, error, out=np.zeros_like(apart), where=error > 0)
-    return scores
+    return np.asarray(np.divide(apart, error, out=np.zeros_like(apart), where=error > 0))
 
 
 def _counts(synthetic: np.ndarray, real: np.ndarray, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """How many rows of either set are in each bin."""
     from sklearn.cluster import KMeans
 
     width = real.shape[1]

@@ -146,7 +146,10 @@ class Bar:
 def bars(key: str, title: str, told: str, rows: Sequence[Bar]) -> Markup:
     """Returns the drawing of rows, from top to bottom, on one scale from 0."""
     ends = [max(row.value + row.error, row.mark or 0.0) for row in rows]
-    most = _round_up(min(max([*ends, 1e-6]), 1.0))  # where the noise is larger than the records, bars are cut
+    share = min(max([*ends, 1e-6]), 1.0)  # where the noise is larger than the records, bars are cut
+    power = 10.0 ** math.floor(math.log10(share))
+    steps = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
+    most = min(next(step for step in steps if share <= step * power * (1 + 1e-9)) * power, 1.0)
     height = _BAR_ROW * len(rows) + _BAR_AXIS
     scale = (_BAR_WIDTH - _BAR_NAMES - _BAR_RIGHT) / most
 
@@ -174,13 +177,6 @@ def _row(row: Bar, at: Callable[[float], float], top: float) -> Markup:
     if row.mark is not None:
         parts.append(tag("circle", cx=at(row.mark), cy=middle, r=4, cls="mark"))
     return tag("g", *parts)
-
-
-def _round_up(share: float) -> float:
-    """Returns the end of an axis for a share above 0: 1, 1.5, 2, 3, 4, 5, 6 or 8 times a power of ten, at most 1."""
-    power = 10.0 ** math.floor(math.log10(share))
-    steps = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
-    return min(next(step for step in steps if share <= step * power * (1 + 1e-9)) * power, 1.0)
 
 
 SHADES = 9

@@ -141,7 +141,12 @@ def nearest_picture(
         )
     shown = drawn(synthetic, rows, seed=seed)
     near = real.pixels[nearest(shown, real.pixels, features or Pixels(), neighbours)]
-    save_picture(target, _png(_sheet(shown, near)))
+    from PIL.PngImagePlugin import PngInfo
+
+    words, content = PngInfo(), io.BytesIO()
+    words.add_text("Comment", WARNING)
+    _sheet(shown, near).save(content, format="PNG", pnginfo=words)
+    save_picture(target, content.getvalue())
 
 
 def nearest(shown: np.ndarray, real: np.ndarray, features: ImageFeatures, neighbours: int) -> np.ndarray:
@@ -176,18 +181,13 @@ def _sheet(shown: np.ndarray, near: np.ndarray) -> Image.Image:
     for row, (ours, theirs) in enumerate(zip(shown, near, strict=True)):
         for column, pixels in enumerate((ours, *theirs)):
             left = _GAP + width * column + (_RULE if column else 0)
-            sheet.paste(_enlarged(pixels, scale), (left, top + _GAP + height * row))
+            large = pixels.repeat(scale, axis=0).repeat(scale, axis=1)
+            large = Image.fromarray(large[:, :, 0] if large.shape[2] == 1 else large).convert("RGB")
+            sheet.paste(large, (left, top + _GAP + height * row))
     middle = width + _RULE // 2
     draw.line((middle, top, middle, top + height * len(shown)), fill=_INK, width=2)
     _write(draw, WARNING, (0, sheet.height - banner, across, sheet.height))
     return sheet
-
-
-def _enlarged(pixels: np.ndarray, scale: int) -> Image.Image:
-    from PIL import Image
-
-    large = pixels.repeat(scale, axis=0).repeat(scale, axis=1)
-    return Image.fromarray(large[:, :, 0] if large.shape[2] == 1 else large).convert("RGB")
 
 
 def _write(draw: ImageDraw.ImageDraw, text: str, box: tuple[int, int, int, int]) -> None:
@@ -202,16 +202,6 @@ def _write(draw: ImageDraw.ImageDraw, text: str, box: tuple[int, int, int, int])
         size -= 1
     font = ImageFont.truetype(file, min(size, (bottom - top) * 3 // 4))
     draw.text(((left + right) / 2, (top + bottom) / 2), text, fill=_INK, font=font, anchor="mm")
-
-
-def _png(sheet: Image.Image) -> bytes:
-    from PIL.PngImagePlugin import PngInfo
-
-    words = PngInfo()
-    words.add_text("Comment", WARNING)
-    target = io.BytesIO()
-    sheet.save(target, format="PNG", pnginfo=words)
-    return target.getvalue()
 
 
 def save_picture(path: str | Path, picture: bytes) -> None:

@@ -261,14 +261,11 @@ def relation(synthetic: LinkedTables, real: LinkedTables, link: Link, report: Li
     for name, column in ((name, link.schema.column(name)) for name in names):
         if len(made[name]) and len(true[name]):
             both = pa.table({name: made[name]}), pa.table({name: true[name]})
-            shares.append(column_shares(*both, column, link.schema, bins=_bins(column)))
+            # Each number for itself where these are few.
+            bins = column.last + 1 if isinstance(column, SteppedColumn) and column.last < _MOST_COLUMNS else _BINS
+            shares.append(column_shares(*both, column, link.schema, bins=bins))
     title = f"{link.parent.name} and their {link.name}"
     return Relation(title=title, figures=figures, shares=shares, successions=_successions(synthetic, real, link))
-
-
-def _bins(column: Column) -> int:
-    """Returns how many spans of a column a chart shows: each number for itself where these are few."""
-    return column.last + 1 if isinstance(column, SteppedColumn) and column.last < _MOST_COLUMNS else _BINS
 
 
 def _numbers(linked: LinkedTables, link: Link) -> dict[str, np.ndarray]:

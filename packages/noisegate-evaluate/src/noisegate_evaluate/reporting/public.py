@@ -11,10 +11,10 @@ import numpy as np
 
 from noisegate.linked.links import Link, qualified
 from noisegate.linked.schema import LinkedSchema
-from noisegate.privacy.certificate import Certificate, schema_cost
+from noisegate.privacy.certificate import schema_cost
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.release import Release
-from noisegate.schema import EncodedTable, NumericColumn, Schema
+from noisegate.schema import EncodedTable, NumericColumn
 from noisegate.schema.columns import column_form
 from noisegate.tables.associations import WEAKENED
 from noisegate.verdict import Verdict
@@ -73,13 +73,18 @@ def public_page(
     found.sort(key=lambda one: places.get(one.name, 0))
     apart = [] if drawn is None else noisy_tables(unfitted, drawn)
     errors = pair_errors(released)
+    what = f"A synthetic copy of a table of {len(schema.columns)} column{'s' * (len(schema.columns) != 1)}"
+    if drawn is None:
+        what = "A classifier that was trained under differential privacy"
+    elif schema.images is not None:
+        what = f"Synthetic images of {schema.images.shape.height} × {schema.images.shape.width} pixels"
     return _rendered(
         release,
         verdict,
         distance,
         schema=schema,
         drawn=None if drawn is None else len(drawn),
-        what=_what(schema, classifier=drawn is None),
+        what=what,
         records=told_records(released),
         bounds=bounds,
         cards_=[measured_card(place, one) for place, one in enumerate(found)],
@@ -111,7 +116,7 @@ def _associations(verdict: Verdict | None) -> dict[str, Any]:
 def promised(release: Release) -> dict[str, Any]:
     """Returns what the page of any release says of the promise, by the names of the template."""
     certificate = release.certificate
-    curve = tradeoff(certificate)
+    curve, settings = tradeoff(certificate), certificate.public.get("settings")
     # A unit that has several records is called "all records of ..." or "one record of ... with all that belongs to it".
     whole = bool(certificate.contributions) or isinstance(release.stated_schema, LinkedSchema)
     return {
@@ -127,17 +132,8 @@ def promised(release: Release) -> dict[str, Any]:
         "caught": math.ceil(1000 * curve.catches(0.05) - 1e-9) / 10,
         "questions": questions(certificate, release.noise_std),
         "bought": schema_cost(certificate),
-        "settings": _settings(certificate),
+        "settings": [(str(name), str(value)) for name, value in settings.items()] if isinstance(settings, dict) else [],
     }
-
-
-def _what(schema: Schema, *, classifier: bool) -> str:
-    if classifier:
-        return "A classifier that was trained under differential privacy"
-    if schema.images is not None:
-        return f"Synthetic images of {schema.images.shape.height} × {schema.images.shape.width} pixels"
-    columns = len(schema.columns)
-    return f"A synthetic copy of a table of {columns} column{'s' * (columns != 1)}"
 
 
 def told_records(released: Released) -> tuple[str, str]:
@@ -190,11 +186,6 @@ def described(column: Any) -> tuple[str, str, str]:
     return column.name, str(kind), "; ".join(told) + ("; may be missing" if column.missing else "")
 
 
-def _settings(certificate: Certificate) -> list[tuple[str, str]]:
-    settings = certificate.public.get("settings", {})
-    return [(str(name), str(value)) for name, value in settings.items()] if isinstance(settings, dict) else []
-
-
 def linked_page(
     release: Release,
     verdict: Verdict | None,
@@ -205,11 +196,12 @@ def linked_page(
 ) -> str:
     """Returns the page of a model of linked tables, HTML; `links` are those of the schema, parents first."""
     records, unit = told_records(links[0].released)
+    own = [f"{table.name}: {rule}" for table in schema.tables for rule in table.schema.constraints]
     return _rendered(
         release,
         verdict,
         distance,
-        schema={"images": None, "constraints": _rules(schema)},
+        schema={"images": None, "constraints": [*own, *map(str, schema.constraints)]},
         drawn=0,
         what=f"A synthetic copy of {len(schema.tables)} linked tables: {', '.join(schema.names)}",
         records=(records, unit.replace("records", f"records of {schema.root.name}")),
@@ -231,9 +223,3 @@ def _shown(one: ReleasedLink, *, founding: bool) -> dict[str, Any]:
         "cards": [measured_card(place, marginal, f"link-{link.name}") for place, marginal in enumerate(found)],
         "errors": errors_chart(found, pair_errors(one.released), f"pair-errors-{link.name}"),
     }
-
-
-def _rules(schema: LinkedSchema) -> list[str]:
-    """Returns all rules in words, those of one table with its name."""
-    own = [f"{table.name}: {rule}" for table in schema.tables for rule in table.schema.constraints]
-    return own + [str(rule) for rule in schema.constraints]

@@ -126,7 +126,8 @@ def altered(
     rows, _, height, width = images.shape
     kind = torch.randint(3, (rows,), generator=random)
     drawn = torch.rand((rows, 2), generator=random)
-    ways = torch.stack([_shifts(drawn, height, width), _scales(drawn), _turns(drawn, height / width)])
+    scales = nn.functional.pad(torch.diag_embed(1 / (1 + SCALE * (2 * drawn - 1))), (0, 1))
+    ways = torch.stack([_shifts(drawn, height, width), scales, _turns(drawn, height / width)])
     chosen = ways[kind, torch.arange(rows)].to(images.device)
     grid = nn.functional.affine_grid(chosen, list(images.shape), align_corners=False)
     return nn.functional.grid_sample(images, grid, align_corners=False)
@@ -137,11 +138,6 @@ def _shifts(drawn: Float[torch.Tensor, "rows 2"], height: int, width: int) -> Fl
     most = (pixels * SHIFT).round()
     moved = ((2 * most + 1) * drawn).floor().clamp(max=2 * most) - most
     return torch.cat([torch.eye(2).expand(len(drawn), 2, 2), (2 * moved / pixels)[:, :, None]], dim=2)
-
-
-def _scales(drawn: Float[torch.Tensor, "rows 2"]) -> Float[torch.Tensor, "rows 2 3"]:
-    factors = 1 + SCALE * (2 * drawn - 1)
-    return nn.functional.pad(torch.diag_embed(1 / factors), (0, 1))
 
 
 def _turns(drawn: Float[torch.Tensor, "rows 2"], aspect: float) -> Float[torch.Tensor, "rows 2 3"]:

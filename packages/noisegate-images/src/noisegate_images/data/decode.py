@@ -113,7 +113,12 @@ def decode_picture(picture: Picture, form: ImageForm) -> Pixels:
     if isinstance(picture, np.ndarray):
         if picture.size == shape.size and picture.shape[:2] == (shape.height, shape.width):
             return picture.reshape(shape.height, shape.width, shape.channels)
-        return _fitted(_of_array(picture), form)
+        from PIL import Image
+
+        pixels = picture[:, :, 0] if picture.ndim == 3 and picture.shape[2] == 1 else picture
+        if pixels.ndim not in (2, 3) or not pixels.size or (pixels.ndim == 3 and pixels.shape[2] not in (2, 3, 4)):
+            raise PictureProblem("has no shape of an image: (height, width) or (height, width, channels)")
+        return _fitted(Image.fromarray(np.ascontiguousarray(pixels)), form)
     if picture is None:
         raise PictureProblem("holds no bytes of an image; embed the files in the data instead of their paths")
     content = picture.read() if isinstance(picture, PictureFile) else picture
@@ -144,16 +149,6 @@ def _opened(content: bytes) -> Image:
         pages = "is animated, or has several pages; keep one of its pictures"
         reason = pages if image.width * image.height <= MAX_PIXELS else _TOO_LARGE
     raise PictureProblem(reason)
-
-
-def _of_array(pixels: Pixels) -> Image:
-    from PIL import Image
-
-    if pixels.ndim == 3 and pixels.shape[2] == 1:
-        pixels = pixels[:, :, 0]
-    if pixels.ndim not in (2, 3) or not pixels.size or (pixels.ndim == 3 and pixels.shape[2] not in (2, 3, 4)):
-        raise PictureProblem("has no shape of an image: (height, width) or (height, width, channels)")
-    return Image.fromarray(np.ascontiguousarray(pixels))
 
 
 def _fitted(image: Image, form: ImageForm) -> Pixels:
@@ -295,8 +290,7 @@ class ImageOrigin(ABC):
             texts = pc.utf8_trim(found.cast(pa.string()), characters=TEXT_PADDING)
         codes = pc.index_in(texts, value_set=pa.array([str(label) for label in form.labels], pa.string()))
         if not codes.null_count:
-            positions: npt.NDArray[np.int32] = codes.to_numpy(zero_copy_only=False).astype(np.int32)
-            return positions
+            return np.asarray(codes.to_numpy(zero_copy_only=False).astype(np.int32))
         row = int(np.argmax(codes.is_null().to_numpy(zero_copy_only=False)))
         value = labels[row].as_py()
         says = (

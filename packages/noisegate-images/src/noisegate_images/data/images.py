@@ -44,11 +44,6 @@ def batch_rows_of(shape: ImageShape) -> int:
     return min(_MOST_ROWS, blocks * _BLOCK) if _BLOCK * shape.size <= _WIDE else max(1, _WIDE // shape.size)
 
 
-def reading_bytes(shape: ImageShape) -> int:
-    """Returns about how much memory a thread takes to read images: a batch as bytes and as float64, each twice."""
-    return 18 * batch_rows_of(shape) * shape.size
-
-
 class ImageSource(Source[ImageOrigin]):
     """Private images: a folder, Parquet with an image column, arrays in ``.npz``, or MNIST's idx files; or in memory.
 
@@ -85,8 +80,10 @@ class ImageSource(Source[ImageOrigin]):
         if form.shape.channels not in (1, 3):
             raise SchemaError(f"channels = {form.shape.channels}: images are read as grey (1) or colour (3)")
         check_on_error(on_error)
-        require_memory(form.shape, reading_bytes(form.shape), "reading them")
-        rows = batch_rows_of(form.shape) if batch_rows is None else batch_rows
+        rows = batch_rows_of(form.shape)
+        # What a thread takes, about: a batch as bytes and as float64, each twice.
+        require_memory(form.shape, 18 * rows * form.shape.size, "reading them")
+        rows = rows if batch_rows is None else batch_rows
         super().__init__(schema, show_values=show_values, batch_rows=rows, units=units)
         unit = None if units is None else units.column
         options = self._options = ImageReadOptions(form=form, unit_column=unit, show_values=show_values)

@@ -153,7 +153,10 @@ class Orientations:
 
         constants: dict[str, Any] = {}
         for name, side in (("down", shape.height), ("right", shape.width)):
-            constants |= {name: self.pooling(side), f"{name} differences": _differences(side)}
+            places, differences = np.arange(side), np.zeros((side, side))
+            differences[places, np.minimum(places + 1, side - 1)] += 1
+            differences[places, np.maximum(places - 1, 0)] -= 1
+            constants |= {name: self.pooling(side), f"{name} differences": differences}
         vectors = self.vectors[: self.directions // 2, :, None, None].astype(np.float64)
         return RowForm(features, {**constants, "vectors": vectors})
 
@@ -170,13 +173,6 @@ def damped(values: Values, damping: float) -> Values:
     # Whole numbers, whose squares add up to less than 2⁵³, as was checked: exact in any order.
     squares = np.square(np.rint(values * VALUE_STEPS)).sum(axis=1, keepdims=True)
     return np.asarray(values / (np.sqrt(squares) / VALUE_STEPS + damping))
-
-
-def _differences(side: int) -> npt.NDArray[np.float64]:
-    places, matrix = np.arange(side), np.zeros((side, side))
-    matrix[places, np.minimum(places + 1, side - 1)] += 1
-    matrix[places, np.maximum(places - 1, 0)] -= 1
-    return matrix
 
 
 Whole = npt.NDArray[np.float64]

@@ -179,7 +179,12 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         scale = PIXEL_SCALE * math.sqrt(self.shape.size / REFERENCE.size)
         more: dict[str, dict[str, Any]] = {PIXELS: {"length_scale": scale}, WAVELETS: {"length_scale": WAVELETS_SCALE}}
         if self.orientations:
-            more[ORIENTATIONS] = self._orientations()
+            sides = ((self.shape, self.cell), (REFERENCE, 4))  # scales were chosen for the second
+            grid, most = (math.prod(Orientations(image=image, cell=cell).grid) for image, cell in sides)
+            wider = math.sqrt(grid / most)
+            unit = {"length_scale": UNIT_SCALE, "damping": DAMPING * wider}
+            own = unit if self.unit_orientations else {"length_scale": ORIENTATION_SCALE * wider}
+            more[ORIENTATIONS] = {"cell": self.cell, **own}
         if self.strokes:
             more[STROKES] = {"length_scale": STROKES_SCALE, "sha256": self._stroke_network().sha256}
         maps: dict[str, ImageMap] = {}
@@ -232,13 +237,6 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
         summary = made.summary.with_verdict(image_verdict(noise, classes, target.records, "fit"))
         summary = summary.with_agreement(agreement, len(target.present), kept=kept)
         return replace(made, model=model if kept else made.model, summary=summary)
-
-    def _orientations(self) -> dict[str, Any]:
-        sides = ((self.shape, self.cell), (REFERENCE, 4))  # scales were chosen for the second
-        grid, most = (math.prod(Orientations(image=image, cell=cell).grid) for image, cell in sides)
-        wider = math.sqrt(grid / most)
-        unit = {"length_scale": UNIT_SCALE, "damping": DAMPING * wider}
-        return {"cell": self.cell, **(unit if self.unit_orientations else {"length_scale": ORIENTATION_SCALE * wider})}
 
     def _stroke_network(self) -> FrozenNetwork:
         from noisegate_images.networks.named import load_network

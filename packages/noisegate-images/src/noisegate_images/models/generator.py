@@ -21,7 +21,7 @@ from noisegate.devices import seeded
 from noisegate.errors import OptionError
 from noisegate.models.record_model import Array, RecordModel
 from noisegate.schema import EncodedTable, Layout, Schema
-from noisegate.schema.layout import Cells, numeric_cells
+from noisegate.schema.layout import numeric_cells
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int64, Shaped
@@ -38,10 +38,12 @@ class Generator(nn.Module):
     """How many rows give the exact mean of a class; None where more rows give a better one."""
     pretrained: str | None = None
     """What the names of parameters begin with that were learnt from public records before; None if there are none."""
+    latent: int
+    """Length of the noise, where it is standard normal."""
 
-    @abstractmethod
     def noise(self, rows: int, random: torch.Generator) -> Shaped[Tensor, "rows latent"]:
-        """Returns the noise of `rows` rows from public randomness, on the CPU."""
+        """Returns the noise of `rows` rows from public randomness, on the CPU; here, standard normal noise."""
+        return torch.randn(rows, self.latent, generator=random)
 
     def record_model(self, weights: npt.NDArray[np.float64], layout: Layout) -> RecordModel:
         """Returns what draws records of `layout`, once it is trained, on the CPU and in evaluation mode.
@@ -108,10 +110,6 @@ class TableGenerator(CellGenerator):
         self.body = nn.Sequential(*chain.from_iterable(layers))
         self.head = nn.Linear(widths[-1], sum(self.made))
         self.bias = self._class_bias()
-
-    def noise(self, rows: int, random: torch.Generator) -> Float[Tensor, "rows latent"]:
-        """Returns standard normal noise."""
-        return torch.randn(rows, self.latent, generator=random)
 
     def shape(self) -> dict[str, Any]:
         """Returns the length of the noise and the widths."""
@@ -184,7 +182,8 @@ class NeuralTable:
         cells = [numeric_cells(column) for column in self.layout.numeric]
         numeric, codes = np.empty((rows, len(cells))), np.empty((rows, len(self.layout.coded)), dtype=np.int32)
         for place, cell in enumerate(cells):
-            numeric[:, place] = _place(cell, chosen[place], torch.rand(rows, generator=random).numpy())
+            low, high = (np.append(ends, np.nan)[chosen[place]] for ends in (cell.low, cell.high))
+            numeric[:, place] = low + torch.rand(rows, generator=random).numpy() * (high - low)
         for place, found in enumerate(chosen[len(cells) :]):
             codes[:, place] = found
         return EncodedTable(numeric, codes)
@@ -215,9 +214,3 @@ def _draw(probabilities: Float[Tensor, "cells rows"], random: torch.Generator) -
     cumulative = probabilities.double().cumsum(dim=0)
     level = torch.rand(probabilities.shape[1], generator=random, dtype=torch.float64) * cumulative[-1]
     return (cumulative <= level).sum(dim=0).clamp_(max=len(probabilities) - 1)
-
-
-def _place(cells: Cells, chosen: npt.NDArray[np.int64], uniform: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-    low, high = np.append(cells.low, np.nan)[chosen], np.append(cells.high, np.nan)[chosen]
-    placed: npt.NDArray[np.float64] = low + uniform * (high - low)
-    return placed

@@ -172,15 +172,11 @@ def _sub_pixel(network: ImageNetwork, widths: Sequence[int]) -> nn.Sequential:
     layers += [last, nn.PixelShuffle(2)]
     for convolution, after in pairwise(layers):
         if isinstance(convolution, nn.Conv2d) and isinstance(after, nn.PixelShuffle):
-            _start_even(convolution)
+            # The 2 x 2 pixels of each place are alike at first (Aitken et al., 2017); else some fits end in stripes.
+            with torch.no_grad():
+                for weights in convolution.parameters():
+                    weights.copy_(weights[::4].repeat_interleave(4, dim=0))
     return nn.Sequential(*layers).to(memory_format=torch.channels_last)
-
-
-def _start_even(convolution: nn.Conv2d) -> None:
-    """Makes the 2 x 2 pixels of each place alike at first (Aitken et al., 2017); else some fits end in stripes."""
-    with torch.no_grad():
-        for weights in convolution.parameters():
-            weights.copy_(weights[::4].repeat_interleave(4, dim=0))
 
 
 def _residual(network: ImageNetwork, widths: Sequence[int]) -> nn.Sequential:

@@ -213,7 +213,11 @@ class NearestMeans:
             variances += 0.25 * precision**2 * (2 * dim * noise**2 + 4 * noise * np.maximum(length, 0))
         # A class that is far more drowned than the others would win or lose by its noise.
         judges = np.all([std <= _DROWNED * np.median(std) for std in noise_std.values()], axis=0)
-        offsets = np.where(judges, _shrunk(offsets, variances, judges), -np.inf)
+        # Nearer to their mean, the more of what they differ by is noise (James and Stein 1961).
+        middle, spread = offsets[judges].mean(), np.square(offsets[judges] - offsets[judges].mean()).sum()
+        noise = variances[judges].mean() * max(int(judges.sum()) - 1, 0)
+        offsets = middle + max(1 - noise / spread, 0.0) * (offsets - middle) if spread else offsets
+        offsets = np.where(judges, offsets, -np.inf)
         weighed = {name: (means[name] * precision).astype(np.float32) for name, precision in precisions.items()}
         return cls(maps=maps, means=weighed, offsets=offsets.astype(np.float32))
 
@@ -251,10 +255,3 @@ class NearestMeans:
     @cached_property
     def _forms(self) -> dict[str, RowForm]:
         return {name: one.feature_map().of_points() for name, one in self.maps.items()}
-
-
-def _shrunk(offsets: Floats, variances: Floats, judges: npt.NDArray[np.bool_]) -> Floats:
-    """Returns offsets nearer to their mean, the more of what they differ by is noise (James and Stein 1961)."""
-    middle, spread = offsets[judges].mean(), np.square(offsets[judges] - offsets[judges].mean()).sum()
-    noise = variances[judges].mean() * max(int(judges.sum()) - 1, 0)
-    return np.asarray(middle + max(1 - noise / spread, 0.0) * (offsets - middle) if spread else offsets)

@@ -196,19 +196,14 @@ def read_decoder(path: Path | None = None, *, sha256: str | None = None) -> tupl
         sha256 = SHIPPED_SHA256
     content, digest = read_weights(path, SHIPPED, "decoder", sha256)
     try:
-        tensors, described = safetensors.torch.load(content), _described(content)
-        return decoder_from(DecoderDesign.from_json(described), tensors), digest
+        # The design is in the header, which begins with its length in eight bytes.
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        described: dict[str, Any] = json.loads(header.get("__metadata__", {}).get("decoder", "{}"))
+        if described.pop("format", None) != FORMAT:
+            raise ValueError(f"the file is none of the format {FORMAT}")
+        return decoder_from(DecoderDesign.from_json(described), safetensors.torch.load(content)), digest
     except (safetensors.SafetensorError, RuntimeError, KeyError, TypeError, ValueError, OptionError) as error:
         raise ModelError(f"decoder {path or SHIPPED}: no file of `noisegate pretrain decoder` ({error}).") from None
-
-
-def _described(content: bytes) -> dict[str, Any]:
-    """Returns the design in the header of a safetensors file, which begins with its length in eight bytes."""
-    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-    described: dict[str, Any] = json.loads(header.get("__metadata__", {}).get("decoder", "{}"))
-    if described.pop("format", None) != FORMAT:
-        raise ValueError(f"the file is none of the format {FORMAT}")
-    return described
 
 
 PACKAGED = "cifar10"

@@ -126,6 +126,8 @@ class MomentMatching(ABC):
 
     settings: MomentSettings
     beta1: ClassVar[float] = 0.9
+    progress: ClassVar[tuple[str, ...]] = ("step", "discrepancy", "at_noise")
+    """The attributes that are numbers, in the order of a saved state."""
 
     def __init__(
         self,
@@ -141,7 +143,10 @@ class MomentMatching(ABC):
         self.generator = generator.to(device)
         self.average = copy.deepcopy(self.generator).requires_grad_(False).eval()
         numbered = {str(place): value for place, value in enumerate(self.generator.parameters())}
-        self._adam = Adam(numbered, learning_rate=1.0, beta1=self.beta1, slower=self._slower())
+        prefix, names = generator.pretrained, (name for name, _ in self.generator.named_parameters())
+        learnt = [place for place, name in enumerate(names) if prefix and name.startswith(prefix)]
+        slower = {str(place): settings.prior_rate for place in learnt}
+        self._adam = Adam(numbered, learning_rate=1.0, beta1=self.beta1, slower=slower)
         self.random = torch.Generator().manual_seed(seed)
         self.step, self.discrepancy, self.at_noise = 0, math.inf, False
         self._embeddings = {name: form.to(device) for name, form in embeddings.items()}
@@ -172,11 +177,6 @@ class MomentMatching(ABC):
     @abstractmethod
     def _look(self, measured: Discrepancy) -> None:
         """Does with a measurement of the averaged generator what the method does; sets `at_noise`."""
-
-    def _slower(self) -> dict[str, float]:
-        prefix, rate = self.generator.pretrained, self.settings.prior_rate
-        names = enumerate(name for name, _ in self.generator.named_parameters())
-        return {str(place): rate for place, name in names if prefix and name.startswith(prefix)}
 
     def _rate(self, progress: float) -> float:
         return one_cycle(progress)
@@ -214,7 +214,8 @@ class MomentMatching(ABC):
         """Returns everything that `load_state_dict` needs to go on with the same bits, as named tensors."""
         parts = {name: network.state_dict() for name, network in self._parts.items()}
         tensors = joined(**parts, optimiser=self._adam.state_dict()) | {"random": self.random.get_state()}
-        tensors["progress"] = torch.tensor(self._progress(), dtype=torch.float64)
+        progress = [getattr(self, name) for name in self.progress]
+        tensors["progress"] = torch.tensor(progress, dtype=torch.float64)
         return {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
@@ -223,14 +224,8 @@ class MomentMatching(ABC):
             network.load_state_dict(under(tensors, f"{name}/"))
         self._adam.load_state_dict(under(tensors, "optimiser/"))
         self.random.set_state(tensors["random"])
-        self._set_progress(*tensors["progress"].tolist())
-
-    def _progress(self) -> list[float]:
-        return [self.step, self.discrepancy, self.at_noise]
-
-    def _set_progress(self, *progress: float) -> None:
-        step, self.discrepancy, at_noise = progress
-        self.step, self.at_noise = int(step), bool(at_noise)
+        vars(self).update(zip(self.progress, tensors["progress"].tolist(), strict=True))
+        self.step, self.at_noise = int(self.step), bool(self.at_noise)
 
     def _descend(self) -> None:
         rate = self.settings.learning_rate * self._rate(self.step / self.steps)

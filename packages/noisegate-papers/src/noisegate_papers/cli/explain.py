@@ -154,7 +154,6 @@ def _labelled(
 
 
 def _class_named(classifier: LocallyLinear, text: str) -> Any:
-    """Returns the class that is written `text` on the command line."""
     for level in classifier.classes:
         if str(level) == text or (isinstance(level, bool) and str(level).lower() == text.lower()):
             return level
@@ -162,7 +161,6 @@ def _class_named(classifier: LocallyLinear, text: str) -> Any:
 
 
 def _class_filters(classifier: LocallyLinear, label: Any, top: int) -> dict[str, Any]:
-    """Returns what a class answers to most."""
     from noisegate_papers.models.locally_linear import answers
 
     weights, spread = answers(classifier, label)

@@ -10,7 +10,6 @@ from types import FrameType
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
@@ -99,7 +98,6 @@ class PublicFacts(BaseEstimator):  # type: ignore[misc]
         return _levels(self.declared())
 
     def _pairs(self, columns: int) -> list[tuple[float, float]]:
-        """Returns the bounds of each column."""
         try:
             low, high = (np.broadcast_to(np.asarray(end, np.float64), columns) for end in self.bounds)
         except (TypeError, ValueError):
@@ -277,7 +275,11 @@ class PrivateSampler(PublicFacts):
         if self._label is None:
             return self._form(drawn)
         labels = np.asarray(drawn[self._label].to_pylist())
-        return self._form(drawn.drop_columns([self._label])), self._labels(labels)
+        if self.schema is None:  # as `classes` has them
+            given = np.asarray(self.classes)
+            back = dict(zip(self.levels(), given, strict=True))
+            labels = np.array([back[label] for label in labels.tolist()], dtype=given.dtype)
+        return self._form(drawn.drop_columns([self._label])), labels
 
     def fit_resample(self, X: Any, y: Any) -> Any:  # noqa: N803
         """Returns synthetic X and y in place of the private ones; see `fit` and `sample`.
@@ -291,11 +293,3 @@ class PrivateSampler(PublicFacts):
                 "samples=None: say how many records to draw; how many X has is private, unless records= says it."
             )
         return self.fit(X, y).sample(count, random_state=self.random_state)
-
-    def _labels(self, drawn: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Returns labels as `classes` has them."""
-        if self.schema is not None:
-            return drawn
-        given = np.asarray(self.classes)
-        back = dict(zip(self.levels(), given, strict=True))
-        return np.array([back[label] for label in drawn.tolist()], dtype=given.dtype)

@@ -185,8 +185,7 @@ class ImageVotes(Votes):
         scores = whole_numbers(self.encoding(records)) @ twice - squares
         if self.label is not None:
             scores[records.codes[:, self.label, None] != self.labels] = -np.inf
-        places: npt.NDArray[np.intp] = scores.argmax(axis=1)
-        return places
+        return np.asarray(scores.argmax(axis=1))
 
     @cached_property
     def _lattice(self) -> tuple[Vectors, Vectors]:

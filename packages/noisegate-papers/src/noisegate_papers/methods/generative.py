@@ -119,7 +119,6 @@ class ClassifierMethod(DescentMethod):
         return self.classifier(release)
 
     def _fit_gate(self, gate: Gate, *, device: str, report: Any, convert: Any) -> Any:
-        """Returns a classifier of the records behind `gate`; see `query`."""
         from noisegate.devices import choose_device
 
         return self.classifier(self.query(gate, report=report, device=str(choose_device(device))))
@@ -259,6 +258,5 @@ class AdversarialMethod(AdversarialConfig, GenerativeMethod):
         return (self.seed + 1) % (MOST_SEED + 1)
 
     def _released(self, schema: Schema) -> dict[str, tuple[int, ...]]:
-        """Returns the shape of each array that is released."""
         learned = schema.layout.label is not None and self.label_weights(schema) is None
         return shapes_of(self.generator(schema).state_dict()) | ({LABELS: (schema.layout.classes,)} if learned else {})

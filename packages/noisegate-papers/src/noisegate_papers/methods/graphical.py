@@ -177,7 +177,7 @@ class PrivBayes(Method):
         {'counts': 35.39, 'one-way': 7.08, 'pairs': 6.46, 'families': 6.07}
     """
 
-    seeded_fit = True
+    seeded_fit, rules_version = True, DESIGN
 
     cells: TwoOrMore | None = None
     """Cells of a numeric column, about; None for a number that follows from ε and the number of columns."""
@@ -210,10 +210,6 @@ class PrivBayes(Method):
             usefulness=self.usefulness,
             largest=self.most_cells,
         )
-
-    def public_facts(self, schema: Schema) -> dict[str, Any]:
-        """Returns what is taken as public, for the certificate: the settings, and the version of the rules."""
-        return {**super().public_facts(schema), "design": DESIGN}
 
     def plan(self, schema: Schema, budget: Budget) -> CalibratedPlan:
         """Returns the calibrated plan, with the design in it. Reads no data."""

@@ -170,14 +170,12 @@ class DPNTK(EmbeddedMethod):
 
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:
         """Returns the sum of gradients; refuses tables whose vectors would take more than `memory`."""
-        return {TANGENT: Embedding(self._tangent(schema), 1.0)}
-
-    def _tangent(self, schema: Schema) -> FeatureMap:
         if self.image is not None:
             check_image_schema(schema, self.shape)
-            return draw_network(self.shape.size, width=self.width, seed=self.seed)
+            return {TANGENT: Embedding(draw_network(self.shape.size, width=self.width, seed=self.seed), 1.0)}
         check_groups(len(schema.columns), "dp-ntk", "fewer columns")
-        return draw_pairs(schema.layout, width=self.width, cells=self.cells, memory=self.memory, seed=self.seed)
+        drawn = draw_pairs(schema.layout, width=self.width, cells=self.cells, memory=self.memory, seed=self.seed)
+        return {TANGENT: Embedding(drawn, 1.0)}
 
 
 SUM, PRODUCT = "sum", "product"

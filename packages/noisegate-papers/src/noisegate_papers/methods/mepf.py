@@ -323,7 +323,6 @@ class DPMEPFTrained(GradientMethod, DPMEPF):  # type: ignore[misc]
         return build_convnet(colour, classes, width=self.encoder_width, depth=self.encoder_depth, seed=self.seed)
 
     def _with(self, module: nn.Module) -> DPMEPFTrained:
-        """Returns the same method with an encoder."""
         from noisegate_images.networks.classifiers import frozen_convnet
 
         result = copy.copy(self)

@@ -66,6 +66,7 @@ class TabPE(Method):
     """
 
     audit_settings: ClassVar[Mapping[str, Any]] = {"rounds": 2, "candidates": 50}
+    rules_version: ClassVar = DESIGN
 
     cells: TwoOrMore | None = None
     """Cells of a numeric column, about; None for a number that follows from ε and the number of columns."""
@@ -93,10 +94,6 @@ class TabPE(Method):
     def design(self, schema: Schema, epsilon: float, *, version: int = DESIGN) -> one_way.Design:
         """Returns what is asked about a table before the votes, by the rules of a version of the pairwise method."""
         return Pairwise(cells=self.cells, pairs="none").design(schema, epsilon, version=version)
-
-    def public_facts(self, schema: Schema) -> dict[str, Any]:
-        """Returns what is taken as public, for the certificate: the settings, and the version of the rules."""
-        return {**super().public_facts(schema), "design": DESIGN}
 
     def plan(self, schema: Schema, budget: Budget) -> CalibratedPlan:
         """Returns the calibrated plan, with the design in it. Reads no data."""
@@ -287,7 +284,6 @@ class PrivateEvolution(EncodedImages):
         return {"settings": self.to_json() | self._digests(), **self.reference_facts(schema)}
 
     def _digests(self) -> dict[str, str]:
-        """Returns those of the networks that are used."""
         digests = {} if self.features == "pixels" else {"sha256": self.encoder().sha256}
         return (
             digests if self.variations == "operations" else {**digests, "decoder_sha256": self.checked_decoder().digest}
@@ -295,7 +291,6 @@ class PrivateEvolution(EncodedImages):
 
 
 def _names(method: TabPE | PrivateEvolution) -> tuple[str, ...]:
-    """Returns the query of each round."""
     return tuple(f"votes-{place + 1}" for place in range(method.rounds))
 
 

@@ -128,8 +128,13 @@ def read_reference(source: Any, schema: Schema, *, most: int, labelled: bool, se
         raise DataError(f"public: {error}{cure}") from None
     if read is not schema:
         assert schema.layout.label is not None
-        records = _with_label(records, schema.layout.label)
-    known, sha256 = read.layout.label is not None, _digest(records)
+        # They came without their label: codes of 0 stand in its place.
+        codes = np.insert(records.codes, schema.layout.label, 0, axis=1)
+        records = Images(records.pixels, codes[:, 0]) if isinstance(records, Images) else Rows(records.numeric, codes)
+    numeric, codes = tensors_of(records).values()
+    head = repr((numeric.shape, codes.shape, str(numeric.dtype))).encode()
+    sha256 = hashlib.sha256(head + numeric.tobytes() + codes.tobytes()).hexdigest()
+    known = read.layout.label is not None
     return PublicReference(records=records, of=total, labelled=known, sha256=sha256, source_sha256=source_sha256)
 
 
@@ -180,15 +185,3 @@ def _drawn(batches: Iterator[Rows], most: int, seed: int) -> tuple[Rows, int]:
             chosen = np.sort(np.argpartition(numbers, most)[:most])
             held, numbers = [Rows.concatenate(held).rows(chosen)], numbers[chosen]
     return Rows.concatenate(held), total
-
-
-def _with_label(records: Rows, label: int) -> Rows:
-    """Returns records with codes of 0 in place of the label that they came without."""
-    codes = np.insert(records.codes, label, 0, axis=1)
-    return Images(records.pixels, codes[:, 0]) if isinstance(records, Images) else Rows(records.numeric, codes)
-
-
-def _digest(records: Rows) -> str:
-    numeric, codes = tensors_of(records).values()
-    head = repr((numeric.shape, codes.shape, str(numeric.dtype))).encode()
-    return hashlib.sha256(head + numeric.tobytes() + codes.tobytes()).hexdigest()

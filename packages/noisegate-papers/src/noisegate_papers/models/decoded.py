@@ -124,10 +124,6 @@ class FeatureGenerator(Generator):
             layers += [nn.Linear(wide, narrow), nn.ReLU()]
         self.layers = nn.Sequential(*layers, nn.Linear(widths[-1], features))
 
-    def noise(self, rows: int, random: torch.Generator) -> Float[Tensor, "rows latent"]:
-        """Returns standard normal noise."""
-        return torch.randn(rows, self.latent, generator=random)
-
     def forward(
         self, noise: Float[Tensor, "rows latent"], labels: Int64[Tensor, " rows"]
     ) -> Float[Tensor, "rows features"]:
@@ -183,8 +179,7 @@ class WeightedFeatures:
     @property
     def shares(self) -> npt.NDArray[np.float64]:
         """Share of each label, by its weights, (labels,)."""
-        shares: npt.NDArray[np.float64] = self.weights.sum(axis=1) / self.weights.sum()
-        return shares
+        return np.asarray(self.weights.sum(axis=1) / self.weights.sum())
 
     def draw(self, labels: Int64[Tensor, " rows"], random: torch.Generator) -> Float32[Tensor, "rows features"]:
         """Returns a feature for each label, drawn by its weights."""

@@ -80,7 +80,10 @@ class Denoiser(nn.Module):
     def forward(self, rows: Float[Tensor, "rows inputs"]) -> Float[Tensor, "rows pixels"]:
         """Returns images in the order of `pixel_schema`, (rows, pixels), of rows (rows, pixels + 1 + classes)."""
         size = self.shape.size
-        embedding = self._embedding(rows[:, size : size + 1], rows[:, size + 1 :])
+        level, labels = rows[:, size : size + 1], rows[:, size + 1 :]
+        angles = level * 2.0 ** torch.arange(_FREQUENCIES, device=level.device, dtype=level.dtype).div(2).sub(2)
+        known = self.level(torch.cat([angles.cos(), angles.sin()], dim=1))
+        embedding = silu(known + self.label(labels) if self.classes else known)
         found, passed = self.entry(pixel_unshuffle(self.images(rows[:, :size]), self.patch)), list[Tensor]()
         for place, block in enumerate(self.before):
             if place:
@@ -91,14 +94,6 @@ class Denoiser(nn.Module):
             found = self.after[place](passed[place] + pixel_shuffle(self.up[place](found), 2), embedding)
         made: Tensor = pixel_shuffle(self.exit(silu(self.norm(found))), self.patch)
         return made.permute(0, 2, 3, 1).flatten(1)
-
-    def _embedding(
-        self, level: Float[Tensor, "rows 1"], labels: Float[Tensor, "rows classes"]
-    ) -> Float[Tensor, "rows embedding"]:
-        frequencies = 2.0 ** torch.arange(_FREQUENCIES, device=level.device, dtype=level.dtype).div(2).sub(2)
-        angles = level * frequencies
-        found = self.level(torch.cat([angles.cos(), angles.sin()], dim=1))
-        return silu(found + self.label(labels) if self.classes else found)
 
 
 def build_denoiser(shape: ImageShape, classes: int, *, channels: Sequence[int], patch: int, seed: int) -> Denoiser:

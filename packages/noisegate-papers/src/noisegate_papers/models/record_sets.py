@@ -145,7 +145,6 @@ class WeightedReference:
         return records
 
     def _within(self, region: Region) -> Weights:
-        """Returns the weights, with zero for what does not lie in `region`."""
         weights, total = self.weights.copy(), len(self.records)
         for label in range(len(weights)):
             for start in range(0, total, _AT_ONCE):
@@ -241,5 +240,4 @@ def systematic_sample(weights: Weights, rows: int, random: torch.Generator) -> n
     comb = (np.arange(rows) + shift) / max(rows, 1) * ends[-1]
     # The last tooth may meet the end by rounding; a place of weight 0 is never met from the right.
     places = np.minimum(np.searchsorted(ends, comb, side="right"), np.flatnonzero(weights)[-1])
-    shuffled: npt.NDArray[np.intp] = places[permutation(random, rows)]
-    return shuffled
+    return np.asarray(places[permutation(random, rows)])

@@ -323,5 +323,4 @@ def density_ratios(
             own = None if labels is None else torch.from_numpy(labels[rows])
             parts.append(discriminator.label_scores(torch.from_numpy(vectors[rows]), own))
     scores = np.minimum(torch.cat(parts, dim=1).numpy().astype(np.float64), math.log(most))
-    weights: npt.NDArray[np.float64] = np.exp(scores - scores.max())
-    return weights
+    return np.asarray(np.exp(scores - scores.max()))

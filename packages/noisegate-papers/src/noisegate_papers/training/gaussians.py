@@ -51,8 +51,7 @@ def mean_projection(rows: Array, *, nonnegative: bool) -> Array:
     """Returns the nearest points, (rows, dim), of length at most 1, without negative entries if so asked."""
     # Cutting entries off first gives the projection onto both sets: the second is a ball around the cone's tip.
     cut = np.maximum(rows, 0) if nonnegative else rows
-    shortened: Array = cut / np.maximum(np.linalg.norm(cut, axis=1, keepdims=True), 1)
-    return shortened
+    return np.asarray(cut / np.maximum(np.linalg.norm(cut, axis=1, keepdims=True), 1))
 
 
 def moment_projection(matrices: Array, *, at_most: bool) -> Array:

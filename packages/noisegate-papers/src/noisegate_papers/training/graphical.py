@@ -125,17 +125,13 @@ def _conditionals(model: Any) -> tuple[Conditional, ...]:
         known.add(column)
         table = np.asarray(marginals.project((*parents, column)).values, dtype=np.float64)
         before = tuple(map(int, parents))
-        factors.append(Conditional(column=int(column), parents=before, probabilities=_normalised(table)))
+        table = np.maximum(table, 0)
+        total = table.sum(axis=-1, keepdims=True)
+        # Uniform where it is empty; below, the quotient of two subnormal numbers would be no distribution.
+        held = total > 1e-280
+        shares = np.where(held, table / np.where(held, total, 1), 1 / table.shape[-1])
+        factors.append(Conditional(column=int(column), parents=before, probabilities=shares))
     return tuple(factors)
-
-
-def _normalised(table: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Returns the table with sums of 1 along its last axis; uniform where it is empty."""
-    table = np.maximum(table, 0)
-    total = table.sum(axis=-1, keepdims=True)
-    # Below, the quotient of two subnormal numbers would be no distribution.
-    held = total > 1e-280
-    return np.where(held, table / np.where(held, total, 1), 1 / table.shape[-1])
 
 
 Floats = npt.NDArray[np.float64]

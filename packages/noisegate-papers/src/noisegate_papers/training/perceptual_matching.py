@@ -64,6 +64,7 @@ class PerceptualMatching(MomentMatching):
 
     settings: PerceptualFitSettings
     beta1 = _BETA1
+    progress = ("step", "discrepancy", "closest", "at_noise")
 
     def __init__(
         self,
@@ -111,13 +112,6 @@ class PerceptualMatching(MomentMatching):
         super().load_state_dict(tensors)
         for name, average in self._averages.items():
             average.load_state_dict(under(tensors, f"gap/{name}/"))
-
-    def _progress(self) -> list[float]:
-        return [self.step, self.discrepancy, self.closest, self.at_noise]
-
-    def _set_progress(self, *progress: float) -> None:
-        step, discrepancy, self.closest, at_noise = progress
-        super()._set_progress(step, discrepancy, at_noise)
 
     def _rate(self, progress: float) -> float:
         return 1.0 if self._constant_rate else one_cycle(progress)

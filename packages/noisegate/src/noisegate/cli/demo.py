@@ -64,10 +64,7 @@ def demo_command(
     check = f"(check it: noisegate verify {out / MODEL})"
     files = {"synthetic": "synthetic.csv", "certificate": CERTIFICATE}
     files |= {"public": "public.html", "private": "private.html"}
-    lines = [
-        f"\nThe synthetic table:  {out / 'synthetic.csv'}",
-        f"Its certificate:      {out / CERTIFICATE}   {check}",
-    ]
+    lines = [f"\nThe synthetic table:  {out / 'synthetic.csv'}", f"Its certificate:      {out / CERTIFICATE}   {check}"]
     pages = [
         f"What it promises:     {out / 'public.html'}   (a page that may be published with it)",
         f"Real and synthetic:   {out / 'private.html'}   (a page of real answers, which may not)",

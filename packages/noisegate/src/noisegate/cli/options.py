@@ -124,7 +124,10 @@ class ImageOptions:
 
         if self.size is None:
             raise OptionError(f"{self.written()} describes images, whose --size is missing; {_EXAMPLE}.")
-        height, width = _sides(self.size)
+        sides = [side.strip() for side in self.size.split(",")]
+        if len(sides) > 2 or not all(side.isascii() and side.isdecimal() for side in sides):
+            raise OptionError(f"--size {self.size!r} must be a number of pixels, as 28, or HEIGHT,WIDTH, as 32,48.")
+        height, width = int(sides[0]), int(sides[-1])
         rules: dict[str, Any] = {name: value for name, value in self.given().items() if name in ("resize", "convert")}
         channels = 1 if self.channels is None else self.channels
         if channels not in (1, 3):
@@ -337,13 +340,6 @@ def require_schema(path: Path | None) -> Path:
             f"described by options instead, {_EXAMPLE}."
         )
     return path
-
-
-def _sides(text: str) -> tuple[int, int]:
-    sides = [side.strip() for side in text.split(",")]
-    if len(sides) > 2 or not all(side.isascii() and side.isdecimal() for side in sides):
-        raise OptionError(f"--size {text!r} must be a number of pixels, as 28, or HEIGHT,WIDTH, as 32,48.")
-    return int(sides[0]), int(sides[-1])
 
 
 def _labels(text: str) -> list[str] | list[int]:

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
 def verify_command(
     model: Annotated[
-        Path,
-        typer.Argument(help="Folder of `fit`, `release` or `merge`, or SCHEMA.certificate.json of a discovery."),
+        Path, typer.Argument(help="Folder of `fit`, `release` or `merge`, or SCHEMA.certificate.json of a discovery.")
     ],
     as_json: Json = False,
 ) -> None:

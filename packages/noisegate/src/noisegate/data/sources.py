@@ -36,12 +36,7 @@ def open_records(
 
 
 def open_source(
-    data: Any,
-    schema: Schema,
-    *,
-    show_values: bool = False,
-    units: UnitLimit | None = None,
-    on_error: str = "refuse",
+    data: Any, schema: Schema, *, show_values: bool = False, units: UnitLimit | None = None, on_error: str = "refuse"
 ) -> Source[Any]:
     """Returns the private records in ``data``, a path or a table in memory (of images, of pixels); nothing is read yet.
 

@@ -95,7 +95,6 @@ def named(
 
 
 def _present(units: pa.Array, column: str, missing_values: pa.Array) -> pa.Array:
-    """Returns the names in a column, null where one is missing."""
     names, clamped = names_of(units, column), _clamped(units)
     if clamped.any():
         raise Problem(int(np.argmax(clamped)), f"column {column!r}: {_CLAMPED}")

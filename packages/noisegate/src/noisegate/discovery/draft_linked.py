@@ -145,8 +145,16 @@ def _links(tables: Mapping[str, pa.Table]) -> dict[str, DraftedLink]:
         for child, found in possible.items()
         if found and not all(any(parent in possible[other] for other in found) for parent in found)
     }
+    # A table whose records name those of two others, of which none hangs on the other, is refused.
     for child, above in possible.items():
-        _check_one_parent(child, [above[one] for one in above if not any(one in possible[upper] for upper in above)])
+        parents = [link for one, link in above.items() if not any(one in possible[upper] for upper in above)]
+        meant = [one for one in parents if one.parent_key == one.key or one.parent.rstrip("s") in str(one.parent_key)]
+        if len(meant) > 1:
+            told = ", and of ".join(f"{link.parent}, by {_written(link.parent_key)}" for link in meant[:2])
+            raise SchemaError(
+                f"{child}: its records name those of {told}; a table hangs on one other: join the columns of "
+                f"{meant[1].parent} to {child} in the data, and leave out the file of {meant[1].parent}"
+            )
     roots = [name for name in tables if name not in links]
     if len(roots) != 1:
         raise SchemaError(
@@ -163,17 +171,6 @@ def _links(tables: Mapping[str, pa.Table]) -> dict[str, DraftedLink]:
             raise SchemaError(f"{', '.join(links)}: the tables hang on each other in a circle; leave one of them out")
         ordered |= ready
     return ordered
-
-
-def _check_one_parent(child: str, parents: list[DraftedLink]) -> None:
-    """Refuses a table whose records name those of two others, of which none hangs on the other."""
-    meant = [link for link in parents if link.parent_key == link.key or link.parent.rstrip("s") in str(link.parent_key)]
-    if len(meant) > 1:
-        told = ", and of ".join(f"{link.parent}, by {_written(link.parent_key)}" for link in meant[:2])
-        raise SchemaError(
-            f"{child}: its records name those of {told}; a table hangs on one other: join the columns of "
-            f"{meant[1].parent} to {child} in the data, and leave out the file of {meant[1].parent}"
-        )
 
 
 def _ancestors_keys(table: pa.Table, links: Mapping[str, DraftedLink], name: str) -> tuple[str, ...]:

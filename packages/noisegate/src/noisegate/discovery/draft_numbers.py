@@ -83,7 +83,8 @@ def draft_number(name: str, cells: pa.Array, *, missing: bool, is_label: bool) -
         return None
     finite = numbers[np.isfinite(numbers)]
     if not len(finite):
-        return DraftedColumn.left_out(name, "no finite number is in the sample; state bounds", _open(missing))
+        form = {"kind": "continuous", "lower": ..., "upper": ..., **({"missing": True} if missing else {})}
+        return DraftedColumn.left_out(name, "no finite number is in the sample; state bounds", form)
     if max(abs(finite.min()), abs(finite.max())) > _LARGEST:
         return DraftedColumn.left_out(name, f"numbers beyond {_LARGEST:g} cannot be told apart; write their logarithms")
     whole = _parsed(integers, cells) if len(finite) == len(numbers) else None
@@ -98,10 +99,6 @@ def draft_number(name: str, cells: pa.Array, *, missing: bool, is_label: bool) -
         return DraftedColumn.of(Categorical(name=name, levels=tuple(distinct.tolist()), missing=missing))
     held = np.iinfo(cells.type.to_pandas_dtype()) if pa.types.is_integer(cells.type) else np.iinfo(np.int64)
     return _whole(name, distinct, counts, (int(held.min), int(held.max)), missing=missing)
-
-
-def _open(missing: bool) -> dict[str, Any]:
-    return {"kind": "continuous", "lower": ..., "upper": ..., **({"missing": True} if missing else {})}
 
 
 def _few(

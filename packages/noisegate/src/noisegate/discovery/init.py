@@ -85,7 +85,10 @@ def init(
     if table is not None and dictionary is None:
         raise OptionError(f"--table {table!r} chooses a part of a --dictionary; give one, or leave it out.")
     if images:
-        told = _of_images(options, out)
+        described = options.described()
+        _write(out, described.dumps())
+        say(f"Wrote {out}: {pictured(described)}. Keep it with the data.")
+        told = {"columns": len(described.columns), "constraints": [], "remarks": []}
     elif dictionary is not None:
         told = _of_dictionary(dictionary, table, options.label, out)
     elif names_of is not None:
@@ -101,13 +104,6 @@ def init(
         )
     if as_json:
         print_json({"schema": str(out), **told})
-
-
-def _of_images(options: InitOptions, out: Path) -> dict[str, Any]:
-    described = options.described()
-    _write(out, described.dumps())
-    say(f"Wrote {out}: {pictured(described)}. Keep it with the data.")
-    return {"columns": len(described.columns), "constraints": [], "remarks": []}
 
 
 def _of_records(public: Path, label: str | None, out: Path) -> dict[str, Any]:

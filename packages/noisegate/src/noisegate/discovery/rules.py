@@ -89,16 +89,13 @@ def find_rules(records: Rows, schema: Schema) -> Rules:
         remarks.append(f"Not proposed, to keep those above few, but without an exception too: {'; '.join(left)}.")
     if kept:
         remarks.append(
-            f"Were the columns independent of each other, {_in_words(share)} records would keep to all constraints "
+            "Were the columns independent of each other, "
+            f"{f'{share * 100:.0f} in 100' if share < 0.995 else 'nearly all'} records would keep to all constraints "
             "above. A fitted model knows how columns go together and draws more such records; others are drawn again."
         )
     reasons = tuple(one.reason for one in kept)
     constraints = tuple(one.constraint for one in kept)
     return Rules(constraints=constraints, reasons=reasons, remarks=tuple(remarks), sums=tuple(sums))
-
-
-def _in_words(share: float) -> str:
-    return f"{share * 100:.0f} in 100" if share < 0.995 else "nearly all"
 
 
 def numbers_of(records: Rows, schema: Schema) -> dict[str, npt.NDArray[np.float64]]:

@@ -242,7 +242,14 @@ class SchemaGate(Session):
             first = self._read(self._edges, dict.fromkeys(self._texts, HashPartition()), self._access.progress)
             self._confirm()
             findings = self._bounds(first) | self._levels(first)
-            text = schema_text(self._partial, findings, self._headline())
+            budget = self.plan.budget
+            headline = (
+                f"{DISCOVERED}({budget.epsilon:g}, {budget.delta:g})-differential privacy, {budget.adjacency.value}, "
+                f"unit: {budget.unit}.\nNames and kinds of the columns were taken as public. Bounds and levels were "
+                f"bought with noise of ±{2 * self.plan.noise_records:.0f} records on each count.\nWhat is publicly "
+                "known may be corrected here. Never correct it by looking at the private records."
+            )
+            text = schema_text(self._partial, findings, headline)
         doubts = {name: found.doubt for name, found in findings.items() if found.doubt}
         notes = {name: found.note for name, found in findings.items()}
         certificate = self._certify({SCHEMA_HASH: schema_hash(text.encode())})
@@ -309,10 +316,7 @@ class SchemaGate(Session):
         }
 
     def _read(
-        self,
-        edges: Mapping[str, BinEdges],
-        partitions: Mapping[str, HashPartition],
-        progress: Progress | None = None,
+        self, edges: Mapping[str, BinEdges], partitions: Mapping[str, HashPartition], progress: Progress | None = None
     ) -> ExactCounts:
         counted = read_counts(self._table, self._partial, edges, partitions, progress)
         self._check_records(counted.records)
@@ -332,15 +336,6 @@ class SchemaGate(Session):
         """Returns the places of the counts that pass, and these counts with their noise, in records."""
         places, noisy = self._noisy_above(counts * RECORD, event)
         return places, noisy / RECORD
-
-    def _headline(self) -> str:
-        budget = self.plan.budget
-        return (
-            f"{DISCOVERED}({budget.epsilon:g}, {budget.delta:g})-differential privacy, {budget.adjacency.value}, "
-            f"unit: {budget.unit}.\nNames and kinds of the columns were taken as public. Bounds and levels were bought "
-            f"with noise of ±{2 * self.plan.noise_records:.0f} records on each count.\nWhat is publicly known may be "
-            "corrected here. Never correct it by looking at the private records."
-        )
 
 
 def _round_up(number: float) -> str:

@@ -196,14 +196,11 @@ class Pass:
             self._left = [one for one in self._left if one < self._end]
         else:
             shift.parts[number] = found
-            self._log_part(number)
-
-    def _log_part(self, number: int) -> None:
-        """Logs how far the round is: numbers of parts and seconds, never of records, which are private."""
-        now, done = time.monotonic(), sum(len(shift.parts) for shift in self._shifts)
-        left = (now - self._started) / done * (len(self._parts) - done)
-        seconds = {"seconds": round(now - self._given_out[number], 3), "seconds_left": round(left)}
-        _log(logging.INFO, self._job.done, part=number + 1, parts=len(self._parts), done=done, **seconds)
+            # How far the round is: numbers of parts and seconds, never of records, which are private.
+            now, done = time.monotonic(), sum(len(shift.parts) for shift in self._shifts)
+            left = (now - self._started) / done * (len(self._parts) - done)
+            seconds = {"seconds": round(now - self._given_out[number], 3), "seconds_left": round(left)}
+            _log(logging.INFO, self._job.done, part=number + 1, parts=len(self._parts), done=done, **seconds)
 
     def _lost(self, shift: _Shift, number: int | None) -> None:
         self._losses[number] += 1

@@ -249,13 +249,7 @@ class Gate(Single):
         return BatchSession(access, vector, journal=journal)
 
     def shards(
-        self,
-        plan: CalibratedStepPlan,
-        teacher: Teacher,
-        *,
-        method: str,
-        public: Mapping[str, Any],
-        device: str = "cpu",
+        self, plan: CalibratedStepPlan, teacher: Teacher, *, method: str, public: Mapping[str, Any], device: str = "cpu"
     ) -> ShardSession:
         """Returns a session that hands out noisy sums of one vector of each disjoint shard, from a state of its own.
 
@@ -303,7 +297,11 @@ class Gate(Single):
         device: str = "cpu",
     ) -> Access:
         """Returns what one query is granted; refuses a plan of another kind, or calibrated for another budget."""
-        _check_plan(plan, kind, of, self.budget)
+        if not isinstance(plan, kind) or (of is not None and not isinstance(plan.plan, of)):
+            wanted = kind.__name__ + (f" of a {of.__name__}" if of else "")
+            raise OptionError(f"plan={type(plan).__name__}: this query takes a {wanted}; call plan.calibrate(budget).")
+        if plan.budget != self.budget:
+            raise OptionError(f"the plan is calibrated for {plan.budget}, the gate has {self.budget}; use gate.budget.")
         if self._source.in_parts and not (kind is CalibratedPlan and self._engine.in_parts):
             raise OptionError(
                 "linked tables are summed by questions about counts of cells and nothing else; take method='linked', "
@@ -362,15 +360,6 @@ def _stated_budget(
             "images that can be used is not; use adjacency='add-remove'."
         )
     return budget
-
-
-def _check_plan(plan: Any, kind: type[Any], of: type[Any] | None, budget: Budget) -> None:
-    """Refuses a plan, or steps of it, of another kind than the query takes, or calibrated for another budget."""
-    if not isinstance(plan, kind) or (of is not None and not isinstance(plan.plan, of)):
-        wanted = kind.__name__ + (f" of a {of.__name__}" if of else "")
-        raise OptionError(f"plan={type(plan).__name__}: this query takes a {wanted}; call plan.calibrate(budget).")
-    if plan.budget != budget:
-        raise OptionError(f"the plan is calibrated for {plan.budget}, the gate has {budget}; use gate.budget.")
 
 
 def _check_linked(adjacency: Adjacency, **given: Any) -> None:

@@ -42,10 +42,7 @@ REVIEWED = frozenset(
 )
 """The maps whose statement of their own norm is taken, since it has a proof: of `ExactMap`, exactly these classes."""
 ENCODED = frozenset(
-    {
-        "noisegate_images.features.perceptual.EncodedFourier",
-        "noisegate_papers.features.votes.ImageVotes",
-    }
+    {"noisegate_images.features.perceptual.EncodedFourier", "noisegate_papers.features.votes.ImageVotes"}
 )
 """The maps of which only the `encoding` is probed: they hide what it rounds, and each row follows from one of its."""
 

@@ -69,7 +69,15 @@ class Unbooked:
             del _RUNS[:-_MOST_RUNS]
         number = len(others) + 1
         if others and number & (number - 1) == 0:  # told at 2, 4, 8, ...
-            warnings.warn(_told(number, [run._plan for run in (*others, self)]), UnbookedWarning, _outside())
+            epsilon, delta = _together([run._plan for run in (*others, self)])
+            text = (
+                f"{number} runs of this process were on the same private records, and no ledger knows of them. "
+                f"Together they cost up to epsilon = {epsilon:.4g} at delta = {delta:.4g}, for a record that all of "
+                "them used; "
+                "runs of other processes come on top. Give ledger= and dataset= to book and limit what is spent, and "
+                "choose settings on public or simulated records."
+            )
+            warnings.warn(text, UnbookedWarning, _outside())
 
     def shares_records(self, other: Unbooked) -> bool:
         """Whether another run was on the same records, or some of them."""
@@ -115,16 +123,6 @@ def _hashes(records: Rows) -> Hashes:
     mixed = (table ^ (table >> np.uint64(32)) ^ keys[0, 1:]) * (keys[1, 1:] | np.uint64(1))
     total: Hashes = mixed.sum(axis=1, dtype=np.uint64)
     return np.asarray((total ^ (total >> np.uint64(29))) * (keys[1, 0] | np.uint64(1)))
-
-
-def _told(number: int, plans: list[PricedPlan]) -> str:
-    epsilon, delta = _together(plans)
-    return (
-        f"{number} runs of this process were on the same private records, and no ledger knows of them. Together they "
-        f"cost up to epsilon = {epsilon:.4g} at delta = {delta:.4g}, for a record that all of them used; runs of other "
-        "processes come on top. Give ledger= and dataset= to book and limit what is spent, and choose settings on "
-        "public or simulated records."
-    )
 
 
 def _together(plans: list[PricedPlan]) -> tuple[float, float]:

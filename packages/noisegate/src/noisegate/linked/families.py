@@ -214,8 +214,10 @@ class Spill:
             return np.concatenate([np.empty(0, self.dtype), *self._held])
         found = [np.empty(0, self.dtype)]
         try:
+            assert self._file is not None
             for start, bounds in self._runs:
-                found.append(self._read(start + int(bounds[part]), int(bounds[part + 1] - bounds[part])))
+                self._file.seek(start + int(bounds[part]))
+                found.append(np.frombuffer(self._file.read(int(bounds[part + 1] - bounds[part])), self.dtype))
         except OSError as error:
             raise _broken(error) from None
         return np.concatenate(found)
@@ -240,11 +242,6 @@ class Spill:
         except OSError as error:
             raise _broken(error) from None
         self._runs.append((start, bounds.astype(np.int64)))
-
-    def _read(self, start: int, size: int) -> Records:
-        assert self._file is not None
-        self._file.seek(start)
-        return np.frombuffer(self._file.read(size), self.dtype)
 
 
 def spilled_parts(spills: Sequence[Spill]) -> Iterator[int | None]:

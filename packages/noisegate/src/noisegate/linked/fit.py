@@ -252,14 +252,7 @@ def denoised(apart: Floats) -> Floats:
 
 
 NUMBER = "number"
-SHARES = {
-    NUMBER: 0.14,
-    HISTOGRAMS: 0.03,
-    COARSE: 0.17,
-    rounds.COUNTS: 0.01,
-    rounds.SINGLES: 0.15,
-    rounds.PAIRS: 0.50,
-}
+SHARES = {NUMBER: 0.14, HISTOGRAMS: 0.03, COARSE: 0.17, rounds.COUNTS: 0.01, rounds.SINGLES: 0.15, rounds.PAIRS: 0.50}
 """Parts of a link's budget."""
 _CLEAR = 6.0
 

@@ -11,7 +11,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, Self, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 from noisegate.linked.table_schema import LinkedTable, first_column, gap_column
+from noisegate.records import Rows
 from noisegate.schema.columns import Column
 from noisegate.schema.constraints import Comparison, Constraint, Impossible
 from noisegate.schema.numeric import Integer, NumericColumn
@@ -118,6 +122,11 @@ class Link:
             missing_values=tuple(sorted(tokens - levels)),
             constraints=(*own, *self.constraints),
         )
+
+    def broken(self, parents: Rows, children: Rows) -> npt.NDArray[np.bool_]:
+        """Returns which children, each beside its own parent, break a rule, (rows,)."""
+        numeric = np.concatenate([parents.numeric, children.numeric], axis=1)
+        return self.records.broken(Rows(numeric, np.concatenate([parents.codes, children.codes], axis=1)))
 
     @property
     def described(self) -> Iterable[Column]:

@@ -57,7 +57,7 @@ class Linked(Method):
 
     audit_on: ClassVar = "linked"
 
-    seeded_fit, fit_class = True, MixtureSettings
+    seeded_fit, fit_class, rules_version = True, MixtureSettings, DESIGN
 
     cells: TwoOrMore | None = None
     """Cells of a numeric column, about; None for a number that follows from ε."""
@@ -77,10 +77,6 @@ class Linked(Method):
         founding = {link.name: link.parent.name == root and link.name == first for link in schema.links}
         fixed: dict[str, Any] = {"cells": cells, "graded": version > 1}
         return tuple(LinkDesign(link=link, founding=founding[link.name], **fixed) for link in schema.links)
-
-    def public_facts(self, schema: Any) -> dict[str, Any]:
-        """Returns what is taken as public, for the certificate: the settings, and the version of the rules."""
-        return {**super().public_facts(schema), "design": DESIGN}
 
     def plan(self, schema: Any, budget: Budget) -> CalibratedPlan:
         """Returns the calibrated plan, with the designs in it. Reads no data."""

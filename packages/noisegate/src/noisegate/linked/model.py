@@ -347,12 +347,9 @@ class LinkModel:
         return positions_at(order, np.rint(ticks).astype(np.int64)), np.rint(ticks) > order.last
 
     def _broken(self, parents: Rows, numbers: npt.NDArray[np.int64], rows: Rows) -> npt.NDArray[np.bool_]:
-        schema = self.link.records
-        if not schema.constraints or not len(rows):
+        if not self.link.records.constraints or not len(rows):
             return np.zeros(len(rows), dtype=np.bool_)
-        beside = parents.rows(np.repeat(np.arange(len(parents)), numbers))
-        numeric = np.concatenate([beside.numeric, rows.numeric], axis=1)
-        return schema.broken(Rows(numeric, np.concatenate([beside.codes, rows.codes], axis=1)))
+        return self.link.broken(parents.rows(np.repeat(np.arange(len(parents)), numbers)), rows)
 
 
 def _replaced(families: Children, places: npt.NDArray[np.int64], by: Children) -> Children:

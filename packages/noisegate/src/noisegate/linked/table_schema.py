@@ -123,7 +123,10 @@ class LinkedTable:
     def _check_child(self) -> None:
         if self.most is None:
             raise SchemaError("most is missing; state how many records of one parent are told from more, such as 30")
-        store(self, most=_whole("most", self.most))
+        try:
+            store(self, most=whole("", "most", self.most))
+        except SchemaError:
+            raise SchemaError(f"most = {self.most!r} must be a whole number") from None
         if not 1 <= self.most <= MOST_CHILDREN:
             raise SchemaError(f"most = {self.most} must be from 1 to {MOST_CHILDREN:,}")
         if self.key is not None and set(key_parts(self.key)) <= set(key_parts(self.parent_key)):
@@ -134,7 +137,13 @@ class LinkedTable:
             if self.order is None and getattr(self, name) is not None:
                 raise SchemaError(f"{name} is set without order; name the column that puts the records in order")
         if self.longest_gap is not None:
-            store(self, longest_gap=_positive("longest_gap", self.longest_gap))
+            try:
+                longest = real("", "longest_gap", self.longest_gap)
+            except SchemaError:
+                longest = 0.0
+            if longest <= 0:
+                raise SchemaError(f"longest_gap = {self.longest_gap!r} must be a positive number")
+            store(self, longest_gap=longest)
 
     def form(self) -> dict[str, Any]:
         """Returns the fields beside the schema, as schema files hold them; those at their default are left out."""
@@ -163,23 +172,6 @@ def key_parts(key: Key) -> tuple[str, ...]:
 _DEFAULTS: dict[str, Any] = {
     field.name: field.default for field in fields(LinkedTable) if field.name not in ("name", "schema")
 }
-
-
-def _whole(key: str, value: Any) -> int:
-    try:
-        return whole("", key, value)
-    except SchemaError:
-        raise SchemaError(f"{key} = {value!r} must be a whole number") from None
-
-
-def _positive(key: str, value: Any) -> float:
-    try:
-        number = real("", key, value)
-    except SchemaError:
-        number = 0.0
-    if number <= 0:
-        raise SchemaError(f"{key} = {value!r} must be a positive number")
-    return number
 
 
 Ticks = npt.NDArray[Any]

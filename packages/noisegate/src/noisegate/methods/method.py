@@ -64,6 +64,8 @@ class Method(Settings, ABC):
     """The settings that then point to a made-up file."""
     audit_settings: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     """Small settings with which it is audited."""
+    rules_version: ClassVar[int | None] = None
+    """The version of the rules by which the settings become questions, for the certificate; None where it has none."""
 
     @classmethod
     def for_schema(cls, schema: Schema, settings: Mapping[str, Any] | None = None) -> Self:
@@ -208,8 +210,8 @@ class Method(Settings, ABC):
         return verdict_of_plan(self, schema, budget, records)
 
     def public_facts(self, schema: Schema) -> dict[str, Any]:
-        """Returns what is taken as public, for the certificate."""
-        return {"settings": self.to_json()}
+        """Returns what is taken as public, for the certificate: the settings, and the version of the rules."""
+        return {"settings": self.to_json(), **({} if self.rules_version is None else {"design": self.rules_version})}
 
     def why(self, schema: Schema, epsilon: float) -> str | None:
         """Returns in one sentence what the method does with such records, and why; "auto" says it."""
@@ -314,7 +316,6 @@ class Method(Settings, ABC):
         return cast("Synthesizer", noisegate.fit(data, method=self, device=device, **run))
 
     def _fit_gate(self, gate: Gate, *, device: str, report: Any, convert: Any) -> Synthesizer:
-        """Returns a synthesizer for the records behind a gate."""
         self.check_fit(device)
         plan = self.plan(gate.schema, gate.budget)
         release = self.query(gate, plan)

@@ -68,7 +68,7 @@ class Pairwise(Method):
         {'fine': 16.77, 'coarse': 16.77, 'counts': 37.49, 'one-way': 8.38, 'pairs': 4.48}
     """
 
-    seeded_fit, fit_class = True, MixtureSettings
+    seeded_fit, fit_class, rules_version = True, MixtureSettings, DESIGN
 
     cells: TwoOrMore | None = None
     """Cells of a numeric column, about; None for a number that follows from ε and the number of columns, and for fewer
@@ -107,7 +107,10 @@ class Pairwise(Method):
         `version` is that of the rules, which a release states: what was asked once is read by the same ones.
         """
         layout = schema.layout
-        cells = self.cells or cells_for(len(layout.numeric) + len(layout.coded), epsilon)
+        # Fewer at small ε, and in wide tables, where noise is more: chosen on public and simulated tables, see
+        # docs/choosing.md.
+        narrow = min(1.0, math.sqrt(_NARROW / (len(layout.numeric) + len(layout.coded))))
+        cells = self.cells or max(round((24 if epsilon < 3 else 36) * narrow), 4)
         fixed: dict[str, Any] = {"most_pairs": self.most_pairs, "screened": False, "pairs": (), "scaled": version > 1}
         fixed["graded"], fixed["patient"] = version > 3, version == 5
         yielding = version > 1 and self.pairs == "auto" and not self.triples
@@ -127,10 +130,6 @@ class Pairwise(Method):
             return replace(bare, screened=True, pairs=None)
         return replace(bare, pairs=tuple(combinations(bare.columns, 2)))
 
-    def public_facts(self, schema: Schema) -> dict[str, Any]:
-        """Returns what is taken as public, for the certificate: the settings, and the version of the rules."""
-        return {**super().public_facts(schema), "design": DESIGN}
-
     def why(self, schema: Schema, epsilon: float) -> str:
         """Returns in one sentence what "auto" does with a table, and why."""
         return f"pairwise: {reason(self.design(schema, epsilon), epsilon)}."
@@ -143,7 +142,10 @@ class Pairwise(Method):
         design = self.design(schema, budget.epsilon)
         columns = self.moments_columns(schema.layout) if self.moments_share else ()
         asked = moments_query(design, columns, self.moments_share) if columns else ()
-        queries = (*design.queries(shares), *asked, *unfitted_query(schema.layout, self.report_share))
+        queries = (*design.queries(shares), *asked)
+        if (tables := unfitted_tables(schema.layout) if self.report_share else None) is not None:
+            fixed: dict[str, Any] = {"columns": 1, "norm": 1.0, "nonnegative": True, "tables": len(tables.tables)}
+            queries += (Query(name=UNFITTED, dim=tables.dim, share=self.report_share, feature_map=tables, **fixed),)
         return Plan(queries=queries, design=design).calibrate(budget)
 
     def forecast(self, schema: Schema, budget: Budget, records: float) -> Forecast:
@@ -280,14 +282,6 @@ def columns_named(layout: Layout, names: Sequence[str], option: str) -> Columns:
     return tuple(sorted(known.index(name) for name in names))
 
 
-def cells_for(columns: int, epsilon: float) -> int:
-    """Returns how many cells a numeric column is cut into: fewer at small ε, and in wide tables, where noise is more.
-
-    Chosen on public tables and simulated ones; see docs/choosing.md.
-    """
-    return max(round((24 if epsilon < 3 else 36) * min(1.0, math.sqrt(_NARROW / columns))), 4)
-
-
 UNFITTED = "unfitted"
 _CELLS = 4  # of a numeric column, of equal width
 _MOST_CODES, _MOST_TABLES = 12, 10
@@ -314,12 +308,3 @@ def unfitted_tables(layout: Layout) -> Contingency | None:
     step = max(len(tables) / _MOST_TABLES, 1.0)
     kept = [tables[math.floor(place * step)] for place in range(min(len(tables), _MOST_TABLES))]
     return equally_weighted(bins, coded, kept)
-
-
-def unfitted_query(layout: Layout, share: float) -> tuple[Query, ...]:
-    """Returns the query of a plan; none where there are no such tables, or nothing is to be spent on them."""
-    tables = unfitted_tables(layout) if share else None
-    if tables is None:
-        return ()
-    fixed: dict[str, Any] = {"columns": 1, "norm": 1.0, "nonnegative": True, "tables": len(tables.tables)}
-    return (Query(name=UNFITTED, dim=tables.dim, share=share, feature_map=tables, **fixed),)

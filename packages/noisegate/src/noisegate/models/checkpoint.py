@@ -124,8 +124,12 @@ class Checkpoint:
 
         state = self._training.state_dict()
         partial = self._path.with_name(f".{self._path.name}")
+        copied: dict[str, Any] = {  # contiguous, and nothing else changes them
+            name: np.array(one, order="C") if isinstance(one, np.ndarray) else one.detach().cpu().contiguous().clone()
+            for name, one in state.items()
+        }
         try:
-            _safetensors(state).save_file(_copied(state), partial)
+            _safetensors(state).save_file(copied, partial)
             partial.replace(self._path)
         except (OSError, SafetensorError):
             partial.unlink(missing_ok=True)
@@ -151,14 +155,6 @@ def _safetensors(state: State) -> Any:
     """Returns the part of safetensors that writes and reads such a state: for arrays that of NumPy, or else torch's."""
     arrays = all(isinstance(value, np.ndarray) for value in state.values())
     return import_module("safetensors.numpy" if arrays else "safetensors.torch")
-
-
-def _copied(state: State) -> dict[str, Any]:
-    """Returns the state as contiguous arrays or tensors on the CPU that nothing else changes."""
-    return {
-        name: np.array(value, order="C") if isinstance(value, np.ndarray) else value.detach().cpu().contiguous().clone()
-        for name, value in state.items()
-    }
 
 
 def check_finite(tensors: Mapping[str, Tensor], step: int) -> None:

@@ -164,8 +164,16 @@ class Synthesizer(Shown):
         batches = self.batches(n, seed=seed, where=where, even=even, independent=independent)
         if self.often_broken is not None:
             warnings.warn(self.often_broken, UserWarning, stacklevel=2)
-        _check_memory(n, len(self.schema.columns))
-        table = pa.concat_tables(list(batches) or [decode(_no_record(self.schema), self.schema, stored=True)])
+        columns, layout = len(self.schema.columns), self.schema.layout
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else math.inf
+        if n * columns > memory:
+            raise OptionError(
+                f"n={n:,}: so many records of {columns:,} columns take more than {n * columns / 1e9:,.0f} GB, and this "
+                f"machine has {memory / 1e9:,.0f} GB of memory. Ask for fewer, or take them one after the other from "
+                "batches(n)."
+            )
+        none = EncodedTable(np.zeros((0, len(layout.numeric))), np.zeros((0, len(layout.coded)), dtype=np.int32))
+        table = pa.concat_tables(list(batches) or [decode(none, self.schema, stored=True)])
         if like is not None:
             return extension("noisegate.forms", "native", _FORMS)(like, self.schema, exact=True)(table)
         return self.convert(table) if self.convert else table
@@ -394,24 +402,9 @@ def model_path(given: Any) -> Path:
     return Path(given)
 
 
-def _check_memory(n: int, columns: int) -> None:
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else math.inf
-    if n * columns > memory:
-        raise OptionError(
-            f"n={n:,}: so many records of {columns:,} columns take more than {n * columns / 1e9:,.0f} GB, and this "
-            f"machine has {memory / 1e9:,.0f} GB of memory. Ask for fewer, or take them one after the other from "
-            "batches(n)."
-        )
-
-
 def _drawn(batches: Iterator[EncodedTable]) -> Iterator[EncodedTable]:
     """Yields batches of a model, whose tensors need not fit its description once somebody edited the folder."""
     try:
         yield from batches
     except _UNFIT as error:
         raise ModelError(f"the model draws no records, its parts do not fit together: {error}.") from error
-
-
-def _no_record(schema: Schema) -> EncodedTable:
-    layout = schema.layout
-    return EncodedTable(np.zeros((0, len(layout.numeric))), np.zeros((0, len(layout.coded)), dtype=np.int32))

@@ -20,8 +20,6 @@ from noisegate.seeds import permutation, uniform
 if TYPE_CHECKING:
     import torch
 
-    from noisegate.schema.numeric import SteppedColumn
-
 
 _GRAIN = 2.0**32
 _BELOW_ONE = 1 - 2.0**-53  # the largest float64 below 1, which a sum may be rounded up to
@@ -189,14 +187,9 @@ def ends_of(column: NumericColumn, edges: Floats) -> tuple[Floats, Floats, Float
     """Returns lowest and highest position in each cell between edges, and its width, or how many steps it holds."""
     if isinstance(column, Continuous):
         return edges[:-1], edges[1:], np.diff(edges)
-    start = _first_step(column, edges[:-1])
+    # The first step at or above each edge, by the comparison that puts encoded steps into bins.
+    start: npt.NDArray[np.int64] = np.maximum(ranks_at(column, edges[:-1]) - 2, 0)
+    for _ in range(4):
+        start += positions_of_ranks(column, start) < edges[:-1]
     stop = np.append(start[1:], column.last + 1) - 1
     return positions_of_ranks(column, start), positions_of_ranks(column, stop), (stop - start + 1).astype(np.float64)
-
-
-def _first_step(column: SteppedColumn, edges: Floats) -> npt.NDArray[np.int64]:
-    """Returns the rank of the first step at or above each edge, by the comparison that puts encoded steps into bins."""
-    rank: npt.NDArray[np.int64] = np.maximum(ranks_at(column, edges) - 2, 0)
-    for _ in range(4):
-        rank += positions_of_ranks(column, rank) < edges
-    return rank

@@ -229,7 +229,11 @@ def _least_noise(plan: StepPlan, budget: Budget, others: tuple[Event, ...], samp
         spent = accounting.epsilon((*others, event(noise)), budget.delta, budget.adjacency)
         return math.log(spent / budget.epsilon) if spent > 0 else -math.inf
 
-    guess = min(max(_guess(plan, budget), narrowest), widest)
+    # The noise, in grid units, that would do if losses added up to a normal distribution.
+    mu = accounting.mu_for(budget.epsilon, budget.delta) / (2 if budget.adjacency is Adjacency.REPLACE_ONE else 1)
+    quiet = plan.event(NARROWEST, Sampler.CONVOLVED_GAUSSIAN)
+    spread = math.log1p(math.expm1(min(mu**2 / quiet.uses, 700.0)) / plan.sampling_probability**2)
+    guess = min(max(quiet.sensitivity / math.sqrt(spread), narrowest), widest)
     low, high, step = guess, guess, 1.3
     while excess(high) > 0:
         if high >= widest:
@@ -259,16 +263,6 @@ def _root(excess: Callable[[float], float], low: float, high: float) -> float:
         else:
             high, below = middle, found
     return high
-
-
-def _guess(plan: StepPlan, budget: Budget) -> float:
-    """Returns the noise, in grid units, that would do if losses added up to a normal distribution."""
-    mu = accounting.mu_for(budget.epsilon, budget.delta)
-    if budget.adjacency is Adjacency.REPLACE_ONE:
-        mu /= 2
-    event = plan.event(NARROWEST, Sampler.CONVOLVED_GAUSSIAN)
-    square = min(mu**2 / event.uses, 700.0)
-    return event.sensitivity / math.sqrt(math.log1p(math.expm1(square) / plan.sampling_probability**2))
 
 
 def _too_little(plan: StepPlan, budget: Budget, others: tuple[Event, ...], quietest: SampledGaussianEvent) -> str:

@@ -76,13 +76,7 @@ def held() -> Iterator[Callable[[], None]]:
 
 
 def start_run(
-    run: Run,
-    data: Any,
-    folder: RunFolder,
-    *,
-    device: str,
-    show_values: bool = False,
-    engine: Engine | None = None,
+    run: Run, data: Any, folder: RunFolder, *, device: str, show_values: bool = False, engine: Engine | None = None
 ) -> FittedModel:
     """Returns the model of a new run of private records, which is written to the `out` of its folder, if it has one.
 
@@ -261,18 +255,16 @@ class _Work:
             raise
         folder.remove()
         if folder.out is not None:
-            self._describe(model, folder.out)
+            for page in extensions("noisegate.pages").values():
+                try:
+                    page.load()(model, folder.out)
+                except (NoisegateError, OSError, ImportError) as error:
+                    cure = f"Make it with `noisegate report {folder.out} -o DIR`."
+                    folder.observer.warn(f"{folder.out} has no page: {error}. {cure}")
         folder.observer.made(model)
         if (summary := getattr(model, "summary", None)) is not None and "warning" in summary.notes:
             folder.observer.fitted(summary.notes["warning"])
         return model
-
-    def _describe(self, model: FittedModel, out: Path) -> None:
-        for page in extensions("noisegate.pages").values():
-            try:
-                page.load()(model, out)
-            except (NoisegateError, OSError, ImportError) as error:
-                self.folder.observer.warn(f"{out} has no page: {error}. Make it with `noisegate report {out} -o DIR`.")
 
     def _stepped(self, state: FitState, kept: Checkpoint, progress: Callable[[int, str], None]) -> None:
         self.may_stop()

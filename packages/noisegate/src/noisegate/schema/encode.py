@@ -77,7 +77,11 @@ def read_cells(column: Column, array: pa.Array, tokens: pa.Array) -> tuple[npt.N
     values = array if present.all() else array.filter(pa.array(present))
     try:
         plain = values.cast(pa.string()) if pt.is_null(values.type) else values
-        parsed = _parser(column)(plain if getattr(column, "format", None) is None else _unformatted(column, plain))
+        if getattr(column, "format", None) is not None:
+            from noisegate.schema.formats import plain_text
+
+            plain = plain_text(column, plain)
+        parsed = _parser(column)(plain)
     except UnexpectedType:
         raise unfit_type(column, type_in_words(array.type)) from None
     if values is array and not (parsed.bad.any() or parsed.missing.any()):  # nearly always, so worth a short way
@@ -135,12 +139,6 @@ def type_in_words(kind: pa.DataType) -> str:
     if pt.is_timestamp(kind):
         return "moments without a time zone" if kind.tz is None else "moments with a time zone"
     return _WORDS.get(str(kind), f"values of type {kind}")
-
-
-def _unformatted(column: Column, values: pa.Array) -> pa.Array:
-    from noisegate.schema.formats import plain_text
-
-    return plain_text(column, values)
 
 
 def _parser(column: Column) -> Parser:

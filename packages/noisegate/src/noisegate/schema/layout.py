@@ -245,7 +245,7 @@ def ranks_of(column: SteppedColumn, numbers: npt.NDArray[Any]) -> npt.NDArray[np
     # Half a step goes up. The middle of an odd number of units is between two of them.
     ranks = len(below) + (units - first + spacing // 2) // spacing
     for rank, unit in [*enumerate(below), *enumerate(above, column.last + 1 - len(above))]:
-        ranks = np.where(numbers == _number(column, unit), rank, ranks)
+        ranks = np.where(numbers == (unit / column.scale if isinstance(column, Decimal) else unit), rank, ranks)
     return np.asarray(ranks, dtype=np.int64)
 
 
@@ -315,7 +315,3 @@ def _below(column: SteppedColumn, rank: int, value: float, *, strict: bool) -> b
 
 def _at(column: SteppedColumn, rank: int) -> Any:
     return numbers_of_ranks(column, np.asarray(rank, dtype=np.int64)).item()
-
-
-def _number(column: SteppedColumn, unit: int) -> float:
-    return unit / column.scale if isinstance(column, Decimal) else unit

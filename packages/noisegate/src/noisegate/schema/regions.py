@@ -129,7 +129,12 @@ def _number(column: NumericColumn, end: Any) -> float | None:
     if value is None or value == "":
         return None
     if isinstance(value, str) and not isinstance(column, Date | Datetime):
-        value = _parsed(column.name, float if isinstance(column, Continuous | Decimal) else int, value)
+        real = isinstance(column, Continuous | Decimal)
+        try:
+            value = float(value) if real else int(value)
+        except ValueError:
+            what = "a number" if real else "a whole number"
+            raise SchemaError(f"column {column.name!r}: a value must be {what}, found {value!r}") from None
     value = column.read(column.name, "a value", value)
     if isinstance(column, Datetime) and (value.tzinfo is None) == column.aware:
         raise SchemaError(
@@ -143,11 +148,3 @@ def _number(column: NumericColumn, end: Any) -> float | None:
         return float(value)
     # The number as synthetic tables can hold it, so that the same value is found there again.
     return float(numbers_at(column, positions_of(column, np.asarray([value])))[0])
-
-
-def _parsed(name: str, kind: type[int] | type[float], value: str) -> Any:
-    try:
-        return kind(value)
-    except ValueError:
-        what = "a whole number" if kind is int else "a number"
-        raise SchemaError(f"column {name!r}: a value must be {what}, found {value!r}") from None

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import reduce
 from operator import add
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from noisegate.errors import ModelError, OptionError
 from noisegate.methods.registry import method_of
@@ -100,9 +100,15 @@ def add_up(
     public = {name: fact for name, fact in first.public.items() if name not in _OWN} | {"records": None}
     if adaptive := [name for one in rounds for name in one.public.get("adaptive", ())]:
         public["adaptive"] = adaptive
+    delta, adjacency = max(silo.delta for silo in silos.members), first.adjacency
+    epsilon = max(silo.epsilon for silo in silos.members)
+    if silos.overlapping:
+        epsilon = max(epsilon, accounting.epsilon(silos.costliest(delta, adjacency), delta, adjacency))
     certificate = Certificate(
-        **_guarantee(silos, first),
-        adjacency=first.adjacency,
+        epsilon=epsilon,
+        delta=delta,
+        events=replace(silos, overlapping=False).costliest(delta, adjacency),  # of the silo that paid most
+        adjacency=adjacency,
         unit=first.unit,
         contributions=first.contributions,
         method=first.method,
@@ -111,16 +117,6 @@ def add_up(
         silos=silos,
     )
     return Release(values=values, noise_std=noise_std, certificate=certificate)
-
-
-def _guarantee(silos: Silos, first: Certificate) -> dict[str, Any]:
-    """Returns ε and δ of a record in any silo, and the events of the silo that paid most."""
-    delta = max(silo.delta for silo in silos.members)
-    stated = max(silo.epsilon for silo in silos.members)
-    if silos.overlapping:
-        stated = max(stated, accounting.epsilon(silos.costliest(delta, first.adjacency), delta, first.adjacency))
-    events = replace(silos, overlapping=False).costliest(delta, first.adjacency)
-    return {"epsilon": stated, "delta": delta, "events": events}
 
 
 def complete(merged: Release, folder: RunFolder, *, device: str = "auto") -> Release | FittedModel:
@@ -155,11 +151,7 @@ def _silos(releases: Sequence[Release], after: Release | None, overlapping: bool
     for release in releases:
         one = release.certificate
         silo = Silo(
-            name=_silo(release),
-            certificates=(one.digest(),),
-            epsilon=one.epsilon,
-            delta=one.delta,
-            events=one.events,
+            name=_silo(release), certificates=(one.digest(),), epsilon=one.epsilon, delta=one.delta, events=one.events
         )
         if (earlier := before.get(silo.name)) is not None:
             certificates, events = earlier.certificates + silo.certificates, earlier.events + silo.events

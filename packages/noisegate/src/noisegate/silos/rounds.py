@@ -347,12 +347,7 @@ def read_plan(path: Path, **changes: Any) -> Run:
             f"{path} states the plan {str(stated)[:16]}, and what stands in it is the plan {found[:16]}: it was "
             "changed, or written by another version. Get it anew from whoever published it."
         )
-    _check_price(path, plan, noise)
-    return settled(Run(**{**told, **changes}))
-
-
-def _check_price(path: Path, plan: CalibratedPlan, noise: Mapping[str, float]) -> None:
-    """Checks that a file's ε is that of the noise beside it, up to how the last digits were computed."""
+    # Up to how the last digits were computed.
     own = noise_of(plan)
     if set(noise) != set(own) or any(abs(std - noise[name]) > 1e-9 * std for name, std in own.items()):
         raise ModelError(
@@ -360,6 +355,7 @@ def _check_price(path: Path, plan: CalibratedPlan, noise: Mapping[str, float]) -
             "of another price: it was changed. Get it anew from whoever published it; a silo that is to pay another "
             f"price gives it as {said('epsilon')}."
         )
+    return settled(Run(**{**told, **changes}))
 
 
 def publish(run: Run, out: Path) -> tuple[Method, str]:

@@ -52,7 +52,8 @@ def denoised_pairs(tables: ClassTables, ordered: Sequence[int]) -> ClassTables:
     margins = [singles[:, span] for span in tables.spans]
     margins = [each * (counts / np.maximum(each.sum(axis=1), _TINY))[:, None] for each in margins]
     bases = [column_basis(each.sum(axis=0), few) for each, few in zip(margins, ordered, strict=True)]
-    classes = _class_basis(counts)
+    # An orthonormal basis over the classes, in rows; in the first one they differ by their counts alone.
+    classes = np.linalg.qr(np.column_stack([np.maximum(counts, 1.0), np.eye(len(counts))[:, :-1]]))[0].T
     most = max((int(orders.max(initial=1)) for _, orders in bases), default=1) ** 2 + 1
     found = []
     for first, second in combinations(range(len(margins)), 2):
@@ -126,8 +127,3 @@ def column_basis(shares: Floats, ordered: int) -> tuple[Float64[Array, "cells or
         smooth[:few] = weights[:few, None] * np.polynomial.legendre.legvander(ranks, few - 1)[:, 1:]
         vectors, orders = [*vectors, smooth], [*orders, *range(1, few)]
     return np.linalg.qr(np.concatenate(vectors, axis=1))[0][:, 1:], np.array(orders, dtype=np.int64)
-
-
-def _class_basis(counts: Floats) -> Float64[Array, "classes classes"]:
-    """Returns an orthonormal basis over the classes, in rows; in the first one they differ by their counts alone."""
-    return np.asarray(np.linalg.qr(np.column_stack([np.maximum(counts, 1.0), np.eye(len(counts))[:, :-1]]))[0].T)

@@ -178,7 +178,10 @@ class Design:
     def final(self, values: Values, stds: Mapping[str, float]) -> dict[str, Contingency]:
         """Returns the maps of the last round."""
         bins = self.bins(values, stds)
-        pairs, yielded = self._measured(values, stds)
+        pairs, yielded = self.pairs if self.pairs is not None else self._chosen(values, stds), 0.0
+        if self.yielding and pairs and self.bought:
+            records = records_of(self._first_round(values, stds))
+            pairs, yielded = self.measured_for(records, pairs, stds[PAIRS])
         tables = self._tables(pairs)
         maps = {name: self._map(bins, asked) for name, asked in tables.items()}
         if yielded < 1:
@@ -264,12 +267,6 @@ class Design:
             name: {table.columns[0]: table for table in read_tables(one, values[name], stds[name])}
             for name, one in self.histograms().items()
         }
-
-    def _measured(self, values: Values, stds: Mapping[str, float]) -> tuple[tuple[Columns, ...], float]:
-        pairs = self.pairs if self.pairs is not None else self._chosen(values, stds)
-        if not (self.yielding and pairs and self.bought):
-            return pairs, 0.0
-        return self.measured_for(records_of(self._first_round(values, stds)), pairs, stds[PAIRS])
 
     def measured_for(
         self, records: float, pairs: tuple[Columns, ...], noise_std: float

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from noisegate.errors import OptionError
 from noisegate.privacy.plan import Budget, CalibratedPlan
@@ -348,13 +348,9 @@ def _cures(method: Forecasting, schema: Schema, budget: Budget, now: Forecast) -
         yield f"{goal} with {least} of the {len(schema.columns)} columns or fewer"
     cells = getattr(method, "cells", 0)
     coarser = (fewer for fewer in _CELLS if fewer < (cells or math.inf)) if cells != 0 and schema.layout.numeric else ()
-    coarse = next((fewer for fewer in coarser if reaches(method=_with_cells(method, fewer))), None)
+    coarse = next((fewer for fewer in coarser if reaches(method=replace(cast("Any", method), cells=fewer))), None)
     if coarse is not None:
         yield f"{goal} with cells={coarse} or fewer, which blurs numeric columns"
-
-
-def _with_cells(method: Any, cells: int) -> Any:
-    return replace(method, cells=cells)
 
 
 def _part(schema: Schema, columns: int) -> Schema:

@@ -121,7 +121,9 @@ class EffectsFit:
         """Returns the effects."""
         self._recalibrate()
         for place in self._free:
-            self._moments(place, self._probability(place))
+            # Each τ² starts where counts say: EM alone would stay where it starts if they say little.
+            estimate, error = self._estimate(place, self._means(self._probability(place)))
+            self._taus[place] = np.clip(estimate - _SHY * error, _LEAST, 1.0)
         for done in range(_ROUNDS):
             # One class after the other: steps of all at once go twice as far as they should, and swing.
             for place in self._free:
@@ -173,13 +175,7 @@ class EffectsFit:
         error = np.sqrt(np.add.reduceat(2 * weight**2 * spread**2 * curvature**4, starts)) / information
         return estimate, error
 
-    def _moments(self, place: int, probability: Array) -> None:
-        """Starts the τ² of a class where its counts say: EM alone would stay where it starts if they say little."""
-        estimate, error = self._estimate(place, self._means(probability))
-        self._taus[place] = np.clip(estimate - _SHY * error, _LEAST, 1.0)
-
     def _curvature(self, probability: Array) -> Array:
-        """Returns H of a class."""
         rows = _CURVATURE_ROWS // (1 if len(self._free) <= _FEW_CLASSES else 2)
         onehot, weight = self._drawn.onehot[:rows], (probability * (1 - probability))[:rows]
         curvature = np.asarray((onehot * weight.astype(np.float32)[:, None]).T @ onehot, dtype=np.float64)

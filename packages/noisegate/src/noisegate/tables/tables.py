@@ -147,6 +147,10 @@ def class_tables(
         elif len(columns) == 3:
             triples.append(((columns[0], columns[1], columns[2]), counts, table.noise_std))
     even = {column: np.full(sizes[column], 1 / sizes[column]) for column in others}
+    # Shrunk towards equal ones as far as they drown.
+    counts, noise_std = totals / totals_weight, totals_weight**-0.5
+    records = max(float(counts.sum()), math.sqrt(classes) * noise_std)
+    shares = posterior_shares(counts, noise_std, np.full(classes, 1 / classes), records)
     return ClassTables(
         sizes=tuple(sizes[column] for column in others),
         pairs=pairs,
@@ -154,16 +158,9 @@ def class_tables(
         triples=tuple(triples),
         singles=singles / singles_weight,
         singles_std=singles_weight**-0.5,
-        counts=_class_counts(totals / totals_weight, totals_weight**-0.5),
+        counts=records * shares,
         prior=np.concatenate([{**even, **(prior or {})}[column] for column in others]) if others else np.zeros(0),
     )
-
-
-def _class_counts(noisy: Floats, noise_std: float) -> Floats:
-    """Returns the numbers of records of classes, shrunk towards equal ones as far as they drown."""
-    classes = len(noisy)
-    records = max(float(noisy.sum()), math.sqrt(classes) * noise_std)
-    return records * posterior_shares(noisy, noise_std, np.full(classes, 1 / classes), records)
 
 
 def likely_shares(tables: ClassTables) -> Floats:
@@ -247,7 +244,6 @@ class _Block:
 
 
 def _blocks(tables: ClassTables) -> list[_Block]:
-    """Returns the blocks that hold all released pairs."""
     released = tables.precision > 0
     if 2 * released.mean() > _FEW:
         return [_Block(tables)]

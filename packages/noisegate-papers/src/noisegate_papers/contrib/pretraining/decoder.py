@@ -263,22 +263,33 @@ class DecoderFitting(Pretraining[DecoderTraining]):
         return self._known.pixels[chosen], intensities.unflatten(0, (len(chosen), draws))
 
     def _descend(self) -> float:
-        progress = self.step / self.steps
+        progress, settings = self.step / self.steps, self.settings
         falling = 1.0 if progress < _STEADY else max(_LEAST, (1 - progress) / (1 - _STEADY))
-        rate = self.settings.learning_rate * falling
+        rate = settings.learning_rate * falling
         features, real, noise = self._batch()
         inputs = (features - self._generator.centre) * self.design.features**0.5
         made = self._generator(features, noise)
         with torch.no_grad():
             seen_real = self._discriminator.seen(real)
         seen_made = self._discriminator.seen(made)
-        loss = self._hinge(seen_real, [part.detach() for part in seen_made], inputs)
+        # The hinge loss of the discriminator, summed over its heads.
+        both = [torch.cat([real, part.detach()]) for real, part in zip(seen_real, seen_made, strict=True)]
+        told = [score.chunk(2) for score in self._discriminator(both, torch.cat([inputs, inputs]))]
+        loss = torch.stack([torch.relu(1 - one).mean() + torch.relu(1 + other).mean() for one, other in told]).sum()
         self._adams["judge"].descend(loss, scale=rate)
         scores = self._discriminator(seen_made, inputs)
         wanted = -torch.stack([score.mean() for score in scores]).mean()
-        wanted = wanted + self._faithful(made, seen_made[SEEN.index(LAYER)], features)
+        # What images are too far from their feature, and two draws for one too alike.
+        near = nn.functional.cosine_similarity(seen_made[SEEN.index(LAYER)].mean(dim=(2, 3)), features).mean()
+        one, other = made.chunk(2)
+        alike = torch.relu(settings.apart - (one - other).abs().mean(dim=(1, 2, 3))).mean()
+        wanted = wanted + (settings.nearness * (1 - near) + settings.apartness * alike)
         self._adams["maker"].descend(wanted, scale=rate)
-        self._move_average()
+        kept = min(settings.average, (1 + self.step) / (_WARM + self.step))
+        target = self._generator.state_dict()
+        for name, value in self._averaged.state_dict().items():
+            if value.dtype == torch.float32:
+                value.lerp_(target[name], 1 - kept)
         return float(loss.detach()) / len(scores)
 
     def _batch(
@@ -293,34 +304,6 @@ class DecoderFitting(Pretraining[DecoderTraining]):
         real = torch.where(mirrored, real.flip(3), real).contiguous(memory_format=torch.channels_last)
         noise = torch.randn(2 * half, self.settings.latent, generator=random)
         return known.features[chosen].to(self.device), real.to(self.device), noise.to(self.device)
-
-    def _hinge(
-        self, real: list[Tensor], made: list[Tensor], inputs: Float[Tensor, "rows features"]
-    ) -> Float[Tensor, ""]:
-        """Returns the hinge loss of the discriminator, summed over its heads."""
-        both = [torch.cat(pair) for pair in zip(real, made, strict=True)]
-        scores = [score.chunk(2) for score in self._discriminator(both, torch.cat([inputs, inputs]))]
-        losses = [torch.relu(1 - one).mean() + torch.relu(1 + other).mean() for one, other in scores]
-        return torch.stack(losses).sum()
-
-    def _faithful(
-        self,
-        made: Float[Tensor, "rows channels height width"],
-        last: Float[Tensor, "rows features _ _"],
-        features: Float[Tensor, "rows features"],
-    ) -> Float[Tensor, ""]:
-        """Returns what images are too far from their feature, and two draws for one too alike."""
-        near = nn.functional.cosine_similarity(last.mean(dim=(2, 3)), features).mean()
-        one, other = made.chunk(2)
-        alike = torch.relu(self.settings.apart - (one - other).abs().mean(dim=(1, 2, 3))).mean()
-        return self.settings.nearness * (1 - near) + self.settings.apartness * alike
-
-    def _move_average(self) -> None:
-        kept = min(self.settings.average, (1 + self.step) / (_WARM + self.step))
-        target = self._generator.state_dict()
-        for name, value in self._averaged.state_dict().items():
-            if value.dtype == torch.float32:
-                value.lerp_(target[name], 1 - kept)
 
     def _random(self, use: int, number: int) -> torch.Generator:
         return torch.Generator().manual_seed((self.settings.seed << 32) + (use << 30) + number)

@@ -27,7 +27,7 @@ from noisegate_images.networks.named import IMAGENET
 from noisegate_papers.contrib.pretraining.training import LUMA, Batch, Part, Pretraining, PublicImages, Steps, Whole
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Float32, Int64, UInt8
+    from jaxtyping import Float, Float32, UInt8
 
 Name = Literal["encoder", "torchvision:resnet18"]
 
@@ -75,10 +75,7 @@ class ResNet18Classifier(nn.Module):
 
 
 Classifier: TypeAlias = SmallClassifier | ResNet18Classifier
-CLASSIFIERS: dict[str, type[Classifier]] = {
-    "encoder": SmallClassifier,
-    "torchvision:resnet18": ResNet18Classifier,
-}
+CLASSIFIERS: dict[str, type[Classifier]] = {"encoder": SmallClassifier, "torchvision:resnet18": ResNet18Classifier}
 """By the name that `network` of a method has."""
 
 
@@ -151,9 +148,15 @@ class EncoderFitting(Pretraining[EncoderTraining]):
 
     def _descend(self) -> float:
         settings = self.settings
+        progress = self.step / self.steps
+        # A rise, then a fall to zero.
+        fall = 0.5 * (1 + math.cos(math.pi * (progress - _RISE) / (1 - _RISE)))
         for group in self._optimiser.param_groups:
-            group["lr"] = settings.learning_rate * _cycle(self.step / self.steps)
-        rows = self._rows()
+            group["lr"] = settings.learning_rate * (progress / _RISE if progress < _RISE else fall)
+        # Every image once an epoch, but for an incomplete last batch.
+        epoch, place = divmod(self.step, self._steps_an_epoch)
+        order = torch.randperm(len(self._labels), generator=self._random(0, epoch))
+        rows = order[place * settings.batch : (place + 1) * settings.batch]
         images = augmented(self._pixels[rows], self._random(1, self.step), grey=settings.grey)
         self.classifier.train()
         logits = self.classifier(images)
@@ -162,12 +165,6 @@ class EncoderFitting(Pretraining[EncoderTraining]):
         loss.backward()  # type: ignore[no-untyped-call]
         self._optimiser.step()
         return float(loss.detach())
-
-    def _rows(self) -> Int64[Tensor, " rows"]:
-        """Returns which images this step sees: every image once an epoch, but for an incomplete last batch."""
-        epoch, place = divmod(self.step, self._steps_an_epoch)
-        order = torch.randperm(len(self._labels), generator=self._random(0, epoch))
-        return order[place * self.settings.batch : (place + 1) * self.settings.batch]
 
     def _random(self, use: int, number: int) -> torch.Generator:
         return torch.Generator().manual_seed((self.settings.seed << 32) + (use << 31) + number)
@@ -187,8 +184,3 @@ def augmented(
     right = torch.where(torch.rand(rows, 1, generator=random) < 0.5, right, right.flip(1))
     cropped: Tensor = padded.permute(0, 2, 3, 1)[torch.arange(rows)[:, None, None], down[:, :, None], right[:, None, :]]
     return cropped.permute(0, 3, 1, 2)
-
-
-def _cycle(progress: float) -> float:
-    """Returns the part of the peak learning rate at `progress` in [0, 1): a rise, then a fall to zero."""
-    return progress / _RISE if progress < _RISE else 0.5 * (1 + math.cos(math.pi * (progress - _RISE) / (1 - _RISE)))

@@ -148,7 +148,6 @@ class CsvFile:
         return header
 
     def _line(self, offset: int) -> int:
-        """Returns the number of the line of the byte at ``offset``."""
         number, last = 1, b""
         with opened(self.path) as stream:
             while offset > 0 and (piece := stream.read(min(_PIECE_BYTES, offset))):

@@ -64,7 +64,12 @@ def table_in_memory(data: Any, names: Sequence[str] | None = None) -> TableInMem
     if line_for(data) is not None:
         raise _no_table(data)
     if (columns := columns_of(data, names)) is not None:
-        return _frame(table_of_arrays(columns), "dict" if isinstance(data, Mapping) else "array")
+        made = {name: to_arrow(name, cells) for name, cells in columns.items()}
+        lengths = {name: len(cells) for name, cells in made.items()}
+        if len(set(lengths.values())) > 1:
+            short = min(lengths, key=lambda name: lengths[name])
+            raise DataError(f"column {short!r}: is shorter than another; give each column a cell for every record")
+        return _frame(pa.table(made), "dict" if isinstance(data, Mapping) else "array")
     return _frame(data, names=names or ())
 
 
@@ -309,16 +314,6 @@ def plain_array(data: Any) -> Any:
     """Returns a tensor of torch as an array of NumPy, and anything else as it is."""
     torch = sys.modules.get("torch")
     return data.detach().cpu().numpy() if torch is not None and isinstance(data, torch.Tensor) else data
-
-
-def table_of_arrays(columns: Mapping[str, Any]) -> pa.Table:
-    """Returns columns that may be arrays, lists or Series as an Arrow table; a `DataError` names one that is none."""
-    made = {name: to_arrow(name, cells) for name, cells in columns.items()}
-    lengths = {name: len(cells) for name, cells in made.items()}
-    short = min(lengths, key=lambda name: lengths[name], default="")
-    if len(set(lengths.values())) > 1:
-        raise DataError(f"column {short!r}: is shorter than another; give each column a cell for every record")
-    return pa.table(made)
 
 
 def to_arrow(name: str, cells: Any) -> pa.Array | pa.ChunkedArray:

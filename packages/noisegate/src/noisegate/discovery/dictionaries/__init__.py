@@ -96,7 +96,9 @@ def _json(file: Path, table: str | None) -> Dictionary:
     try:
         if isinstance(form, Mapping) and isinstance(form.get("resources"), list):
             named = {str(one.get("name", place)): one for place, one in enumerate(form["resources"])}
-            return _frictionless(_linked(file, _chosen(named, table, where, "resource").get("schema")))
+            schema = _chosen(named, table, where, "resource").get("schema")
+            linked = not isinstance(schema, Mapping)
+            return _frictionless(json.loads(read_text(file.parent / str(schema), "dictionary")) if linked else schema)
         if isinstance(form, Mapping) and isinstance(form.get("fields"), list):
             return _frictionless(form)
         if isinstance(form, Mapping) and "@context" in form and ("tableSchema" in form or "tables" in form):
@@ -107,10 +109,6 @@ def _json(file: Path, table: str | None) -> Dictionary:
     except (KeyError, TypeError, AttributeError):
         raise SchemaError(f"{where} is broken: a part of it is missing or of another type; correct the file") from None
     raise SchemaError(f"{where} is of no kind that is understood, which are: {UNDERSTOOD}")
-
-
-def _linked(file: Path, schema: Any) -> Any:
-    return schema if isinstance(schema, Mapping) else json.loads(read_text(file.parent / str(schema), "dictionary"))
 
 
 def _frictionless(form: Mapping[str, Any]) -> Dictionary:

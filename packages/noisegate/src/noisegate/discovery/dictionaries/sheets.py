@@ -165,7 +165,8 @@ def codebook(rows: Sequence[Sequence[str]]) -> list[Variable] | None:
 
 
 def _variable(row: dict[str, str], *, told: bool = False) -> Variable:
-    kind = _kind(row["type"])
+    plain = re.sub(r"[\s_-]+", " ", re.sub(r"\(.*?\)", "", row["type"])).strip().lower()
+    kind = next((kind for kind, pattern in _KINDS.items() if re.fullmatch(pattern, plain)), None)
     lower, upper, values = row["lower"] or None, row["upper"] or None, row["values"]
     span = _RANGE.fullmatch(row["range"] or ("" if kind in ("categorical", "ordinal") else values))
     if span:
@@ -197,12 +198,6 @@ def _variable(row: dict[str, str], *, told: bool = False) -> Variable:
         codes=codes,
         **said,
     )
-
-
-def _kind(said: str) -> str | None:
-    """Returns the kind that a type means, "identifier" or "text"; None where it is not known."""
-    plain = re.sub(r"[\s_-]+", " ", re.sub(r"\(.*?\)", "", said)).strip().lower()
-    return next((kind for kind, pattern in _KINDS.items() if re.fullmatch(pattern, plain)), None)
 
 
 def _step(row: dict[str, str]) -> float | None:
@@ -288,7 +283,9 @@ def _of_field(field: Mapping[str, Any], keys: Iterable[str]) -> Variable:
     }
     if field["name"] in keys or rules.get("unique"):
         return Variable(kind=None, ignored=IDENTIFIER, **said)
-    levels = _levels(field.get("categories") or rules.get("enum") or ())
+    values = field.get("categories") or rules.get("enum") or ()
+    pairs = [(one.get("value"), one.get("label", "")) if isinstance(one, Mapping) else (one, "") for one in values]
+    levels = [(str(code), str(label)) for code, label in pairs]
     if levels and kind in ("string", "integer", "any"):
         return Variable(kind="ordinal" if field.get("categoriesOrdered") else "categorical", levels=levels, **said)
     reason = _unread(field, kind)
@@ -308,11 +305,6 @@ def _unread(field: Mapping[str, Any], kind: str) -> str | None:
     if kind in ("date", "datetime") and form not in ("default", "any", "%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"):
         return _foreign_days(form)
     return None
-
-
-def _levels(values: Iterable[Any]) -> list[tuple[str, str]]:
-    pairs = [(one.get("value"), one.get("label", "")) if isinstance(one, Mapping) else (one, "") for one in values]
-    return [(str(code), str(label)) for code, label in pairs]
 
 
 def csvw(schema: Mapping[str, Any], inherited: Mapping[str, Any]) -> tuple[list[Variable], tuple[str, ...]]:

@@ -69,7 +69,8 @@ class Variable:
         )
         if frozenset(code.lower() for code in codes) in _TRUTHS and len(codes) == 2:
             return {"kind": Boolean.kind}, told
-        return {"kind": self.kind, "levels": _as_written(codes)}, told
+        whole = all(_WHOLE.fullmatch(code) for code in codes)  # without leading zeros
+        return {"kind": self.kind, "levels": [int(code) for code in codes] if whole else codes}, told
 
     def _bounded(self) -> tuple[dict[str, Any], list[str]]:
         kind, why = str(self.kind), list[str]()
@@ -126,11 +127,6 @@ def _bound(kind: str, said: Any) -> Any:
         number = float(text)
         return int(number) if number == int(number) else number
     return None
-
-
-def _as_written(codes: Sequence[str]) -> list[str | int]:
-    """Returns levels as whole numbers where all are, written without leading zeros; else as text."""
-    return [int(code) for code in codes] if all(_WHOLE.fullmatch(code) for code in codes) else list(codes)
 
 
 def _short(text: str) -> str:

@@ -114,8 +114,7 @@ def label_loss(network: nn.Module, inputs: RowInputs, schema: Schema) -> RecordL
     label = schema.layout.label
     assert label is not None
     return module_loss(
-        network,
-        lambda run, numeric, codes: cross_entropy(run(inputs(numeric, codes)[None])[0], codes[label]),
+        network, lambda run, numeric, codes: cross_entropy(run(inputs(numeric, codes)[None])[0], codes[label])
     )
 
 

@@ -66,7 +66,14 @@ class StepSession(SumSession):
                     "journal: a run with questions cannot be resumed, as its answers are kept in memory; ask them at a "
                     "gate of their own, or leave out the journal."
                 )
-            self._journal = Journal(journal, self._digest())
+            budget = access.plan.budget
+            guarantee = [budget.epsilon, budget.delta, budget.adjacency.value, budget.unit, budget.contributions]
+            run: dict[str, Any] = {
+                "events": [event_to_json(event) for event in access.plan.events],
+                "method": access.method,
+            }
+            run |= {"budget": guarantee, "public": self._access.public}
+            self._journal = Journal(journal, hashlib.sha256(canonical_json(run)).hexdigest())
             self._resumed = self._journal.resume()
             if self._resumed is not None:
                 self._begun = self._journal.begun()
@@ -193,13 +200,6 @@ class StepSession(SumSession):
     def _may_give_back(self) -> bool:
         # In no step was any noise drawn, nor in another process with the same journal.
         return self._journal is None or not self._created or self._journal.rollback(self._own)
-
-    def _digest(self) -> str:
-        """Returns what tells this run from any other, for its journal."""
-        told = {"events": [event_to_json(event) for event in self.plan.events], "method": self._access.method}
-        budget = self.plan.budget
-        guarantee = [budget.epsilon, budget.delta, budget.adjacency.value, budget.unit, budget.contributions]
-        return hashlib.sha256(canonical_json({**told, "budget": guarantee, "public": self._access.public})).hexdigest()
 
     @property
     def _answered(self) -> bool:
