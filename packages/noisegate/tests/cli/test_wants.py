@@ -85,7 +85,7 @@ def test_public_records_stand_in_where_they_are_given(desk, cli, tmp_path):
     ("more", "said"),
     [
         (["--epsilon", 1], "leave out --epsilon"),
-        (["--method", "dp-merf"], "--method is dp-merf"),
+        (["--method", "dp-merf"], "of one table by 'pairwise'"),
         ([], "--want needs --records"),
     ],
 )

@@ -62,8 +62,7 @@ def plan_command(
     if want:
         if epsilon is not None or save is not None:
             raise OptionError(f"--want finds an epsilon: leave out {'--save' if epsilon is None else '--epsilon'}.")
-        find: Any = extension("noisegate.plans", "wants", "what finds an epsilon")
-        find(want, like, schema, options, as_json=as_json)
+        extension("noisegate.plans", "wants", "what finds an epsilon")(want, like, schema, options, as_json=as_json)
         return
     if epsilon is None:
         raise OptionError("--epsilon is missing: the ε of the guarantee, such as 1; or say what is wanted by --want.")

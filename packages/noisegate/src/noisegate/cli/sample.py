@@ -127,7 +127,7 @@ def sample_command(
         if synthesizer.schema.constraints:
             more["kept_share"] = synthesizer.kept_share
         if guard is not None:
-            more["effective_n"] = guard.to_json()
+            more["effective_n"] = guard.told
         print_json({"records": n, "out": str(shown), "seed": seed, "where": where or [], "even": even, **more})
     else:
         inside = f"{package} describes them, and holds the certificate: hand it over whole."

@@ -88,10 +88,8 @@ def price_command(
     from noisegate.records import Rows
     from noisegate.schema.schema import is_linked
 
-    if is_linked(schema) or schema.images is not None:
-        raise OptionError("--want is of one table; leave it out, and give --epsilon.")
-    if options.method not in (AUTO, "pairwise"):
-        raise OptionError(f"--want is of answers by 'pairwise', and --method is {options.method}; leave one out.")
+    if is_linked(schema) or schema.images is not None or options.method not in (AUTO, "pairwise"):
+        raise OptionError("--want is of answers of one table by 'pairwise'; leave it out, and give --epsilon.")
     if options.records is None:
         raise OptionError("--want needs --records: about how many records there are, as far as the public knows.")
     asked = [read_want(text, schema) for text in wants]

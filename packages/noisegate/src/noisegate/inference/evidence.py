@@ -253,9 +253,9 @@ class Evidence:
 
     def _by_moments(self) -> dict[tuple[tuple[int, int | None], ...], tuple[float, float, Causes]]:
         """Returns value, variance of the noise and no bias of each entry that was asked for, by its terms."""
-        if self._moments is None:
+        if (asked := self._moments) is None:
             return {}
-        asked, first = self._moments, len(self.layout.numeric)
+        first = len(self.layout.numeric)
         at = [*(one.place for one in asked.numeric), *(first + place for place, _ in asked.coded)]
         of = [(at[column], code) for column, code in asked.terms]
         keys = [

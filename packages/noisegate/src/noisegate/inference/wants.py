@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from noisegate.api import synthesize
 from noisegate.errors import OptionError
 from noisegate.gate.execution import made_up_records
 from noisegate.inference import infer
@@ -35,21 +36,13 @@ SHARES = (0.43, 2.0)
 # Releases of a trial, and how much wider than its widest interval one may be.
 _RELEASES, _ROOM = 3, 1.2
 _FORM = re.compile(
-    r"^(?P<question>.+?)\s*(?:±|\+-|\+/-)\s*(?P<half>[0-9.]+(?:e-?[0-9]+)?)\s*(?P<unit>%?)(?:\s+at\s+(?P<level>[0-9.]+)\s*%)?$"
+    r"^(?P<question>.+?)\s*(?:±|\+-|\+/-)\s*(?P<half>[0-9]*\.?[0-9]+(?:e-?[0-9]+)?)\s*(?P<unit>%?)(?:\s+at\s+(?P<level>[0-9]*\.?[0-9]+)\s*%)?$"
 )
-_DIMENSIONLESS = ("share", "corr", "partial")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Want:
-    """A question, and how far its interval may reach to either side.
-
-    Attributes:
-        text: As it was asked.
-        question: See `noisegate.inference.questions`.
-        half: Half the width of the interval; of a mean or a quantile in percent of the column's range, if so given.
-        level: Of the interval.
-    """
+    """A question, and how far its interval may reach to either side."""
 
     text: str
     question: str
@@ -59,19 +52,12 @@ class Want:
 
 @dataclass(frozen=True, kw_only=True)
 class Met:
-    """What comes of a want.
-
-    Attributes:
-        want: The want.
-        half: The widest half interval that was seen at the ε that is said, None where there was no answer.
-        met: Whether it is within what is wanted.
-        records: About how many records would do at this ε where it is not; None where there was no answer.
-    """
+    """What comes of a want."""
 
     want: Want
-    half: float | None
+    half: float | None  # what is promised; None where there was no answer
     met: bool
-    records: int | None = None
+    records: int | None = None  # about how many would do at this ε, where these do not
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +70,7 @@ class Price:
 
     @property
     def reached(self) -> bool:
-        """Whether all are met."""
+        """Whether all wants are met."""
         return all(one.met for one in self.met)
 
     def to_json(self) -> dict[str, Any]:
@@ -126,7 +112,7 @@ def read_want(text: str, schema: Schema) -> Want:
                 raise OptionError(f"want {text!r}: {column.name!r} is no number; it has levels.")
             low, high = map(float, bounds_of(column))
             half *= high - low
-        elif asked.kind not in _DIMENSIONLESS:
+        elif asked.kind not in ("share", "corr", "partial"):
             raise OptionError(f"want {text!r}: percent are of a share, a correlation, a mean or a quantile.")
     return Want(text=text, question=found["question"].strip(), half=half, level=level)
 
@@ -158,7 +144,16 @@ def price(
         progress(f"epsilon {epsilon:g}, moments_share {share:g}")
         found: list[list[tuple[float, int] | None]] = [[] for _ in wants]
         for seed in range(_RELEASES):
-            model = _model(_records(schema, records, stand_in, seed), schema, epsilon, share, seed, budget)
+            random = np.random.default_rng(seed)
+            if stand_in is None:
+                rows = made_up_records(schema.layout, records, random)
+            else:
+                rows = stand_in.rows(random.integers(0, len(stand_in), records))
+            method = Pairwise(moments_share=share, fit_options={"steps": 20}, seed=seed)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # nobody's records are spent on
+                table = decode(rows, schema, stored=True)
+                model = synthesize(table, schema=schema, epsilon=epsilon, method=method, **budget)
             for place, want in enumerate(wants):
                 found[place].append(_half(want, infer(model, want.question, level=want.level), records))
         return tuple(_met(want, halves) for want, halves in zip(wants, found, strict=True))
@@ -178,24 +173,6 @@ def price(
     last = {share: tried(EPSILONS[-1], share) for share in shares}
     share = max(last, key=lambda one: sum(met.met for met in last[one]))
     return Price(epsilon=EPSILONS[-1], moments_share=share, met=last[share])
-
-
-def _records(schema: Schema, rows: int, stand_in: EncodedTable | None, seed: int) -> Any:
-    random = np.random.default_rng(seed)
-    if stand_in is None:
-        drawn = made_up_records(schema.layout, rows, random)
-    else:
-        drawn = stand_in.rows(random.integers(0, len(stand_in), rows))
-    return decode(drawn, schema, stored=True)
-
-
-def _model(table: Any, schema: Schema, epsilon: float, share: float, seed: int, budget: dict[str, Any]) -> Any:
-    from noisegate import synthesize
-
-    method = Pairwise(moments_share=share, fit_options={"steps": 20}, seed=seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return synthesize(table, schema=schema, epsilon=epsilon, method=method, **budget)
 
 
 def _half(want: Want, answers: Sequence[Estimate], records: int) -> tuple[float, int] | None:

@@ -30,15 +30,10 @@ _WRONG = "P-values and standard errors computed from the rows are wrong; `noiseg
 
 @dataclass(frozen=True, kw_only=True)
 class Worth:
-    """What one statistic of a copy is worth.
-
-    Attributes:
-        columns: One column, for its mean or the shares of its levels, or two, for how they go together.
-        records: So many records without noise would say as much; 0 where it was not measured, or drowned in the noise.
-    """
+    """What the mean or the shares of one column are worth, or how two columns go together."""
 
     columns: tuple[str, ...]
-    records: float
+    records: float  # so many without noise would say as much; 0 where it was not measured, or drowned
 
 
 def effective_n(model: Synthesizer) -> list[Worth]:
@@ -97,28 +92,12 @@ def _worth(evidence: Evidence, sums: Sums, chosen: tuple[int, ...]) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Guard:
-    """What has to be known of rows that are handed on.
+    """What has to be known of rows that are handed on: in words, for files, and for programs."""
 
-    Attributes:
-        released: Records that the release is of, about.
-        means, pairs: The least and the most that a column, or a pair that was measured, is worth; None without one.
-        metadata: The same and the whole list, for the metadata of files.
-        sentence: In words.
-        warning: Where there are more rows than records, what that means.
-    """
-
-    released: int
-    means: tuple[Worth, Worth] | None
-    pairs: tuple[Worth, Worth] | None
-    metadata: dict[str, str]
     sentence: str
-    warning: str | None
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns the ends as JSON values."""
-        ends = {"mean": self.means, "pair": self.pairs}
-        told = {name: [_told(one) for one in both] for name, both in ends.items() if both is not None}
-        return {"released": self.released, **told}
+    warning: str | None  # where there are more rows than records
+    metadata: dict[str, str]
+    told: dict[str, Any]  # records released, and the least and the most that a column and a pair are worth
 
 
 def guard(model: Synthesizer, rows: int) -> Guard | None:
@@ -127,22 +106,18 @@ def guard(model: Synthesizer, rows: int) -> Guard | None:
         found, released = effective_n(model), round(Evidence(model).records[0])
     except OptionError:
         return None
-    ends, parts = [], []
-    for number, what in ((1, "for the mean of a column"), (2, "for two columns together")):
+    told, parts = dict[str, Any](released=released), []
+    for number, name, what in ((1, "mean", "for the mean of a column"), (2, "pair", "for two columns together")):
         some = sorted((one for one in found if len(one.columns) == number and one.records), key=lambda one: one.records)
-        ends.append((some[0], some[-1]) if some else None)
         if some:
+            told[name] = [_told(some[0]), _told(some[-1])]
             names, least = " and ".join(some[0].columns), f"{some[0].records:,.0f}"
             parts.append(f"{what} {least} ({names}) to {some[-1].records:,.0f} records")
-    sentence = f"At most they are worth, {'; '.join(parts)}. {_WRONG}"
-    warning = None
-    if rows > released:
-        warning = (
-            f"{rows:,} rows were drawn from a release of about {released:,} records: they hold no more than these."
-        )
+    sentence = f"At most they are worth, {'; '.join(parts)}. {_WRONG}" if parts else _WRONG
+    more = f"{rows:,} rows were drawn from a release of about {released:,} records: they hold no more than these."
     listed = json.dumps([_told(one) for one in found])
     metadata = {"noisegate.note": sentence, "noisegate.released": str(released), "noisegate.effective_n": listed}
-    return Guard(released=released, means=ends[0], pairs=ends[1], metadata=metadata, sentence=sentence, warning=warning)
+    return Guard(sentence=sentence, warning=more if rows > released else None, metadata=metadata, told=told)
 
 
 def _told(one: Worth) -> dict[str, Any]:

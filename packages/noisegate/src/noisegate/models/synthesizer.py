@@ -187,22 +187,11 @@ class Synthesizer(Shown):
         """Returns how many records rows of this model are worth; see `noisegate.inference.worth.effective_n`."""
         return extension("noisegate.answers", "worth", "what says what rows are worth")(self)
 
-    def batches(
-        self,
-        n: int,
-        *,
-        seed: int | None = None,
-        where: Mapping[str, Any] | None = None,
-        even: str | None = None,
-        independent: bool = False,
-    ) -> Iterator[pa.Table]:
+    def batches(self, n: int, **asked: Any) -> Iterator[pa.Table]:
         """Returns `n` synthetic records in Arrow tables of at most 16,384, in constant memory; see `sample`."""
-        drawn = self.records(n, seed=seed, where=where, even=even, independent=independent)
-        return (decode(records, self.schema, stored=True) for records in drawn)
+        return (decode(records, self.schema, stored=True) for records in self.records(n, **asked))
 
-    def images(
-        self, n: int, *, seed: int | None = None, where: Mapping[str, Any] | None = None, even: str | None = None
-    ) -> Iterator[ImageBatch]:
+    def images(self, n: int, **asked: Any) -> Iterator[ImageBatch]:
         """Returns `n` synthetic images with their labels, in batches, in constant memory.
 
         They are those that `sample` gives as rows of pixels, for the same arguments, as ``where={"label": 3}`` or
@@ -217,11 +206,9 @@ class Synthesizer(Shown):
                 "this model was fitted to a table and makes no images: take sample(n). A model of images is fitted "
                 "with a schema of images, as noisegate.schema.pixel_schema(28, 28, labels=range(10)) makes it."
             )
-        return (image_batch(records, self.schema) for records in self.records(n, seed=seed, where=where, even=even))
+        return (image_batch(records, self.schema) for records in self.records(n, **asked))
 
-    def to_datasets(
-        self, n: int, *, seed: int | None = None, where: Mapping[str, Any] | None = None, even: str | None = None
-    ) -> Any:
+    def to_datasets(self, n: int, **asked: Any) -> Any:
         """Returns `n` synthetic records as a Hugging Face data set, described by the certificate; see `sample`.
 
         Images become an image column, and their labels names of classes. Push it with its own ``push_to_hub``.
@@ -233,10 +220,10 @@ class Synthesizer(Shown):
         from noisegate.models.output.sample_file import data_set
 
         if self.schema.images is None:
-            table = replace(self, convert=None).sample(n, seed=seed, where=where, even=even)
+            table = replace(self, convert=None).sample(n, **asked)
         else:
             as_table = extension("noisegate.pictures", "table", "what writes images")
-            table = as_table(self.images(n, seed=seed, where=where, even=even), self.schema.images)
+            table = as_table(self.images(n, **asked), self.schema.images)
         return data_set(table, str(self.certificate))
 
     def package(
