@@ -51,8 +51,10 @@ def plan_command(
 
     Images: `noisegate plan --size 28 --channels 1 --classes 10 --epsilon 1 --records 60000`
     """
+    from noisegate.data.tables.tables import TableSource
     from noisegate.methods.registry import AUTO, make_for
     from noisegate.privacy.plan import Budget
+    from noisegate.schema import EncodedTable
     from noisegate.schema.schema import is_linked
 
     records, contributions = options.records, options.contributions
@@ -62,7 +64,9 @@ def plan_command(
     if want:
         if epsilon is not None or save is not None:
             raise OptionError(f"--want finds an epsilon: leave out {'--save' if epsilon is None else '--epsilon'}.")
-        extension("noisegate.plans", "wants", "what finds an epsilon")(want, like, schema, options, as_json=as_json)
+        read = [] if like is None or is_linked(schema) else list(TableSource(like, schema).batches())
+        stand_in = EncodedTable.concatenate(read) if read else None
+        extension("noisegate.plans", "wants", "what finds an epsilon")(want, stand_in, schema, options, as_json=as_json)
         return
     if epsilon is None:
         raise OptionError("--epsilon is missing: the ε of the guarantee, such as 1; or say what is wanted by --want.")

@@ -16,6 +16,7 @@ from noisegate.methods.registry import AUTO
 if TYPE_CHECKING:
     from noisegate.inference.answers import Estimate
     from noisegate.inference.wants import Met
+    from noisegate.schema import EncodedTable
 
 
 def infer_command(
@@ -80,12 +81,10 @@ def _numbers(answer: Estimate) -> list[str]:
 
 
 def price_command(
-    wants: list[str], like: Path | None, schema: Any, options: RunOptions, *, as_json: bool = False
+    wants: list[str], stand_in: EncodedTable | None, schema: Any, options: RunOptions, *, as_json: bool = False
 ) -> None:
     """Prints the least ε that gives answers as exact as they are wanted; see `noisegate.inference.wants`."""
-    from noisegate.data.tables.tables import TableSource
     from noisegate.inference.wants import EPSILONS, SHARES, price, read_want
-    from noisegate.records import Rows
     from noisegate.schema.schema import is_linked
 
     if is_linked(schema) or schema.images is not None or options.method not in (AUTO, "pairwise"):
@@ -93,7 +92,6 @@ def price_command(
     if options.records is None:
         raise OptionError("--want needs --records: about how many records there are, as far as the public knows.")
     asked = [read_want(text, schema) for text in wants]
-    stand_in = None if like is None else Rows.concatenate(list(TableSource(like, schema).batches()))
     with steps("Trying", None) as progress:
         done = count(1)
         found = price(
@@ -126,7 +124,7 @@ def price_command(
         OUT.print(f"No epsilon up to {EPSILONS[-1]:g} does.")
     made_up = "made-up records: numbers even between their bounds, levels equally common"
     say(
-        f"Judged by {made_up if like is None else 'public records'}. Where records vary more, or groups are rarer, "
+        f"Judged by {made_up if stand_in is None else 'public records'}. Where records vary more, or groups are rarer, "
         "intervals are wider."
     )
 

@@ -20,7 +20,6 @@ import numpy as np
 
 from noisegate.api import synthesize
 from noisegate.errors import OptionError
-from noisegate.gate.execution import made_up_records
 from noisegate.inference import infer
 from noisegate.inference.answers import Estimate
 from noisegate.inference.questions import read
@@ -28,6 +27,7 @@ from noisegate.methods.pairwise import Pairwise
 from noisegate.schema import EncodedTable, Schema
 from noisegate.schema.decode import decode
 from noisegate.schema.layout import bounds_of
+from noisegate.testing import made_up
 
 EPSILONS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 7.0, 10.0)
 """What is tried."""
@@ -144,11 +144,9 @@ def price(
         progress(f"epsilon {epsilon:g}, moments_share {share:g}")
         found: list[list[tuple[float, int] | None]] = [[] for _ in wants]
         for seed in range(_RELEASES):
-            random = np.random.default_rng(seed)
-            if stand_in is None:
-                rows = made_up_records(schema.layout, records, random)
-            else:
-                rows = stand_in.rows(random.integers(0, len(stand_in), records))
+            rows = made_up(schema.layout, records, seed)
+            if stand_in is not None:
+                rows = stand_in.rows(np.random.default_rng(seed).integers(0, len(stand_in), records))
             method = Pairwise(moments_share=share, fit_options={"steps": 20}, seed=seed)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # nobody's records are spent on
