@@ -11,7 +11,6 @@ import typer
 from noisegate.cli.console import OUT, print_json, say, steps, table
 from noisegate.cli.options import Json, RunOptions
 from noisegate.errors import OptionError
-from noisegate.methods.registry import AUTO
 
 if TYPE_CHECKING:
     from noisegate.inference.answers import Estimate
@@ -85,6 +84,7 @@ def price_command(
 ) -> None:
     """Prints the least ε that gives answers as exact as they are wanted; see `noisegate.inference.wants`."""
     from noisegate.inference.wants import EPSILONS, SHARES, price, read_want
+    from noisegate.methods.registry import AUTO
     from noisegate.schema.schema import is_linked
 
     if is_linked(schema) or schema.images is not None or options.method not in (AUTO, "pairwise"):

@@ -91,7 +91,7 @@ def read_want(text: str, schema: Schema) -> Want:
         OptionError: if it is none, or percent are of nothing.
 
     Examples:
-        >>> from noisegate.schema import Integer
+        >>> from noisegate.schema import Integer, Schema
         >>> read_want("mean(age) ±2 %", Schema((Integer(name="age", lower=0, upper=100),))).half
         2.0
     """
