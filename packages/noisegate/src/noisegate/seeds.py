@@ -88,13 +88,13 @@ def public_random(seed: int | None, *, independent: bool = False) -> torch.Gener
     It is torch's where torch is loaded, as any model is that draws with it. Rows that are drawn with one that is
     `independent` are: they are not stratified.
     """
-    told = {"independent": independent}
+    told = {"independent": True}
     if "torch" not in sys.modules:
-        twister: Any = type("Twister", (MersenneTwister,), told)
+        twister: Any = type("Twister", (MersenneTwister,), told) if independent else MersenneTwister
         return cast("torch.Generator", twister(secrets.randbits(32) if seed is None else seed))
     import torch
 
-    random = cast("torch.Generator", type("Generator", (torch.Generator,), told)())
+    random: torch.Generator = type("Generator", (torch.Generator,), told)() if independent else torch.Generator()
     random.manual_seed(secrets.randbits(63) if seed is None else seed)
     return random
 

@@ -87,6 +87,9 @@ def test_public_records_stand_in_where_they_are_given(desk, cli, tmp_path):
         (["--epsilon", 1], "leave out --epsilon"),
         (["--method", "dp-merf"], "of one table by 'pairwise'"),
         ([], "--want needs --records"),
+        (["--records", 99_000_000], "up to 2,000,000"),
+        (["--set", "cells=4"], "no --set but moments_share"),
+        (["--unit-column", "job", "--contributions", 3], "one record each"),
     ],
 )
 def test_what_does_not_go_with_a_want_is_refused(desk, cli, more, said):

@@ -89,8 +89,12 @@ def price_command(
 
     if is_linked(schema) or schema.images is not None or options.method not in (AUTO, "pairwise"):
         raise OptionError("--want is of answers of one table by 'pairwise'; leave it out, and give --epsilon.")
-    if options.records is None:
-        raise OptionError("--want needs --records: about how many records there are, as far as the public knows.")
+    if options.unit_column or options.contributions or set(options.chosen) - {"moments_share"}:
+        raise OptionError(
+            "--want is of one record each and takes no --set but moments_share; leave out what else is given."
+        )
+    if not 0 < (options.records or 0) <= 2_000_000:  # as many stand in for them, in memory
+        raise OptionError("--want needs --records, about how many the public knows of, up to 2,000,000.")
     asked = [read_want(text, schema) for text in wants]
     with steps("Trying", None) as progress:
         done = count(1)

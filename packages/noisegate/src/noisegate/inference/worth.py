@@ -79,10 +79,8 @@ def _worth(evidence: Evidence, sums: Sums, chosen: tuple[int, ...]) -> float:
     if len(chosen) == 1:
         inside, sampled = (left == 0) & np.isin(right, terms[0]), float(spreads[0].sum())
     else:
-        inside = (np.isin(left, terms[0]) & np.isin(right, terms[1])) | (
-            np.isin(left, terms[1]) & np.isin(right, terms[0])
-        )
-        sampled = float(spreads[0].sum() * spreads[1].sum())
+        one, other = (np.isin([left, right], own) for own in terms)
+        inside, sampled = (one & other[::-1]).any(axis=0), float(spreads[0].sum() * spreads[1].sum())
     # Shares are of what the k counts add up to: their noise is I - p1', whose squares add up to k - 2 + k p'p.
     shares = [matrix[0, own] for own in terms]
     free = float(np.prod([1 - 2 / len(p) + float(p @ p) if len(p) > 1 else 1.0 for p in shares]))
