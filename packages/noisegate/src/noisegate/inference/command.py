@@ -93,7 +93,7 @@ def price_command(
         raise OptionError(
             "--want is of one record each and takes no --set but moments_share; leave out what else is given."
         )
-    if not 0 < (options.records or 0) <= 2_000_000:  # as many stand in for them, in memory
+    if options.records is None or options.records > 2_000_000:  # as many stand in for them, in memory
         raise OptionError("--want needs --records, about how many the public knows of, up to 2,000,000.")
     asked = [read_want(text, schema) for text in wants]
     with steps("Trying", None) as progress:
