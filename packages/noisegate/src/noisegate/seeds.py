@@ -88,13 +88,14 @@ def public_random(seed: int | None, *, independent: bool = False) -> torch.Gener
     It is torch's where torch is loaded, as any model is that draws with it. Rows that are drawn with one that is
     `independent` are: they are not stratified.
     """
-    told = {"independent": True}
     if "torch" not in sys.modules:
-        twister: Any = type("Twister", (MersenneTwister,), told) if independent else MersenneTwister
+        twister: Any = type("Twister", (MersenneTwister,), {"independent": True}) if independent else MersenneTwister
         return cast("torch.Generator", twister(secrets.randbits(32) if seed is None else seed))
     import torch
 
-    random: torch.Generator = type("Generator", (torch.Generator,), told)() if independent else torch.Generator()
+    random: torch.Generator = (
+        type("Generator", (torch.Generator,), {"independent": True})() if independent else torch.Generator()
+    )
     random.manual_seed(secrets.randbits(63) if seed is None else seed)
     return random
 

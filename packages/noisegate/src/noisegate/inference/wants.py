@@ -30,7 +30,6 @@ from noisegate.schema.layout import bounds_of
 from noisegate.testing import made_up
 
 EPSILONS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 7.0, 10.0)
-"""What is tried."""
 SHARES = (0.43, 2.0)
 """Of second moments beside 1 for all else: three and seven tenths of the budget."""
 # Releases of a trial, and how much wider than its widest interval one may be.
@@ -150,8 +149,8 @@ def price(
             method = Pairwise(moments_share=share, fit_options={"steps": 20}, seed=seed)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # nobody's records are spent on
-                table = decode(rows, schema, stored=True)
-                model = synthesize(table, schema=schema, epsilon=epsilon, method=method, **budget)
+                made = decode(rows, schema, stored=True)
+                model = synthesize(made, schema=schema, epsilon=epsilon, method=method, **budget)
             for place, want in enumerate(wants):
                 found[place].append(_half(want, infer(model, want.question, level=want.level), records))
         return tuple(_met(want, halves) for want, halves in zip(wants, found, strict=True))
