@@ -32,8 +32,7 @@ from noisegate.testing import made_up
 EPSILONS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 7.0, 10.0)
 SHARES = (0.43, 2.0)
 """Of second moments beside 1 for all else: three and seven tenths of the budget."""
-# Releases of a trial, and how much wider than its widest interval one may be.
-_RELEASES, _ROOM = 3, 1.2
+_RELEASES, _ROOM = 3, 1.2  # of a trial, and how much wider than its widest interval one may be
 _FORM = re.compile(
     r"^(?P<question>.+?)\s*(?:±|\+-|\+/-)\s*(?P<half>[0-9]*\.?[0-9]+(?:e-?[0-9]+)?)\s*(?P<unit>%?)(?:\s+at\s+(?P<level>[0-9]*\.?[0-9]+)\s*%)?$"
 )
