@@ -59,6 +59,11 @@ def test_less_is_asked_for_where_less_is_wanted_and_no_epsilon_where_none_does()
     assert 1 < never.met[0].records / (1.96**2 / 0.01**2) < 3
 
 
+def test_the_number_of_records_is_public_where_one_is_replaced():
+    want = Want(text="", question="share(ill = true)", half=0.2)
+    assert price([want], SCHEMA, 2_000, shares=(0.43,), adjacency="replace-one").reached
+
+
 def test_public_records_stand_in_where_they_are_given(desk, cli, tmp_path):
     random = np.random.default_rng(0)
     even, narrow = tmp_path / "even.csv", tmp_path / "narrow.csv"

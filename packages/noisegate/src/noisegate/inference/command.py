@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -97,14 +96,13 @@ def price_command(
         raise OptionError("--want needs --records, about how many the public knows of, up to 2,000,000.")
     asked = [read_want(text, schema) for text in wants]
     with steps("Trying", None) as progress:
-        done = count(1)
         found = price(
             asked,
             schema,
             options.records,
             stand_in=stand_in,
             shares=tuple(options.chosen[name] for name in options.chosen if name == "moments_share") or SHARES,
-            progress=lambda said: progress(next(done), said),
+            progress=lambda said: progress(0, said),
             delta=options.delta,
             adjacency=options.adjacency,
         )

@@ -24,14 +24,14 @@ from noisegate.inference import infer
 from noisegate.inference.answers import Estimate
 from noisegate.inference.questions import read
 from noisegate.methods.pairwise import Pairwise
+from noisegate.privacy.events import Adjacency
 from noisegate.schema import EncodedTable, Schema
 from noisegate.schema.decode import decode
 from noisegate.schema.layout import bounds_of
 from noisegate.testing import made_up
 
 EPSILONS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 7.0, 10.0)
-SHARES = (0.43, 2.0)
-"""Of second moments beside 1 for all else: three and seven tenths of the budget."""
+SHARES = (0.43, 2.0)  # of second moments beside 1 for all else: three and seven tenths of the budget
 _RELEASES, _ROOM = 3, 1.2  # of a trial, and how much wider than its widest interval one may be
 _FORM = re.compile(
     r"^(?P<question>.+?)\s*(?:±|\+-|\+/-)\s*(?P<half>[0-9]*\.?[0-9]+(?:e-?[0-9]+)?)\s*(?P<unit>%?)(?:\s+at\s+(?P<level>[0-9]*\.?[0-9]+)\s*%)?$"
@@ -136,6 +136,8 @@ def price(
         progress: Is told what is tried.
         budget: Further arguments of `noisegate.fit`: ``delta``, ``adjacency``.
     """
+    if Adjacency.parse(budget.get("adjacency", Adjacency.ADD_REMOVE)) is Adjacency.REPLACE_ONE:
+        budget["records"] = records  # are public then
 
     @cache
     def tried(epsilon: float, share: float) -> tuple[Met, ...]:

@@ -21,10 +21,8 @@ from noisegate.inference.evidence import DrownedError, Evidence, Sums
 if TYPE_CHECKING:
     from noisegate.models.synthesizer import Synthesizer
 
-# Part of the squared bound on what cells bias that counts: the model knows more of what is inside them than the bound.
-_OF_BIAS = 0.5
-# Columns up to which pairs are looked at.
-_MOST_COLUMNS = 40
+_OF_BIAS = 0.5  # part of the squared bound on what cells bias that counts: the model knows more of their inside
+_MOST_COLUMNS = 40  # up to which pairs are looked at
 _WRONG = "P-values and standard errors computed from the rows are wrong; `noisegate infer` gives right ones."
 
 
@@ -111,7 +109,9 @@ def guard(model: Synthesizer, rows: int) -> Guard | None:
             told[name] = [_told(some[0]), _told(some[-1])]
             names, least = " and ".join(some[0].columns), f"{some[0].records:,.0f}"
             parts.append(f"{what} {least} ({names}) to {some[-1].records:,.0f} records")
-    sentence = f"At most they are worth, {'; '.join(parts)}. {_WRONG}" if parts else _WRONG
+    if nothing := sum(not one.records for one in found):
+        parts.append(f"nothing for {nothing} columns or pairs, which were not measured or which the noise hides")
+    sentence = f"At most they are worth, {'; '.join(parts)}. {_WRONG}"
     more = f"{rows:,} rows were drawn from a release of about {released:,} records: they hold no more than these."
     listed = json.dumps([_told(one) for one in found])
     metadata = {"noisegate.note": sentence, "noisegate.released": str(released), "noisegate.effective_n": listed}
