@@ -8,9 +8,7 @@ A feature pair is (cos φ, sin φ)/√F of a phase φ that adds up over the colu
 With F frequencies the vector has norm 1 exactly, up to rounding: Rahimi and Recht (NeurIPS 2007), and DP-MERF, Harder,
 Adamczewski and Park (AISTATS 2021), https://arxiv.org/abs/2002.11603, section 3.
 
-Phases are integers: x is rounded to 1/65536, frequencies to 1/4096 of a turn per unit, and (cos φ, sin φ) comes from a
-table of 4096 angles (G-06). Adding 1.5·2⁵² rounds an exact phase to a whole number, whose last 12 bits, the angle, are
-then the last 12 bits of the float64. The torch forms round nothing.
+Phases are whole numbers, and (cos φ, sin φ) comes from a table of 4096 angles (G-06). The torch forms round nothing.
 """
 
 from __future__ import annotations

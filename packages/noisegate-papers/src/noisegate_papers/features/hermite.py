@@ -1,6 +1,6 @@
 """Hermite features of one number: the truncated Mehler series of the Gaussian kernel.
 
-DP-HP, Vinaroz et al. (ICML 2022), https://arxiv.org/abs/2106.05042, sections 3.1 and E. For ρ in (0, 1),
+DP-HP (`noisegate_papers.methods.mean_embeddings`), sections 3.1 and E. For ρ in (0, 1),
 exp(−ρ/(1 − ρ²)·(x − y)²) = Σ_k φ_k(x)·φ_k(y), where ρ/(1 − ρ²) = 1/(2ℓ²) for the length scale ℓ, and
 
     φ_0(x) = (1 − ρ²)^¼ · exp(−ρ/(1 + ρ)·x²),    φ_{k+1} = √(2ρ/(k + 1))·x·φ_k − ρ·√(k/(k + 1))·φ_{k−1}.

@@ -1,13 +1,9 @@
 """Products of looked-up column features: the sum kernel, the product kernel and their mixtures.
 
-DP-HP, Vinaroz et al. (ICML 2022), https://arxiv.org/abs/2106.05042, section 3.2. Every column has a table with one row
-for each value that it can take. A *group* of columns has the outer product of their rows as its vector, times a public
-weight: groups of one column with weights 1/√D are the sum kernel (equation 10), one group of several the product kernel
-on these (equation 8). `norm` bounds every record (G-22); where every group is one column, occurrences are counted
-(G-23): 784 pixels with 100 coordinates each are 784 counts a record.
-
-The torch form brings whatever a generator gives to rows: expected ones over cells, as the columns of a record from a
-table generator are independent given its noise, or those at points.
+DP-HP (`noisegate_papers.methods.mean_embeddings`), section 3.2. Every column has a table with one row for each value
+that it can take. A *group* of columns has the outer product of their rows as its vector, times a public weight: groups
+of one column with weights 1/√D are the sum kernel (equation 10), one group of several the product kernel (equation 8).
+`norm` bounds every record (G-22); where every group is one column, occurrences are counted (G-23).
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """Neural tangent features: the gradient of a random network in its weights, at a record, scaled to norm 1.
 
 DP-NTK, Yang, Adamczewski, Sutherland and Park (TMLR 2024), https://arxiv.org/abs/2303.01687, section 4. The network has
-one hidden layer of k ReLU units and one output, f(x) = Σ_j a_j·relu(w_j·x̃) with x̃ = (x, 1); its signs a_j are all 1
-here, which changes no inner product. Nothing is negative, so under replace-one the sum moves by √2 (G-01), where the
-paper takes 2, and the published programs take 1. Vectors and their sum are exact (G-27, of tables as in G-23).
+one hidden layer of k ReLU units and one output, f(x) = Σ_j relu(w_j·x̃) with x̃ = (x, 1). Vectors and their sum are
+exact, and nothing is negative (G-27, of tables as in G-23).
 
-A table has a small network for each pair of columns, whose gradient has an expectation in closed form under cell
-probabilities of a generator, independent given its noise. A numeric column enters as its cell's position in [0, 1], a
-coded one, and what is missing, as one-hot vectors. A record's vector is that of its cell in each pair, over √pairs.
+A table has a small network for each pair of columns, whose gradient has an expectation in closed form under the cell
+probabilities of a generator. A numeric column enters as its cell's position in [0, 1], a coded one, and what is
+missing, as one-hot vectors. A record's vector is that of its cell in each pair, over √pairs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Votes of records for the nearest of public candidates (G-25): 1 at the record's candidate and 0 elsewhere.
 
-Private Evolution, Lin, Gopi, Kulkarni, Nori and Yekhanin (ICLR 2024), https://arxiv.org/abs/2305.15560, algorithm 2. In
-a table every column's cells stand at public points of a lattice; images have features of norm at most 1 that a frozen
-public network gives, and vote for candidates of their label. The gate probes features before it reads a record (G-06).
+Private Evolution (`noisegate_papers.methods.pe`), algorithm 2. In a table every column's cells stand at public points
+of a lattice; images have features of norm at most 1, by a public map, and vote for candidates of their label.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Which records of a unit are used: the first ones, up to a limit, in the order in which the unit has them (G-14).
 
-Units are remembered by a keyed hash of 128 bits under a secret key of the run, in about 35 bytes each. Two units with
-one hash would share a limit: the chance that it ever happens to a given unit is below 2⁻⁸⁷.
+Units are remembered by a keyed hash of 128 bits under a secret key of the run, in about 35 bytes each.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """One job over parts of the records by workers of a Ray cluster, some of which may be lost on the way (G-29, G-33).
 
-Records never leave a worker, exact sums over all its parts do; it takes up a part as a whole or not at all. What a lost
-one holds is never asked for, and its parts go to others: each is in exactly one total.
+Records never leave a worker, exact sums over all its parts do; the parts of a lost one go to others.
 """
 
 from __future__ import annotations

@@ -1,16 +1,8 @@
 """How vectors and gradients are computed on a machine: in blocks of how many records, and with which kernels.
 
-A record's vector must be a function of that record alone, bit for bit (G-06, G-20), and kernels of matrix products may
-round a sum by the place of a row in its block. So before the first private record is read, made-up ones are tried in
-these ways, until one passes:
-
-1. the block that was asked for, with torch's own kernels;
-2. the same block, then smaller ones, with `exact_products`. Not smaller blocks with torch's own: kernels that were seen
-   to round by place once are not trusted on the word of another probe;
-3. one record at a time, which has no neighbours.
-
-Layers that normalise over the batch are refused. What passes may differ between machines, and with it the last bits of
-results.
+Kernels of matrix products may round a sum by the place of a row in its block. So made-up records are tried before the
+first private one is read (G-06, G-20): with torch's own kernels, with `exact_products` in the same block and smaller
+ones, and at last one at a time. What passes may differ between machines, and with it the last bits of results.
 """
 
 from __future__ import annotations

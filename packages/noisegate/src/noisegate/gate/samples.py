@@ -1,8 +1,7 @@
 """Encoded records in memory, part by part, and the Poisson samples of them.
 
-A record enters when its own 32-bit word is below rate·2³² (G-19). The word is that of a keyed stream: which record of
-which part it is, and in which step. So whoever holds a part, this process or a worker (G-33), draws for its records
-alone, and a part that is read again has the same sample in the same step.
+A record enters by its own word of a keyed stream (G-19). So whoever holds a part, this process or a worker (G-33),
+draws for its records alone, and a part that is read again has the same sample in the same step.
 """
 
 from __future__ import annotations

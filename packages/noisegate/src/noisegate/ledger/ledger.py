@@ -1,10 +1,6 @@
 """The ledger: what every data set may cost, and what it has cost. Reserve first, then read (G-10).
 
-A run reserves its whole cost in one transaction before a record is read, and confirms it in another just before it
-draws its first noise. A crash after the first leaves the cost spent. Only a reservation that was not confirmed can be
-voided. The figures are computed from the events each time, never from stored or added numbers.
-
-Each method reads the whole ledger and checks its chain (`chain`).
+Each method reads the whole ledger, checks its chain (`chain`) and computes all figures from the events.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Losses of Gaussian sums over Poisson samples, of one step on a lattice and of many together: G-03.
 
-A step is dominated by a pair of mixtures of normal distributions (Zhu, Dong and Wang, AISTATS 2022,
-https://arxiv.org/abs/2106.08567), put on the lattice {i·h} by *Connect the Dots* (Doroshenko et al., PoPETs 2022,
-https://arxiv.org/abs/2207.04380) and composed by a Fourier transform of masses tilted by e^{θ·loss}. docs/guarantees.md
-proves that all rounding adds; every θ, h and window gives an upper bound, a poor choice a looser one.
+A step is dominated by a pair of mixtures of normal distributions, put on the lattice {i·h} by *Connect the Dots* and
+composed by a Fourier transform of masses tilted by e^{θ·loss}. Every θ, h and window gives an upper bound.
 """
 
 from __future__ import annotations

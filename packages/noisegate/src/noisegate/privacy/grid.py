@@ -10,11 +10,8 @@ norm > bound                          scaled down onto the bound first (√D/2�
 bound = 0                             refused at construction
 ====================================  ==========================================================
 
-Gradients are clipped here too, and summed by the block (G-20). NumPy adds the rows of an array in another order where
-it has another shape or layout, so no sum is one that could be rounded: each step is a function of a record's row alone,
-bit for bit. With the factors c of `clip_factors`, each row x, its parts side by side, becomes q = trunc(x·c) with
-‖q‖₂ ≤ `UNITS`, exactly, in a quarter of the time of `Grid.quantise`. Where the gradient of a weight is d ⊗ x, |x|·d
-takes its place in the row (`add_products`); of factored gradients, directions and |x_g|·d_g are quantised.
+Gradients are clipped here too, and summed by the block, in a quarter of the time of `Grid.quantise` (G-20). No sum is
+one that could be rounded, since NumPy's order of adding depends on shape and layout.
 """
 
 from __future__ import annotations

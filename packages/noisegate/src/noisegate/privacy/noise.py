@@ -1,13 +1,7 @@
 """The only file that draws private noise. Randomness comes from the operating system and takes no seed.
 
-Two samplers, each with its proof in docs/guarantees.md (G-04, G-18). Neither is of float64, whose low bits tell of the
-sum: Mironov (CCS 2012), https://doi.org/10.1145/2382196.2382264.
-
-* the discrete Gaussian of Canonne, Kamath and Steinke (NeurIPS 2020), https://arxiv.org/abs/2004.00010, drawn exactly
-  by OpenDP, about 10⁵ coordinates a second;
-* the discrete Gaussian convolved from a table, millions of coordinates a second: x₀ + c₁x₁ + c₂x₂ + … with public
-  multipliers c, each x from the discrete Gaussian of parameter t = 4096 (Micciancio and Walter, CRYPTO 2017,
-  https://eprint.iacr.org/2017/259). A random word decides by its 32 bits, but once in 100,000 draws.
+Two samplers, neither of float64, whose low bits tell of the sum (Mironov, CCS 2012): the discrete Gaussian, drawn
+exactly by OpenDP, about 10⁵ coordinates a second (G-04), and the one convolved from a table, millions a second (G-18).
 """
 
 from __future__ import annotations

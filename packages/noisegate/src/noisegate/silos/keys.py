@@ -6,9 +6,7 @@
     north.pub         public: name and key
     north.key.used/   the sums in which the key was used; each is used once
 
-Masks cancel: of two silos one adds what the other one subtracts, modulo 2⁶⁴, and nobody else knows it (G-32). Each pair
-agrees on a secret by X25519 (RFC 7748); HKDF with SHA-256 (RFC 5869) makes of it a key for each query of each sum, and
-ChaCha20 (RFC 8439) the mask. Bonawitz et al. (CCS 2017), https://doi.org/10.1145/3133956.3133982, section 4.
+Masks cancel: of two silos one adds what the other one subtracts, modulo 2⁶⁴, and nobody else knows it (G-32).
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
 """Gradients at single records: those of a loss that a method states, in blocks of one shape, and their probe.
 
-Memory is bounded by the block, whatever the Poisson sample. Here torch computes gradients in float32, a row a record;
-all that follows is done in `privacy.grid` (G-20). A record whose gradient is not finite adds the zero vector.
-
-Before the first private record is read, `choose_execution` compares what each made-up record adds, wherever it stands:
-the integers that are really added, for a block with one record, with two and full; and the numbers that these come
-from, as what rounds by place does not always show in the integers.
+Memory is bounded by the block, whatever the Poisson sample. Here torch computes gradients in float32, a row a record,
+and `choose_execution` probes them; all that follows is done in `privacy.grid` (G-20).
 """
 
 from __future__ import annotations

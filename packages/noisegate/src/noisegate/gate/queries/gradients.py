@@ -1,8 +1,7 @@
 """Queries in steps: noisy sums of clipped per-example gradients over fresh Poisson samples, as many as were paid for.
 
 The parameters of a step may depend on everything that was handed out before; sampling probability, clipping norm and
-noise may not (G-21). How many records were in a sample stays private. (How long a step takes tells about that number;
-keep the clock of a run from those who get the result.)
+noise may not (G-21). How many records were in a sample stays private; the clock of a run tells about it (G-19).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Marginals that OpenDP's AIM and MST choose and measure: the door where the noise is OpenDP's own (G-17).
 
-OpenDP gets our codes, a record's cell in each column, between 0 and a public size. So no key, cut or bound is left for
-it to read off the records, and ρ is all that it may spend. Its privacy map is asked before it runs.
+OpenDP gets a record's cell in each column, between 0 and a public size, and ρ is all that it may spend.
 """
 
 from __future__ import annotations

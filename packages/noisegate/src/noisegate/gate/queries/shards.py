@@ -1,7 +1,6 @@
 """Sums over disjoint shards: each trains a state of its own behind the gate and gives a bounded vector when asked.
 
-A shard's state and vector are made by functions of one shard, which torch maps over all: they cannot look at another,
-nor branch on what they see. When a state is trained is a public schedule, drawn apart from who is asked (G-26).
+They are made by functions of one shard, which torch maps over all, by a public schedule (G-26).
 """
 
 from __future__ import annotations
