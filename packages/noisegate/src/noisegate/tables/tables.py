@@ -209,7 +209,7 @@ class _Block:
     """Released pairs of some cells with others, or where both are None of all with all, each on both sides of M."""
 
     def __init__(
-        self, tables: ClassTables, rows: npt.NDArray[np.intp] | None = None, columns: npt.NDArray[np.intp] | None = None
+        self, tables: ClassTables, rows: slice | None = None, columns: npt.NDArray[np.intp] | None = None
     ) -> None:
         self.whole = rows is None or columns is None
         self._rows, self._columns = (slice(None) if each is None else each for each in (rows, columns))
@@ -217,7 +217,7 @@ class _Block:
         if rows is None or columns is None:
             precision, pairs = precision + precision.T, pairs + pairs.transpose(0, 2, 1)
         else:
-            precision, pairs = precision[np.ix_(rows, columns)], pairs[:, rows[:, None], columns]
+            precision, pairs = precision[rows, columns], pairs[:, rows, columns]
         # Counts over their noise.
         self._precision, self._counts = precision, pairs * precision
 
@@ -248,7 +248,7 @@ def _blocks(tables: ClassTables) -> list[_Block]:
     if 2 * released.mean() > _FEW:
         return [_Block(tables)]
     partners = ((span, np.flatnonzero(released[span].any(axis=0))) for span in tables.spans)
-    return [_Block(tables, np.arange(span.start, span.stop), others) for span, others in partners if len(others)]
+    return [_Block(tables, span, others) for span, others in partners if len(others)]
 
 
 class Distance:
