@@ -22,6 +22,7 @@ from noisegate.schema import EncodedTable, Integer, Layout, Schema
 from noisegate.schema.pixels import ImageShape
 from noisegate_papers.features.hermite import ColumnTable, Series, column_tables, shortest_series
 from noisegate_papers.features.products import Group, Products
+from noisegate_papers.features.thumbnails import Thumbnails
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -116,17 +117,12 @@ def tables_of(
     return column_tables(layout, series, reference=kernel.reference, rank=kernel.rank)
 
 
-def small_shape(image: ImageShape, pool: int) -> ImageShape:
-    """Returns the shape of an image's averages over squares of `pool` pixels a side."""
-    if image.height % pool or image.width % pool:
-        raise OptionError(f"pool={pool} does not divide images of {image}; choose a number that does, or 1.")
-    return ImageShape(height=image.height // pool, width=image.width // pool, channels=image.channels)
-
-
 def pooled_schema(image: ImageShape, pool: int) -> Schema:
     """Returns the columns of averages over squares of `pool` pixels a side: whole multiples of 1/(255·pool²)."""
-    small = small_shape(image, pool)
-    return Schema(tuple(Integer(name=f"square_{place}", lower=0, upper=255 * pool**2) for place in range(small.size)))
+    if image.height % pool or image.width % pool:
+        raise OptionError(f"pool={pool} does not divide images of {image}; choose a number that does, or 1.")
+    squares = range(Thumbnails(image=image, side=pool).dim)
+    return Schema(tuple(Integer(name=f"square_{place}", lower=0, upper=255 * pool**2) for place in squares))
 
 
 def least_noise_shares(maps: Mapping[str, FeatureMap], bounds: Mapping[str, float]) -> dict[str, float]:
@@ -184,8 +180,8 @@ def _pixel_pairs(image: ImageShape, random: np.random.Generator) -> list[Group]:
 class PooledProducts:
     """`Products` of an image's averages over squares of `pool` x `pool` pixels, looked up as a smaller image.
 
-    An average of k·k intensities is a whole multiple of 1/(255·k²), a step of the smaller image's columns, taken in one
-    order: nothing is rounded, and an image has the same bits wherever it stands.
+    An average of k·k intensities is a whole multiple of 1/(255·k²), a step of the smaller image's columns, and what
+    `Thumbnails` rounds is far less than a step: it is looked up at the right one.
     """
 
     products: Products
@@ -209,7 +205,7 @@ class PooledProducts:
 
     def __call__(self, records: EncodedTable) -> npt.NDArray[np.float32]:
         """Returns the vectors, (rows, dim)."""
-        small = pooled(records.numeric, self.image, self.pool)
+        small = Thumbnails(image=self.image, side=self.pool)(records).astype(np.float64)
         return self.products(EncodedTable(small, np.zeros((len(small), 0), dtype=np.int32)))
 
     def of_points(self) -> TorchForm:
@@ -221,14 +217,3 @@ class PooledProducts:
             return torch.nn.functional.avg_pool2d(images, self.pool).permute(0, 2, 3, 1).flatten(1)
 
         return self.products.of_points(small)
-
-
-def pooled(numeric: npt.NDArray[np.float64], image: ImageShape, pool: int) -> npt.NDArray[np.float64]:
-    """Returns averages over squares, (rows, smaller height · smaller width · channels)."""
-    shape = (len(numeric), image.height // pool, pool, image.width // pool, pool, image.channels)
-    squares = numeric.reshape(shape)
-    total = np.zeros((shape[0], shape[1], shape[3], shape[5]))
-    for down in range(pool):
-        for right in range(pool):
-            total += squares[:, :, down, :, right]
-    return (total / pool**2).reshape(len(numeric), -1)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.errors import OptionError
+from noisegate.errors import ModelError, OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.features.contingency import column_cells
 from noisegate.features.feature_map import ExactSum, FeatureMap, Vectors
@@ -56,6 +56,15 @@ class Votes(ABC):
         votes = np.zeros((len(records), self.dim), dtype=np.float32)
         votes[np.arange(len(records)), self.nearest(records)] = 1.0
         return votes
+
+
+def check_votes(votes: Sequence[float] | npt.NDArray[np.float64], candidates: int, earlier: int) -> None:
+    """Checks that a release has one vote for each candidate of a round, so many `earlier` ones before it."""
+    if len(votes) != candidates:
+        raise ModelError(
+            f"the release holds {len(votes)} votes in round {earlier + 1}, and {candidates} candidates follow from its "
+            "earlier answers."
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

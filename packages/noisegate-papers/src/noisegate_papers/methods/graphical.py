@@ -13,7 +13,6 @@ counts the table of every column with its parents (G-12, G-13). What differs is 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -54,9 +53,20 @@ class Marginals(Method):
     seed: Seed = 0
     """Unused, since nothing here draws public randomness before sampling; accepted like by other methods."""
 
-    @abstractmethod
+    degree = 2  # most columns of a table
+
+    def options(self, columns: int) -> dict[str, Any]:
+        """Returns what OpenDP's mechanism is told beside the iterations, of so many columns with several cells."""
+        return {}
+
     def plan(self, schema: Schema, budget: Budget) -> MarginalPlan:
         """Returns what may be spent on which tables. Reads no data."""
+        sizes = self.sizes(schema.layout)
+        options = {"iterations": self.iterations, **self.options(sum(size > 1 for size in sizes))}
+        # A model holds 8 bytes a cell, so larger tables could never be chosen.
+        tables = self.tables(sizes, self.degree, most_cells=options.get("max_size", math.inf) * 2**17)
+        asked: dict[str, Any] = {"options": options, "sizes": sizes, "candidates": tables}
+        return MarginalPlan.calibrate(budget, name=self.name, algorithm=self.name.upper(), **asked)
 
     def cells(self, layout: Layout) -> tuple[NumericBins, ...]:
         """Returns the cells of each numeric column."""
@@ -120,14 +130,6 @@ class MST(Marginals):
 
     audit_settings: ClassVar[Mapping[str, Any]] = {"bins": 16, "iterations": 20}
 
-    def plan(self, schema: Schema, budget: Budget) -> MarginalPlan:
-        """Returns what may be spent on which tables. Reads no data."""
-        sizes, options = self.sizes(schema.layout), {"iterations": self.iterations}
-        tables = self.tables(sizes, 2)
-        return MarginalPlan.calibrate(
-            budget, name=self.name, algorithm="MST", options=options, sizes=sizes, candidates=tables
-        )
-
 
 @register("aim")
 @settings
@@ -151,16 +153,9 @@ class AIM(Marginals):
     rounds: Rounds | None = None
     """Most rounds of choosing that the budget is laid out for; None for OpenDP's default, 16 for each column."""
 
-    def plan(self, schema: Schema, budget: Budget) -> MarginalPlan:
-        """Returns what may be spent on which tables. Reads no data."""
-        sizes = self.sizes(schema.layout)
-        rounds = self.rounds or min(16 * sum(size > 1 for size in sizes), MOST_ROUNDS)
-        options = {"iterations": self.iterations, "max_size": self.max_model_mb, "rounds": rounds}
-        # A model holds 8 bytes a cell, so larger tables could never be chosen.
-        tables = self.tables(sizes, self.degree, most_cells=self.max_model_mb * 2**17)
-        return MarginalPlan.calibrate(
-            budget, name=self.name, algorithm="AIM", options=options, sizes=sizes, candidates=tables
-        )
+    def options(self, columns: int) -> dict[str, Any]:
+        """Returns the largest model, and most rounds."""
+        return {"max_size": self.max_model_mb, "rounds": self.rounds or min(16 * columns, MOST_ROUNDS)}
 
 
 @register("privbayes")

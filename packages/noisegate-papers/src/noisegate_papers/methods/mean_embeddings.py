@@ -31,6 +31,7 @@ from noisegate_papers.features.hermite import MOST_ORDER
 from noisegate_papers.features.hermite_products import PooledProducts
 from noisegate_papers.features.products import Group, Products
 from noisegate_papers.features.tangent import draw_network, draw_pairs
+from noisegate_papers.features.thumbnails import Thumbnails
 
 FOURIER, LEVELS = "fourier", "levels"
 Interval = Annotated[
@@ -359,7 +360,8 @@ class DPHP(EmbeddedMethod):
         image = None if self.image is None else self.shape
         pooled = image if self.pool > 1 else None
         if pooled is not None:
-            image, layout = design.small_shape(pooled, self.pool), design.pooled_schema(pooled, self.pool).layout
+            layout = design.pooled_schema(pooled, self.pool).layout
+            image = Thumbnails(image=pooled, side=self.pool).small
             scales = [None] * len(layout.numeric)
         tables = design.tables_of(layout, kernel, scales)
         groups = self._groups(layout, [table.width for table in tables], image)

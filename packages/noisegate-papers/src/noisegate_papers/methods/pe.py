@@ -285,9 +285,9 @@ class PrivateEvolution(EncodedImages):
 
     def _digests(self) -> dict[str, str]:
         digests = {} if self.features == "pixels" else {"sha256": self.encoder().sha256}
-        return (
-            digests if self.variations == "operations" else {**digests, "decoder_sha256": self.checked_decoder().digest}
-        )
+        if self.variations == "decoder":
+            digests["decoder_sha256"] = self.checked_decoder().digest
+        return digests
 
 
 def _names(method: TabPE | PrivateEvolution) -> tuple[str, ...]:

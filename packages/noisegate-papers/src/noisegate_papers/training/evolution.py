@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.errors import ModelError
 from noisegate.features.binning import NumericBins
 from noisegate.models.mixture import Mixture
 from noisegate.models.within_cell import Choice, WithinCell, stratified_uniforms
@@ -22,7 +21,7 @@ from noisegate.tables.design import Design
 from noisegate.tables.mixture_fit import within_cells
 from noisegate.tables.released import Answered
 from noisegate.tables.tables import ClassTables, class_tables, likely_shares
-from noisegate_papers.features.votes import NearestVotes, lattice
+from noisegate_papers.features.votes import NearestVotes, check_votes, lattice
 
 if TYPE_CHECKING:
     import torch
@@ -123,7 +122,7 @@ class Evolution:
 
     def select(self, votes: Float[Array, " candidates"]) -> None:
         """Makes the candidates of the next round: the half with the most noisy votes, and a variation of each."""
-        self._check(votes)
+        check_votes(votes, len(self.candidates), self._round)
         self._round += 1
         if self._complete:
             return
@@ -138,7 +137,7 @@ class Evolution:
         is a candidate with each of its cells, but for a part `smoothing`, which is drawn from the one-way tables; none
         is where every combination of cells was voted for.
         """
-        self._check(votes)
+        check_votes(votes, len(self.candidates), self._round)
         one_way, smoothing = self._one_way, 0.0 if self._complete else smoothing
         design, tables, classes = one_way.design, one_way.tables, self._classes(self.candidates)
         weights = np.maximum(votes - self._noise_std, 0.0)
@@ -159,13 +158,6 @@ class Evolution:
             weights=weights / weights.sum(),
             probabilities=tuple(probabilities),
         )
-
-    def _check(self, votes: Floats) -> None:
-        if len(votes) != len(self.candidates):
-            raise ModelError(
-                f"the release holds {len(votes)} votes in round {self._round + 1}, and {len(self.candidates)} "
-                "candidates follow from its earlier answers."
-            )
 
     def _classes(self, candidates: Int32[Array, "rows columns"]) -> npt.NDArray[np.intp]:
         label = self._one_way.design.label

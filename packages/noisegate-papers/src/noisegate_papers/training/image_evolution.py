@@ -1,8 +1,7 @@
 """Private Evolution of images: candidates of each label are begun with, voted for, selected and varied.
 
-What the paper calls RANDOM_API and VARIATION_API (Lin et al., ICLR 2024, https://arxiv.org/abs/2305.15560, section 3),
-of which its program has diffusion models, are operations on pixels here. Everything follows from public images, from a
-public seed and from what was released, as in `noisegate_papers.training.evolution`.
+What the paper calls RANDOM_API and VARIATION_API are operations on pixels here. Everything follows from public images,
+from a public seed and from what was released (`noisegate_papers.methods.pe`).
 """
 
 from __future__ import annotations
@@ -14,9 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.errors import ModelError
 from noisegate.records import Images, Rows
-from noisegate_papers.features.votes import ImageVotes
+from noisegate_papers.features.votes import ImageVotes, check_votes
 from noisegate_papers.models.record_sets import WeightedReference
 
 if TYPE_CHECKING:
@@ -234,11 +232,7 @@ class ImageEvolution:
 
     def _weights(self, votes: Float64[Array, " candidates"]) -> Float64[Array, " candidates"]:
         """Returns how far votes exceed the noise; of a label without such votes, all candidates weigh the same."""
-        if len(votes) != len(self.labels):
-            raise ModelError(
-                f"the release holds {len(votes)} votes in round {self._round + 1}, and {len(self.labels)} "
-                "candidates follow from its earlier answers."
-            )
+        check_votes(votes, len(self.labels), self._round)
         weights = np.maximum(votes - self._noise_std, 0.0)
         none = np.bincount(self.labels, weights, len(self._counts)) == 0
         return np.where(none[self.labels], 1.0, weights)
