@@ -37,9 +37,9 @@ def evaluate(
 
     Synthetic records are of any kind that `fit` takes; or the model itself, which then draws as many as there are real
     ones. The fit did not use the records ``test``, and did use ``train``, which gives the ceiling to compare with. The
-    ``schema``, or the path of its TOML file, is by default that of the model. The ``seed`` is of classifiers and draws,
-    and public; with ``show_values`` errors may quote private values, and ``progress`` shows how far it is, as in `fit`.
-    Options are those of `noisegate_evaluate.evaluate_tables`, or of the others.
+    ``schema``, or the path of its TOML file, is by default that of the model. The ``seed`` is of classifiers and draws;
+    with ``show_values`` errors may quote private values. Options are those of `noisegate_evaluate.evaluate_tables`, or
+    of the others.
 
     Raises:
         UserError: if there is no schema, or records that do not fit it.

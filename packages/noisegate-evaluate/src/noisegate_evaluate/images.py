@@ -281,9 +281,7 @@ def find_pixels(schema: Schema, image: ImageShape | None = None) -> PixelColumns
     """
     label = None if schema.label_column is None else schema.label_column.name
     columns: dict[str, Continuous | Decimal | Integer] = {}
-    for column in schema.columns:
-        if column.name == label:
-            continue
+    for column in (one for one in schema.columns if one.name != label):
         if not isinstance(column, Continuous | Decimal | Integer):
             raise OptionError(f"column {column.name!r} is {column.kind}, no intensity of a pixel; networks need images")
         columns[column.name] = column

@@ -121,12 +121,9 @@ def report(
     `public.html` follows from the model alone and may be handed on with it. With real records, `private.html` compares
     them with synthetic ones: it is outside the guarantee, says so, and stays with whoever may see the records.
 
-    The model may be a folder; ``out`` is that of the pages, which is made if it is not there; pages in it are replaced.
-    The model was not made from the records ``test``, which are as `Gate` takes them, of linked tables also their
-    folder, and None for the public page alone. It was made from those of ``train``: they add what they reach
-    themselves, and copies of them are looked for. For ``classifiers`` see `noisegate evaluate`, and its default; with
-    ``show_values`` errors may quote private values. ``progress`` is told after each model: its name, how many are done,
-    and how many there will be.
+    The model may be a folder; pages in ``out`` are replaced. The model was not made from the records ``test``, which
+    are as `Gate` takes them, of linked tables also their folder, and None for the public page alone. It was made from
+    those of ``train``: copies of them are looked for. For the others see `noisegate.evaluate`.
 
     Raises:
         ModelError: if the folder is no whole model, or its certificate does not hold.

@@ -51,13 +51,11 @@ def evaluate_tables(
     """Returns how a synthetic table compares with real data; its figures are not covered by the guarantee.
 
     The ``synthetic`` table was not made from the records ``test``. From those of ``train`` it was: given, distances are
-    to them, and the report has the ceiling of the scores and the floor of the distances, which the real training table
-    sets. The ``seed`` is of the models and of the draw of 3-way marginals. Of ``classifiers`` there are "three", or the
-    "twelve" of the papers, which take minutes on a large table; for tables of pixels "networks", or some of them
-    separated by commas, as in "convnet,mlp"; or a suite. A numeric label is predicted by regressors instead. Of
-    ``networks``, the shape of the images, fresh starts, epochs and device are told, None for the defaults. ``jobs`` are
-    processes for "twelve" and networks, by default the cores that may be used; ``progress`` is told after each
-    classifier: its name, how many are done, and how many there will be.
+    to them, and the report has the ceiling of the scores and the floor of the distances. The ``seed`` is of the models
+    and of the draw of 3-way marginals. Of ``classifiers`` there are "three", or the "twelve" of the papers; for tables
+    of pixels "networks", or some of them separated by commas, as in "convnet,mlp"; or a suite. A numeric label is
+    predicted by regressors instead. ``jobs`` are processes for "twelve" and networks, by default the cores that may be
+    used; ``progress`` is told after each classifier: its name, how many are done, and how many there will be.
 
     Raises:
         DataError: a table has no rows or lacks a column.

@@ -37,12 +37,8 @@ def downstream_scores(
     """Returns the scores on a table of classifiers that were trained on another.
 
     With two classes the positive one is the last level of the label. Rows whose label is missing or outside its levels
-    are left out.
-
-    Models are trained on ``synthetic`` and scored on ``test``, a real table; ``seed`` is of the models, and the same
-    one gives the same scores. For ``classifiers``, ``networks``, ``jobs`` and ``progress`` see
-    :func:`~noisegate_evaluate.evaluate_tables`. A training table with fewer than two classes has the scores of a
-    constant predictor, and a note.
+    are left out. A training table with fewer than two classes has the scores of a constant predictor, and a note.
+    ``test`` is a real table; for the rest see :func:`~noisegate_evaluate.evaluate_tables`.
 
     Raises:
         DataError: no model can be scored (no label with levels, fewer than two classes in the test table), a table
@@ -208,10 +204,8 @@ def regression_scores(
 ) -> RegressionReport:
     """Returns scores of regressors that were trained on another table; rows whose label is missing are left out.
 
-    They learn from ``synthetic`` and are scored on ``test``, a real table; the label is numeric or a date, ``seed`` of
-    the regressors: the same one gives the same scores. ``progress`` is told after each of them: its name, how many are
-    done, and how many there will be. Where the training table has fewer than two values of the label, scores are those
-    of a constant, and a remark says so.
+    The label is numeric or a date; for the rest see :func:`~noisegate_evaluate.evaluate_tables`. Where the training
+    table has fewer than two values of the label, scores are those of a constant, and a remark says so.
 
     Raises:
         DataError: the label is not numeric, takes fewer than two values in the test table, or a column is lacking.

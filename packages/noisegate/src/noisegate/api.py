@@ -117,13 +117,7 @@ def synthesize(data: Any, *, schema: Schema | str | Path, epsilon: float, **opti
     """Returns a synthesizer for a private table; its `sample(n)` gives the kind of table that was put in.
 
     For images, described by `noisegate.schema.pixel_schema`, its `images(n)` gives images, and the method is told their
-    shape by the schema. The short form of `fit`, for methods that make records.
-
-    Args:
-        data: See `fit`.
-        schema: See `fit`.
-        epsilon: ε of the guarantee.
-        options: Options of `fit` and settings of the method.
+    shape by the schema. The short form of `fit`, for methods that make records, with its options.
 
     Raises:
         UserError: if anything given is unusable; nothing is spent.

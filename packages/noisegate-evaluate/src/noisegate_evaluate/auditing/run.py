@@ -99,10 +99,9 @@ def audit(
     bound stays below the claim proves nothing; that it is above refutes it.
 
     The ``target`` is the name of a method, or the folder of a saved model, whose schema, settings and budget are taken
-    where nothing else is given; else ``schema`` is built in, ``epsilon`` is 1, ``delta`` 1e-5 and the ``adjacency``
-    "add-remove". There are so many ``runs`` in both worlds together, None for as many as show the noise within about a
-    tenth; ``progress`` is called with those that were done and how many there will be. Settings are those of the
-    method; without any, and without a schema, small ones that are made for this.
+    where nothing else is given; else ``schema`` is built in, ``epsilon`` is 1 and ``delta`` 1e-5. There are so many
+    ``runs`` in both worlds together, None for as many as show the noise within about a tenth; ``progress`` is called
+    with those that were done and how many there will be. Without any settings and schema, small ones are taken.
 
     What the attacker sees, ``by``, is "projection", everything that is released; "one-run", the same, of one run with
     many canaries, of which no assumption is made (``runs`` says how many); "samples", synthetic records alone;

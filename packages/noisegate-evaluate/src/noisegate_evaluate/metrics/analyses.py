@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from noisegate.schema import Boolean, Column, NumericColumn, Schema
-from noisegate_evaluate.metrics.marginals import cell_counts, order_distance
+from noisegate_evaluate.metrics.marginals import OrderDistance, cell_counts, order_distance
 from noisegate_evaluate.metrics.result import MetricResult, metric
 from noisegate_evaluate.reading import cells, read_levels, read_numbers
 
@@ -143,16 +143,13 @@ class EqualMass(MetricResult):
         columns = {column.name: _in_equal_masses(both, column, schema) for column in _columns(schema)}
         if len(columns) < 2 or not schema.layout.numeric or not all(one.num_rows for one in both):
             return None
-        by_order = [
-            order_distance(
-                {
-                    names: cell_counts([columns[name] for name in names], both[0].num_rows)
-                    for names in itertools.combinations(columns, order)
-                }
-            )
-            for order in (1, 2)
-        ]
-        singles, pairs = by_order
+
+        def distance(order: int) -> OrderDistance:
+            subsets = itertools.combinations(columns, order)
+            counted = {some: cell_counts([columns[name] for name in some], both[0].num_rows) for some in subsets}
+            return order_distance(counted)
+
+        singles, pairs = distance(1), distance(2)
         return cls(singles=singles.mean, pairs=pairs.mean, sampling=(singles.sampling, pairs.sampling))
 
 
@@ -182,9 +179,7 @@ class Regressions(MetricResult):
         made, truth = _design(both, columns, schema)
         ours, theirs = (_coefficients(*one, columns) for one in (made, truth))
         apart, signs = [], []
-        for place, (right, error) in theirs.items():
-            if place not in ours:
-                continue
+        for place, (right, error) in ((place, told) for place, told in theirs.items() if place in ours):
             apart.append(np.abs(ours[place][0] - right))
             clear = np.abs(right) > _CLEAR * error
             signs.append(np.sign(ours[place][0][clear]) == np.sign(right[clear]))
@@ -225,12 +220,9 @@ class TwoSample(MetricResult):
         columns, rows = _columns(schema), min(synthetic.num_rows, real.num_rows, _COMPARED)
         if rows < 20:
             return None
-        features = np.concatenate(
-            [
-                np.column_stack([_values(table, column, schema) for column in columns])
-                for table in (_some(synthetic, seed, rows), _some(real, seed, rows))
-            ]
-        )
+        both = (_some(table, seed, rows) for table in (synthetic, real))
+        each = [np.column_stack([_values(table, column, schema) for column in columns]) for table in both]
+        features = np.concatenate(each)
         truth = np.repeat([1, 0], rows)
         trees = HistGradientBoostingClassifier(max_iter=50, random_state=seed)
         shuffled = np.random.default_rng(seed).permutation(2 * rows)

@@ -42,16 +42,11 @@ class NearestRecords:
     @classmethod
     def of(cls, used: np.ndarray, held_out: np.ndarray, real: int) -> NearestRecords:
         """Returns the figures of the distances of synthetic records to the nearest one of either set."""
-        return cls(
-            synthetic=len(used),
-            real=real,
-            nearer=float(np.mean(np.where(used == held_out, 0.5, used < held_out))),
-            chance=1 / math.sqrt(len(used)),
-            same=float(np.mean(used == 0)),
-            same_held_out=float(np.mean(held_out == 0)),
-            distance=float(np.median(used)),
-            distance_held_out=float(np.median(held_out)),
-        )
+        nearer = float(np.mean(np.where(used == held_out, 0.5, used < held_out)))
+        both = {"": used, "_held_out": held_out}
+        told = {f"same{which}": float(np.mean(apart == 0)) for which, apart in both.items()}
+        told |= {f"distance{which}": float(np.median(apart)) for which, apart in both.items()}
+        return cls(synthetic=len(used), real=real, nearer=nearer, chance=1 / math.sqrt(len(used)), **told)
 
 
 def nearest_records(

@@ -32,9 +32,7 @@ def frechet_distance(synthetic: np.ndarray, real: np.ndarray) -> float:
     """Returns ‖m₁ − m₂‖² + tr(C₁ + C₂ − 2 (C₁C₂)^½), with means m and covariances C (Heusel et al., 2017, eq. 6).
 
     It is biased: two samples of the same distribution are apart, the more so the fewer they are. Compare figures of
-    equal numbers of images only, and read them beside the distance of two real sets.
-
-    Features are (rows, dim), (other rows, dim). The distance is squared, as it is usually printed; 0 for equal moments.
+    equal numbers of images only. Features are (rows, dim), (other rows, dim).
 
     Raises:
         DataError: the features are no matrices of finite numbers with the same columns and at least two rows each.

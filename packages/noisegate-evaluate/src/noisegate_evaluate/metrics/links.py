@@ -205,11 +205,8 @@ def gap_distance(synthetic: np.ndarray, real: np.ndarray) -> GapDistance | None:
         return None
     at = np.concatenate([ours, theirs])
     shares = (np.searchsorted(gaps, at, side="right") / len(gaps) for gaps in (ours, theirs))
-    return GapDistance(
-        largest=float(np.abs(np.subtract(*shares)).max()),
-        synthetic_median=float(np.median(ours)),
-        real_median=float(np.median(theirs)),
-    )
+    medians = {"synthetic_median": float(np.median(ours)), "real_median": float(np.median(theirs))}
+    return GapDistance(largest=float(np.abs(np.subtract(*shares)).max()), **medians)
 
 
 def broken_rules(linked: LinkedTables, link: Link) -> int:

@@ -50,10 +50,8 @@ class Manifold(MetricResult):
 def manifold_figures(synthetic: np.ndarray, real: np.ndarray, *, neighbours: int = NEIGHBOURS) -> Manifold:
     """Returns precision, recall, density and coverage.
 
-    All four depend on how many rows there are: compare figures of equal numbers only. Time grows with the square of
-    the rows; memory does not.
-
-    Features are (rows, dim), (other rows, dim); ``neighbours`` is k, 5 in both papers' code.
+    All four depend on how many rows there are: compare figures of equal numbers only. Features are (rows, dim), (other
+    rows, dim); ``neighbours`` is k, 5 in both papers' code. Time grows with the square of the rows; memory does not.
 
     Raises:
         OptionError: ``neighbours`` is below 1.

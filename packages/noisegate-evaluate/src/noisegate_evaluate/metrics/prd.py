@@ -58,10 +58,8 @@ def distribution_scores(
 ) -> DistributionScores:
     """Returns precision and recall of the distribution of the synthetic features.
 
-    Clusters follow the larger set, so equal numbers are drawn from both, as in the authors' code.
-
-    Features are (rows, dim), (other rows, dim). ``clusters`` is k, 20 in the paper, and ``runs`` the clusterings, each
-    from other starts, 10 in the paper; ``seed`` is of the draw and of the starts, and public.
+    Features are (rows, dim), (other rows, dim), of which equal numbers are drawn, as in the authors' code. ``clusters``
+    is k, and ``runs`` are clusterings, each from other starts; ``seed`` is of the draw and of the starts, and public.
 
     Raises:
         OptionError: ``clusters`` is below 2 or ``runs`` below 1.

@@ -169,11 +169,10 @@ def utility_scores(
     They run side by side in processes of their own, each on one thread, so that the scores do not depend on ``jobs``;
     the three of tables, and what runs on a GPU, one after the other in this process.
 
-    ``train`` are rows to train on, synthetic as a rule; ``test`` real rows of at least two classes, about which each
-    classifier is asked once, when its training is over. With two ``classes``, class 1 is the positive one. ``seed`` is
-    of the classifiers, and public; ``jobs`` are processes, by default the cores that may be used, and 1 stays in this
-    process. ``progress`` is told after each training, and within this process after each epoch of a network. A
-    classifier that cannot be trained has the scores of a constant predictor, and a note.
+    The rows of ``test`` are real ones of at least two classes. With two ``classes``, class 1 is the positive one.
+    ``jobs`` are processes, by default the cores that may be used, and 1 stays in this process. ``progress`` is told
+    after each training, and within this process after each epoch of a network. A classifier that cannot be trained has
+    the scores of a constant predictor, and a note.
 
     Raises:
         OptionError: ``classes`` below 2, ``jobs`` below 1, or the device is not there.

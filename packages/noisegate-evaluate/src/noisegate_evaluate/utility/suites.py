@@ -186,13 +186,10 @@ def three() -> Suite:
 def twelve(variant: Variant) -> Suite:
     """Returns the twelve classifiers of the papers, in the order of their tables.
 
-    Those of Harder and others (AISTATS 2021), https://arxiv.org/abs/2002.11603, supplement, and of Vinaroz and others
-    (ICML 2022), https://arxiv.org/abs/2106.05042, Table 10, with scikit-learn 0.24.2 and xgboost 0.90. A default that
-    changed since is written out; what no longer exists is replaced, and every report says so. Of tables, the scores of
-    hard predictions that the papers print stand beside ours: `UtilityReport.printed`.
-
-    The ``variant`` is "images" for pixels in [0, 1] (the table of DP-HP, with the 100 AdaBoost estimators of DP-MERF),
-    or "tables" for standardised columns (DP-MERF's tabular runs, all near the defaults).
+    Those of DP-MERF, https://arxiv.org/abs/2002.11603, supplement, and of DP-HP, https://arxiv.org/abs/2106.05042,
+    Table 10, with scikit-learn 0.24.2 and xgboost 0.90. A default that changed since is written out; what no longer
+    exists is replaced, and every report says so. The ``variant`` is "images" for pixels in [0, 1], or "tables" for
+    standardised columns.
 
     Raises:
         OptionError: there is no such variant.
@@ -212,8 +209,7 @@ def twelve(variant: Variant) -> Suite:
 def networks(names: Sequence[str] = NETWORKS, options: NetworkOptions | None = None) -> Suite:
     """Returns networks of Private Set Generation, each trained from several fresh starts.
 
-    Their ``names`` are some of :data:`~noisegate_evaluate.utility.networks.NETWORKS`; ``options`` say fresh starts and
-    training, None for the paper's.
+    Their ``names`` are some of `networks.NETWORKS`; ``options`` say fresh starts and training, None for the paper's.
 
     Raises:
         OptionError: a name is unknown, or there is none.
@@ -230,9 +226,8 @@ def selected_networks(
 ) -> Suite:
     """Returns networks that are chosen by held-out images of their own source, never by real ones.
 
-    Their ``names`` are some of "cnn", "resnet", "resnet9" and "wrn"; the last three want a GPU for tens of thousands of
-    images. There are so many ``repeats``, fresh starts of each with consecutive seeds, of which each holds out other
-    images; ``selection`` says how they are trained and chosen, None for the default.
+    Their ``names`` are some of "cnn", "resnet", "resnet9" and "wrn"; ``repeats`` is how many fresh starts each has,
+    with consecutive seeds; ``selection`` says how they are trained and chosen, None for the default.
 
     Raises:
         OptionError: a name is unknown, there is none, or ``repeats`` is below 1.
@@ -262,9 +257,8 @@ def read_suite(classifiers: str, options: NetworkOptions | None = None) -> Suite
 def read_classifiers(names: str, *, repeats: int = 1, selection: SelectionRecipe | None = None) -> Suite:
     """Returns the classifiers that are meant for images.
 
-    Of ``names``, separated by commas, there are "cnn", "resnet", "resnet9", "wrn"; "logistic" and "mlp" of
-    scikit-learn; "twelve" for all twelve of the papers, which include those two. For the others see
-    `selected_networks`.
+    Of ``names``, separated by commas, there are those of `selected_networks`; "logistic" and "mlp" of scikit-learn; and
+    "twelve" for all twelve of the papers, which include these two.
 
     Raises:
         OptionError: a name is unknown, there is none, or ``repeats`` is below 1.

@@ -3,11 +3,10 @@
 A mean embedding of finitely many features stands for a kernel, and it is released with noise: the error of the former
 falls with its length, that of the latter grows. A method states both as an `ErrorBound`, which `noisegate plan` prints.
 
-`NoiseBounds` are DP-MEPF's Propositions A.1 to A.5 (Harder, Jalali Asadabadi, Sutherland and Park, TMLR 2023,
-supplement A), corrected: docs/differences.md says where and why. a is the difference between the mean embedding of the
-records and that of the synthetic ones, n the noise, normal with covariance Σ, B is `norm`, the largest norm of a
-record's vector. The squared MMD is ‖a‖²; what is fitted is ‖a + n‖². A bound may fail with probability `failure`, in
-(0, 1), and Q = Tr Σ + 2 ‖Σ‖_F √L + 2 ‖Σ‖_op L with L = ln(1/failure).
+The bounds on the noise are those of DP-MERF and of DP-MEPF's supplement A, corrected: docs/differences.md says where
+and why. a is the difference between the mean embedding of the records and that of the synthetic ones, n the noise,
+normal with covariance Σ, B is `norm`, the largest norm of a record's vector. The squared MMD is ‖a‖²; what is fitted is
+‖a + n‖². A bound may fail with probability `failure`, and Q = Tr Σ + 2 ‖Σ‖_F √L + 2 ‖Σ‖_op L with L = ln(1/failure).
 """
 
 from __future__ import annotations
@@ -29,8 +28,7 @@ def noise_error(std: float, dim: int, *, norm: float) -> float:
     """Returns a bound on E sup |‖a + n‖² − ‖a‖²| over all synthetic tables, also those fitted to this very noise.
 
     It is D s² + 4 B E‖n‖, with E‖n‖ = s √2 Γ((D+1)/2)/Γ(D/2), for noise of standard deviation s on each of D
-    coordinates; exact when the features of tables fill the ball of radius B. Source: DP-MERF, Lemma B.3 and the bracket
-    of Proposition 3.1, where B = 1 and s = 2σ/m (docs/differences.md).
+    coordinates (DP-MERF, Lemma B.3 and the bracket of Proposition 3.1, where B = 1 and s = 2σ/m).
     """
     # The mean of the chi distribution is √D to a relative 1/(4 D), and for long D the difference of logarithms loses
     # digits.
@@ -40,22 +38,14 @@ def noise_error(std: float, dim: int, *, norm: float) -> float:
 
 
 def random_feature_error(frequencies: int) -> float:
-    """Returns 2/√F ≥ E |MMD² by F random Fourier frequencies − MMD²| for two tables, over the draw of the features.
-
-    Drawing a fixed share of the frequencies for each pair of columns, as `noisegate_images.features.fourier.draw` does,
-    does not raise it. Source: DP-MERF, Lemma B.2 and the last term of Proposition 3.1, tightened (docs/differences.md).
-    """
+    """Returns 2/√F ≥ E |MMD² by F random Fourier frequencies − MMD²| (DP-MERF, the last term of Proposition 3.1)."""
     if frequencies < 1:
         raise OptionError(f"frequencies={frequencies!r} must be at least 1.")
     return 2 / math.sqrt(frequencies)
 
 
 def truncation_error(tail: float) -> float:
-    """Returns the most that a squared MMD loses when features are left out: 4 · `tail`, which can be reached.
-
-    `tail` is the largest squared norm of what is left out, over all records. For a series that adds up to a kernel with
-    k(x, x) = 1 (DP-HP, equation 6) it is 1 − the least squared norm of the features that are kept.
-    """
+    """Returns the most that a squared MMD loses without features whose squared norm is at most `tail`: 4 · `tail`."""
     if not 0 <= tail < math.inf:
         raise OptionError(f"tail={tail!r} must be at least 0 and finite.")
     return 4 * tail
@@ -192,10 +182,9 @@ def squared_norm_quantile(noise: MeanNoise, failure: float) -> float:
 
 
 def expected_error_of_one(noise: MeanNoise, *, distances: tuple[float, ...]) -> float:
-    """Returns Tr Σ + 2 √(2/π) ‖Σ^½ a‖ ≥ E |‖a + n‖² − ‖a‖²| for one table that was made without looking at the noise.
+    """Returns Tr Σ + 2 √(2/π) ‖Σ^½ a‖ ≥ E |‖a + n‖² − ‖a‖²| for a table that was made without looking at the noise.
 
-    It is at most twice the expectation. `distances` are ‖a‖ on each block, at most twice the norm of a record's vector.
-    Source: DP-MEPF, Proposition A.1.
+    `distances` are ‖a‖ on each block (DP-MEPF, Proposition A.1).
     """
     return noise.trace + 2 * math.sqrt(2 / math.pi) * along(noise, distances)
 
@@ -203,39 +192,29 @@ def expected_error_of_one(noise: MeanNoise, *, distances: tuple[float, ...]) -> 
 def error_quantile(noise: MeanNoise, *, distances: tuple[float, ...], failure: float) -> float:
     """Returns what |‖a + n‖² − ‖a‖²| exceeds with probability at most `failure`, for one synthetic table.
 
-        Tr Σ + 2 (‖Σ‖_F + √2 ‖Σ^½ a‖) √L + 2 ‖Σ‖_op L,    L = ln(2/failure)
-
-    `distances` are ‖a‖ on each block; the table must have been made without looking at the noise. Source: DP-MEPF,
-    Proposition A.2, less a term (docs/differences.md).
+    It is Tr Σ + 2 (‖Σ‖_F + √2 ‖Σ^½ a‖) √L + 2 ‖Σ‖_op L with L = ln(2/failure) (DP-MEPF, Proposition A.2, less a term).
+    `distances` are ‖a‖ on each block; the table must have been made without looking at the noise.
     """
-    return squared_norm_quantile(noise, failure / 2) + 2 * along(noise, distances) * math.sqrt(
-        2 * math.log(2 / failure)
-    )
+    root = math.sqrt(2 * math.log(2 / failure))
+    return squared_norm_quantile(noise, failure / 2) + 2 * along(noise, distances) * root
 
 
 def error_quantile_of_any(noise: MeanNoise, *, norm: float, failure: float) -> float:
-    """Returns Q + 4 B √Q, which sup |‖a + n‖² − ‖a‖²| over all tables exceeds with probability at most `failure`.
-
-    Source: DP-MEPF, Proposition A.3, which is false as printed (docs/differences.md).
-    """
+    """Returns Q + 4 B √Q, which sup |‖a + n‖² − ‖a‖²| over all tables seldom exceeds (DP-MEPF, A.3, corrected)."""
     squared = squared_norm_quantile(noise, failure)
     return squared + 4 * norm * math.sqrt(squared)
 
 
 def excess_of_minimiser(noise: MeanNoise, *, norm: float, failure: float) -> float:
-    """Returns 4 B √Q: how much larger ‖a‖² is at the minimiser of ‖a + n‖² than at its own minimiser, at most.
+    """Returns 4 B √Q: how much larger ‖a‖² is at the minimiser of ‖a + n‖² than at its own (DP-MEPF, A.4, made tight).
 
-    For any set of generators; both minimisers are assumed to be found, which no fit promises. Source: DP-MEPF,
-    Proposition A.4, made tight (docs/differences.md).
+    It holds for any set of generators; both minimisers are assumed to be found, which no fit promises.
     """
     return 4 * norm * math.sqrt(squared_norm_quantile(noise, failure))
 
 
 def optimistic_excess_of_minimiser(noise: MeanNoise, *, distance: float, failure: float) -> float:
-    """Returns 4 Q + 4 M √Q: the bound of `excess_of_minimiser` for generators of which one has the MMD M, `distance`.
-
-    Source: DP-MEPF, Proposition A.5, made tight (docs/differences.md).
-    """
+    """Returns 4 Q + 4 M √Q: the same for generators of which one has the MMD M, `distance` (A.5, made tight)."""
     squared = squared_norm_quantile(noise, failure)
     return 4 * squared + 4 * distance * math.sqrt(squared)
 

@@ -19,10 +19,9 @@ from noisegate_images.features.orientation import INTENSITIES, Orientations
 class Thumbnails:
     """The mean intensity of each square of `side` x `side` pixels, for each channel, in images of multiples of `side`.
 
-    The central images of DP-FETA, Li, Gong, Li, Zhao, Hou and Wang (2025), https://arxiv.org/abs/2504.01395, are sums
-    of such vectors over a class; one of `dim` numbers is at most √dim long, and none is negative. Squares are added up
-    in one order (G-06). With a positive `lead` every vector begins with that number: outer products then hold how many
-    records they are of, and their mean.
+    The central images of DP-FETA are sums of such vectors over a class. Squares are added up in one order (G-06). With
+    a positive `lead` every vector begins with that number: outer products then hold how many records they are of, and
+    their mean.
     """
 
     image: ImageShape

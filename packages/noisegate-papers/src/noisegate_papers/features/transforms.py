@@ -34,9 +34,8 @@ _LONGEST = 2.0
 class Squares(AfterMap):
     """The element-wise squares of vectors of norm at most 1: what a second moment is a sum of.
 
-    DP-MGE, Wu, Guo and Chaudhuri (2023), https://arxiv.org/abs/2309.00008, section 3.1; what a sum of them is worth,
-    which the paper's Claim 1 does not have, is in docs/mge.md. These are not `Perceptual(moment=2)`, whose squares are
-    scaled to norm 1 once more: f²/‖f²‖ has no variance of f/‖f‖ in it.
+    What a sum of them is worth is in docs/mge.md. These are not `Perceptual(moment=2)`, whose squares are scaled to
+    norm 1 once more: f²/‖f²‖ has no variance of f/‖f‖ in it.
     """
 
     nonnegative: ClassVar[bool] = True

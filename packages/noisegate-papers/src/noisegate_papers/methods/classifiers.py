@@ -4,9 +4,8 @@ DP-SGD, Abadi et al. (CCS 2016), https://arxiv.org/abs/1607.00133, is for images
 perceptron. A sum of gradients is divided by the public number of records, never by the size of the sample.
 
 DP-LLM, Harder, Bauer and Park (AAAI 2020), https://arxiv.org/abs/1906.02004, is linear in one parameter
-(`noisegate_papers.models.locally_linear`), so the gate takes its gradients in two factors. The authors' program clips
-the gradient of the mean loss, and its projected inputs are about 343 long, ours about 1 at most, so clipping norms and
-learning rates read in other units. What differs besides is in docs/differences.md.
+(`noisegate_papers.models.locally_linear`), so the gate takes its gradients in two factors. What differs is in
+docs/differences.md.
 """
 
 from __future__ import annotations

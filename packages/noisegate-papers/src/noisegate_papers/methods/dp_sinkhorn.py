@@ -1,12 +1,10 @@
 """DP-Sinkhorn: a generator pulled towards real records by noisy gradients of an optimal transport loss.
 
-Cao, Bie, Vahdat, Fidler and Kreis (NeurIPS 2021), https://arxiv.org/abs/2111.01177. There is no adversary: in each step
-the loss between what the generator makes, X, and a sample of real records, Y, is differentiated with respect to X; that
-gradient, clipped as a whole and noised at the gate (`Gate.batch`, G-24), is all that the generator learns from.
-
-The loss is the semi-debiased one, 2·W(X₁, Y) − W(X₁, X₂), where W is entropic transport, Cuturi (NeurIPS 2013),
-https://arxiv.org/abs/1306.0895, and X₂ shares all but a part of its records with X₁. A record's cost is the sum over
-inputs of |x − y|² + |x − y|, and more where labels differ. What differs is in docs/differences.md.
+Cao, Bie, Vahdat, Fidler and Kreis (NeurIPS 2021), https://arxiv.org/abs/2111.01177. The gradient at generated records
+of a loss between them and a sample of real ones, clipped as a whole and noised at the gate (`Gate.batch`, G-24), is all
+that the generator learns from. The loss is 2·W(X₁, Y) − W(X₁, X₂), where W is entropic transport, Cuturi (NeurIPS
+2013), https://arxiv.org/abs/1306.0895, and X₂ shares all but a part of its records with X₁. What differs is in
+docs/differences.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Methods whose noisy gradients train one thing, of them those that train a model, and of these private GANs.
 
-Of a private GAN a discriminator takes noisy gradients at real records, and a generator learns from it alone. Gradients
-at generated records are clipped too, record by record: on simulated digits they grew to a hundred times the norm of the
-real ones, which are clipped anyway. The training is `noisegate_papers.training.adversarial`.
+Of a private GAN a discriminator takes noisy gradients at real records, and a generator learns from it alone
+(`noisegate_papers.training.adversarial`). Gradients at generated records are clipped too, record by record.
 """
 
 from __future__ import annotations

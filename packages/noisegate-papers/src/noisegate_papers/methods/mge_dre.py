@@ -5,9 +5,7 @@ class-wise sums of features z of length 1, by a frozen public encoder, of z ⊙ 
 of which features are drawn and decoded. What is proved of it, and what goes beyond the paper, is in docs/mge.md.
 
 For DP-DRE, section 3.2, a perceptron learns to tell features of private records from those of public ones, from noisy
-gradients. Where it gives D, a public reference gets the weight w = D/(1 − D), by which records are drawn. Public
-records without labels are weighed once with every label, against labels that are drawn uniformly: w(label, reference)
-then holds the shares of the labels too. What differs is in docs/differences.md.
+gradients, and public records are drawn by weights D/(1 − D): see docs/public-data.md, and docs/differences.md.
 """
 
 from __future__ import annotations

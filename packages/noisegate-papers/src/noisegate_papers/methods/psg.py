@@ -1,8 +1,8 @@
 """PSG: Private Set Generation.
 
 Chen, Kerkouche and Fritz (NeurIPS 2022), https://arxiv.org/abs/2211.04446. A small set of records is moved until the
-gradient of a classifier's loss on it points where the noisy gradient on the private records does; the set itself is
-released, with as many records of each label as was asked for. What differs is in docs/differences.md.
+gradient of a classifier's loss on it points where the noisy gradient on the private records does, and is released. What
+differs is in docs/differences.md.
 """
 
 from __future__ import annotations

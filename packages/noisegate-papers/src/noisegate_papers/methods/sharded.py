@@ -131,9 +131,8 @@ class ShardedMethod(GuidedMethod):
 class PATEGAN(ShardedMethod):
     """Settings of PATE-GAN; none of them depends on private data.
 
-    Jordon, Yoon and van der Schaar (ICLR 2019), https://openreview.net/forum?id=S1zk9iRqF7. Each teacher tells its
-    shard from generated records and votes on those of a step, real or not; a student discriminator takes the noisy
-    majority for the truth and never sees a real record, and the generator learns from it.
+    Jordon, Yoon and van der Schaar (ICLR 2019), https://openreview.net/forum?id=S1zk9iRqF7. Teachers vote on generated
+    records, real or not; a student takes the noisy majority for the truth, and the generator learns from it.
 
     Examples:
         >>> from noisegate import Budget, PATEGAN, Schema
@@ -230,8 +229,7 @@ class DataLens(ShardedMethod):
     """Settings of DataLens; none of them depends on private data.
 
     Wang, Wu, Long, Rimanic, Zhang and Li (CCS 2021), https://arxiv.org/abs/2103.11109. Each teacher's gradient at a
-    generated record is compressed to the signs of its k largest entries; they are added up with noise, and an entry of
-    the sum counts as far as it is beyond a part β of the number of teachers.
+    generated record is compressed to the signs of its k largest entries, of which the noisy sum is followed.
 
     Examples:
         >>> from noisegate import Budget, DataLens, Schema

@@ -1,9 +1,8 @@
 """The public half of a private diffusion model: a denoiser that noisy sums of gradients move, by the loss of EDM.
 
-EDM, Karras, Aittala, Aila and Laine (NeurIPS 2022), https://arxiv.org/abs/2206.00364. DPDM, Dockhorn, Cao, Vahdat and
-Kreis (TMLR 2023), https://arxiv.org/abs/2210.09929, algorithm 1 and section 3.2, takes the mean over several draws
-(n, σ) as the loss of a record, which is clipped after the mean. `NoiseDraws` reads draws off tables, at places that
-follow from the number of the step and from the image, in integers: a loss that the gate differentiates draws nothing.
+EDM is that of `noisegate_papers.models.diffusion`. DPDM (`noisegate_papers.methods.dpdm`), algorithm 1 and section 3.2,
+takes the mean over several draws (n, σ) as the loss of a record, which is clipped after the mean. `NoiseDraws` reads
+draws off tables, at places that follow from the step and the image: a loss that the gate differentiates draws nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Gaussians by noisy moments: of unit vectors, DP-MGE, section 3.1, and of small images, where a set may begin.
 
-Moments of vectors of length 1 are moved to the nearest point of each convex set that they are in (docs/mge.md). A
-variance E z ⊙ z − (E z) ⊙ (E z) can still be negative, of which the paper says nothing; here it is clipped to
-[floor, 1], and a full covariance has its eigenvalues clipped to the same.
+Moments of vectors of length 1 are moved to the nearest point of each convex set that they are in, and variances, or the
+eigenvalues of a full covariance, are clipped to [floor, 1] (docs/mge.md).
 
 Of small images x, what was released is, for each class, the sum of (lead, x)(lead, x)ᵀ over its records: its first
 entry says how many records it is of, its first row their mean. No eigenvalue of the noise, a symmetric matrix with half

@@ -1,10 +1,9 @@
 """Graphical models from noisy tables: fitted by Private-PGM, or by what PrivBayes asks after the pairwise rounds.
 
-A fit by mirror descent (McKenna, Sheldon, Miklau 2019) is taken apart into conditional tables. PrivBayes, Zhang,
-Cormode, Procopiuc, Srivastava and Xiao (TODS 2017), https://doi.org/10.1145/3134428, sections 4 and 5, is
-post-processing of what was released. Columns are numbered as in `ClassTables`, the label left out: where its classes
-are told apart, it is a parent of every other column (Friedman, Geiger and Goldszmidt, 1997). A noisy table is shrunk
-towards what a smaller one says, as far as the table itself tells (empirical Bayes).
+A fit by mirror descent (McKenna, Sheldon, Miklau 2019) is taken apart into conditional tables. Of PrivBayes see
+sections 4 and 5. Columns are numbered as in `ClassTables`, the label left out: where its classes are told apart, it is
+a parent of every other column (Friedman, Geiger and Goldszmidt, 1997). A noisy table is shrunk towards what a smaller
+one says, as far as the table itself tells (empirical Bayes).
 """
 
 from __future__ import annotations
@@ -183,10 +182,9 @@ def mutual_information(counts: Floats) -> float:
 def choose_families(tables: ClassTables, shares: Floats, *, degree: int, most_cells: float) -> tuple[Family, ...]:
     """Returns the family of each column, parents first, by the shares of cells in each class, (classes, D).
 
-    The first parents are a tree of greatest mutual information (Chow and Liu, 1968), as PrivBayes finds for degree 1.
-    Mutual information of three columns is not known from pairs: a further parent is that which tells most beside what
-    it shares with the earlier ones (Peng, Long and Ding, 2005), where the table keeps to `most_cells`; with more, noise
-    would drown it.
+    The first parents are a tree of greatest mutual information (Chow and Liu, 1968). A further parent is that which
+    tells most beside what it shares with the earlier ones (Peng, Long and Ding, 2005), where the table keeps to
+    `most_cells`; with more, noise would drown it.
     """
     columns, sizes = range(len(tables.sizes)), tables.sizes
     known = np.zeros((len(sizes), len(sizes)))
@@ -320,16 +318,8 @@ class NetworkDesign:
         others = [max((sizes[other] for other in columns if other != column), default=1) for column in columns]
         cells = (classes * sizes[column] * other for column, other in zip(columns, others, strict=True))
         dim = sum(max(pair, self.most_cells) for pair in cells)
-        return Query(
-            name=FAMILIES,
-            dim=dim,
-            columns=1,
-            norm=1.0,
-            share=share,
-            nonnegative=True,
-            adaptive=True,
-            tables=len(columns),
-        )
+        fixed: dict[str, Any] = {"columns": 1, "norm": 1.0, "nonnegative": True, "adaptive": True}
+        return Query(name=FAMILIES, dim=dim, share=share, tables=len(columns), **fixed)
 
     def chosen(self, answers: Answered) -> Chosen:
         """Returns what follows from the answers before the last round."""

@@ -149,11 +149,9 @@ class PerceptualMatching(MomentMatching):
 class MovingAverage:
     """The average gap of one block of features over steps (GFMN; dos Santos et al., ICCV 2019, section 3.3).
 
-    One batch estimates the generator's mean features badly. GFMN keeps v, an average of the gap between the released
-    means and those of a batch, and lowers ⟨v, gap⟩ with v held fixed. The average is taken by Adam, on the squared
-    difference of v and the gap, summed over the features or as their mean: of 303,104 features that is as small as
-    Adam's ε, which then damps every step, as in DP-MEPF's code. It starts uniform within ±1/√dim, as a linear layer's
-    weights.
+    GFMN keeps v, an average of the gap between the released means and those of a batch, and lowers ⟨v, gap⟩ with v held
+    fixed. The average is taken by Adam, on the squared difference of v and the gap, summed over the features or as
+    their mean, which is as small as Adam's ε of many features. It starts uniform within ±1/√dim.
     """
 
     def __init__(
@@ -184,9 +182,8 @@ class SumProductMatching(HalvesMatching):
     """`HalvesMatching` with a weight on all blocks but one (DP-HP, equation 16), and these one after another.
 
     The least ‖μ_sum − μ̂_sum‖² + γ · ‖μ_product − μ̂_product‖² is looked for, of class-wise mean embeddings of maps of
-    norm 1; γ of None weighs every block by its noise, as maximum likelihood does. The paper's code draws and releases a
-    product once an epoch; releases of one plan can all be made at once, and only the matching goes `in_turn`: each of
-    the other blocks for an equal part of the steps, and with all of γ, which they share otherwise.
+    norm 1; γ of None weighs every block by its noise. `in_turn` matches each of the other blocks for an equal part of
+    the steps, and with all of γ, which they share otherwise.
     """
 
     def __init__(self, *arguments: Any, sum_block: str, gamma: float | None, in_turn: bool, **named: Any) -> None:

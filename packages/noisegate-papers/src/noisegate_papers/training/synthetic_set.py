@@ -55,9 +55,8 @@ class Cropped(nn.Module):
 def build_dcgan(shape: ImageShape, inputs: int, *, seed: int) -> nn.Sequential:
     """Returns a fresh network from (rows, inputs) to (rows, channels, height, width), without an end of its own.
 
-    Radford, Metz and Chintala (ICLR 2016), https://arxiv.org/abs/1511.06434, in the sizes of PSG's equation 8: of 28
-    pixels the pictures are 4, 7, 11 and 28 wide. Between them stand ReLU and pixel normalisation (Karras et al., ICLR
-    2018, section 4.2), which treats every image alone.
+    Radford, Metz and Chintala (ICLR 2016), https://arxiv.org/abs/1511.06434, in the sizes of PSG's equation 8, with
+    pixel normalisation (Karras et al., ICLR 2018, section 4.2), which treats every image alone.
     """
     check_sizes("a DCGAN", inputs=inputs)
     if shape.height % 2 or shape.width % 2 or min(shape.height, shape.width) < _LEAST_SIDE:

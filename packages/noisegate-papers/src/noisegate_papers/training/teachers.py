@@ -1,12 +1,9 @@
 """What learns from noisy answers about generated records: a generator, a student; and the teachers behind the gate.
 
-A generator follows noisy gradients at what it makes: of an optimal transport loss, or as teachers say. Entropic
-transport W between two sets of equal weights is Σ P·cost at the plan P of Sinkhorn's algorithm (Cuturi, NeurIPS 2013,
-https://arxiv.org/abs/1306.0895). Its gradient takes P as it is (the envelope theorem).
-
-A teacher is a discriminator of a disjoint shard and what it answers, written for one shard, as functions of its
-weights; `noisegate.gate.queries.shards` maps them over all shards, and the weights begin alike. `parameters` hold the
-generated records of the step, which are public, (records, inputs), and their labels, (records,).
+A generator follows noisy gradients at what it makes: of an optimal transport loss, whose gradient takes Sinkhorn's plan
+as it is (the envelope theorem), or as teachers say. A teacher is written for one shard, as functions of its weights,
+which begin alike; `noisegate.gate.queries.shards` maps them over all. `parameters` hold the generated records of the
+step, which are public, (records, inputs), and their labels, (records,).
 """
 
 from __future__ import annotations

@@ -171,9 +171,7 @@ class TorchForm:
     def means(self, made: Made, sets: int) -> Float[Tensor, "dim sets"]:
         """Returns mean features, (dim, sets), in the order of the feature map.
 
-        Args:
-            made: What the generator gave.
-            sets: The rows stand in this many sets of equal size, one after the other; each has a mean of its own.
+        The rows of what was `made` stand in so many `sets` of equal size, one after the other, each with a mean.
         """
         return self._means_fn(self.constants, made, sets)
 
@@ -184,12 +182,7 @@ class TorchForm:
 
 
 class RowForm(TorchForm):
-    """The features of every row, and their means.
-
-    Args:
-        rows_fn: From the constants and what the generator gave to features, (dim, rows).
-        constants: See `TorchForm`.
-    """
+    """The features of every row, and their means; `rows_fn` makes of the constants and what was given (dim, rows)."""
 
     def __init__(self, rows_fn: Callable[[Constants, Made], Tensor], constants: Mapping[str, Any] = _NONE) -> None:
         super().__init__(self._mean_rows, constants)
@@ -250,9 +243,8 @@ class Levels:
     """One-hot codes of all coded columns, scaled so that the block's norm is exactly bounded; missing is a level.
 
     The polynomial kernel of order 1 of DP-MERF, Harder, Adamczewski and Park (AISTATS 2021),
-    https://arxiv.org/abs/2002.11603, section 4.3. Its code feeds integer codes divided by √(number of columns), whose
-    norm has no bound. Here a record has exactly one level in each of the q columns, so its one-hot vector has norm √q;
-    divided by √q it has norm 1.
+    https://arxiv.org/abs/2002.11603, section 4.3: a record has one level in each of q columns, and its one-hot vector
+    of norm √q is divided by √q.
 
     Attributes:
         columns: Positions of the columns among the coded columns of the layout.

@@ -235,12 +235,8 @@ class Gate(Single):
     ) -> BatchSession:
         """Returns a session that hands out one noisy vector of a whole sample a step, from any function of it.
 
-        Args:
-            plan: A calibrated `BatchPlan`, within this gate's budget.
-            vector: Of public parameters and the numeric and coded columns of a sample: arrays of the planned shapes.
-            method: As for `gradients`.
-            public: As for `gradients`.
-            journal: As for `gradients`.
+        The `plan` is a calibrated `BatchPlan`; `vector` makes arrays of the planned shapes of public parameters and the
+        numeric and coded columns of a sample. The others are as for `gradients`.
 
         Raises:
             OptionError: if plan or journal do not fit.
@@ -253,14 +249,9 @@ class Gate(Single):
     ) -> ShardSession:
         """Returns a session that hands out noisy sums of one vector of each disjoint shard, from a state of its own.
 
-        It cannot be resumed: who is in which shard, and what the shards have learnt, is private and kept in memory.
-
-        Args:
-            plan: A calibrated `ShardPlan`, within this gate's budget.
-            teacher: What a shard learns and answers: arrays of the planned shapes.
-            method: As for `gradients`.
-            public: As for `gradients`.
-            device: Where torch computes.
+        It cannot be resumed: who is in which shard, and what the shards have learnt, is private and kept in memory. The
+        `plan` is a calibrated `ShardPlan`; the `teacher` says what a shard learns and answers, arrays of the planned
+        shapes. The others are as for `gradients`.
 
         Raises:
             OptionError: if the plan does not fit.
@@ -273,11 +264,7 @@ class Gate(Single):
     ) -> Release:
         """Answers a plan of marginals that OpenDP chooses on the way; holds all records in memory.
 
-        Args:
-            plan: What OpenDP may spend, within this gate's budget.
-            bins: Cells of the numeric columns of the schema.
-            method: As for `sum`.
-            public: As for `sum`.
+        The `plan` is what OpenDP may spend, `bins` are cells of the numeric columns; the others are as for `sum`.
 
         Raises:
             UserError: if the plan does not fit, the data does not fit the schema, or OpenDP's extra is not installed.

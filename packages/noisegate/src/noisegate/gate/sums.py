@@ -185,11 +185,8 @@ class Engine(Protocol):
     def check(self, source: Any, *, sums: bool, device: str = "cpu") -> None:
         """Refuses what it cannot do, before anything is spent; by default nothing.
 
-        Args:
-            source: The records, of which none is read.
-            sums: Whether sums of vectors or of gradients are asked for; other kinds of query read the records by
-                themselves.
-            device: Where torch is to compute gradients.
+        Of the source no record is read; `sums` says whether sums of vectors or of gradients are asked for, since other
+        kinds of query read the records by themselves, and `device` where torch is to compute gradients.
 
         Raises:
             OptionError: if it cannot sum these records, or the query would pass it by.

@@ -152,9 +152,6 @@ class Ledger:
 
         To confirm again, as a run does that was interrupted and goes on, changes nothing.
 
-        Args:
-            reservation: As `reserve` returned it.
-
         Raises:
             OptionError: if the reservation is unknown.
             LedgerError: if somebody closed it, or the ledger cannot be used or was tampered with. The run must stop.
@@ -180,12 +177,8 @@ class Ledger:
     def commit(self, reservation: str, *, certificate: str) -> None:
         """Closes a reservation whose run is finished. It stays spent.
 
-        Args:
-            reservation: As `reserve` returned it.
-            certificate: SHA-256 of the certificate, 64 hexadecimal digits.
-
         Raises:
-            OptionError: if the reservation is unknown or closed, or the digest is not one.
+            OptionError: if the reservation is unknown or closed, or `certificate` is no SHA-256 in hexadecimal digits.
         """
         if not isinstance(certificate, str) or not re.fullmatch("[0-9a-f]{64}", certificate):
             raise OptionError(
@@ -196,9 +189,7 @@ class Ledger:
     def void(self, reservation: str, *, reason: str) -> None:
         """Gives back a reservation that was not confirmed; it costs nothing afterwards, and its run draws no noise.
 
-        Args:
-            reservation: As `reserve` returned it.
-            reason: Why no noise was drawn, one line.
+        The `reason` says in one line why no noise was drawn.
 
         Raises:
             OptionError: if the reservation is unknown, confirmed, committed or void already.
@@ -227,10 +218,7 @@ class Ledger:
         return [entry for entry in book.entries if entry.dataset == dataset]
 
     def check(self) -> int:
-        """Checks the chain of hashes, that every row was allowed by those before it, and that no cap is exceeded.
-
-        Returns:
-            The number of rows.
+        """Returns the number of rows, whose chain is whole, each allowed by those before it, with no cap exceeded.
 
         Raises:
             LedgerError: naming the first broken row, or the data set over its cap.

@@ -113,9 +113,7 @@ class Method(Settings, ABC):
     def query(self, gate: Gate, plan: Any = None) -> Release:
         """Returns the release: the one time that private records are used.
 
-        Args:
-            gate: Private records and a budget.
-            plan: What `plan` gave for them; None to make it.
+        The `plan` is what `plan` gave for the gate; None to make it.
         """
 
     def next_round(
@@ -123,13 +121,8 @@ class Method(Settings, ABC):
     ) -> Mapping[str, FeatureMap]:
         """Returns what is asked in one pass after what was answered; nothing once all is answered.
 
-        It follows from its arguments alone, so that several silos ask the same.
-
-        Args:
-            schema: Public knowledge about the records.
-            plan: What `plan` gave for them.
-            values: The answers so far, by query.
-            noise_std: The noise of every query of the plan, asked or not, in the units of the answers.
+        It follows from its arguments alone, so that several silos ask the same: from the answers so far, by query, and
+        the noise of every query of the plan, asked or not, in the units of the answers.
 
         Raises:
             OptionError: if what is asked depends on more than that, as where records train something step by step.
@@ -195,10 +188,7 @@ class Method(Settings, ABC):
     def verdict(self, schema: Schema, budget: Budget, records: int | None = None) -> Verdict | None:
         """Returns in words what to expect, before anything is spent; None where the method has no forecast.
 
-        Args:
-            schema: Public knowledge about the records.
-            budget: That is asked for.
-            records: Their number, as far as the public knows; None for how many each word takes.
+        `records` is their number, as far as the public knows; None for how many each word takes.
 
         Examples:
             >>> from noisegate import Budget, Pairwise, Schema
@@ -247,10 +237,8 @@ class Method(Settings, ABC):
     def fitting(self, release: Release, *, device: str = "auto", plan: Any = None) -> Fit:
         """Returns the fit of a release, ready to run, to save and to restore; here, one that is done.
 
-        Args:
-            release: What has left the gate.
-            device: "auto", "cpu", "cuda" or "mps".
-            plan: That the release was made with, which holds the feature maps; None to make them anew.
+        The `device` is "auto", "cpu", "cuda" or "mps"; the `plan` that of the release, which holds the feature maps,
+        None to make them anew.
         """
         return FinishedFit()
 

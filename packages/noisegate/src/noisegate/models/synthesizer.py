@@ -194,9 +194,7 @@ class Synthesizer(Shown):
     def images(self, n: int, **asked: Any) -> Iterator[ImageBatch]:
         """Returns `n` synthetic images with their labels, in batches, in constant memory.
 
-        They are those that `sample` gives as rows of pixels, for the same arguments, as ``where={"label": 3}`` or
-        ``even="label"``.
-        `noisegate_images.output.formats` writes them.
+        They are those that `sample` gives as rows of pixels, for the same arguments, as ``where={"label": 3}``.
 
         Raises:
             OptionError: if the model was fitted to a table and makes no images, or as `sample` does.
@@ -348,9 +346,6 @@ class Synthesizer(Shown):
 
 def load(folder: str | Path) -> FittedModel:
     """Returns the model in a folder, after checking every hash: of a table, of linked tables, or a classifier.
-
-    Args:
-        folder: What `save`, ``fit(out=...)`` or `noisegate fit --out` wrote.
 
     Raises:
         ModelError: if the folder is missing, broken or was changed.

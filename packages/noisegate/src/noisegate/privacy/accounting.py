@@ -105,13 +105,8 @@ def threshold_odds(events: Sequence[Event]) -> float:
 def epsilon(events: Sequence[Event], delta: float, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> float:
     """Returns an upper bound on ε for which the composition of `events` is (ε, δ)-DP.
 
-    Args:
-        events: What was run, in any order; each already states its sensitivity under `adjacency`.
-        delta: In (0, 1).
-        adjacency: Needed for Poisson-sampled events, whose analysis depends on it.
-
-    Returns:
-        ε ≥ 0; infinity when the samplers alone cost more than `delta`.
+    Each event already states its sensitivity under `adjacency`, which Poisson-sampled ones need. The bound is infinite
+    where the samplers alone cost more than `delta`, in (0, 1).
 
     Examples:
         >>> from noisegate.privacy.accounting import epsilon

@@ -130,15 +130,11 @@ class GaussianEvent(_NoisySum, _NamedEvent):
 class SampledGaussianEvent(_NoisySum, _NamedEvent):
     """`steps` sums over independent Poisson samples of the records, each with Gaussian noise.
 
-    Attributes:
-        name: The question that was answered.
+    Attributes, beside those of `GaussianEvent`:
         rate: Probability with which each record enters a step's sample, in (0, 1].
         steps: How many steps were run.
         sensitivity: Largest L2 norm of one record's vector, in grid units, whatever the adjacency: what a replaced
             record does to a sampled sum is the accountant's business.
-        noise_std: Standard deviation of the noise on each coordinate, in grid units.
-        coordinates: How many coordinates each step released.
-        sampler: How the noise was drawn.
 
     Examples:
         >>> from noisegate.privacy.accounting import epsilon
@@ -171,7 +167,7 @@ class SampledGaussianEvent(_NoisySum, _NamedEvent):
 class BatchGaussianEvent(SampledGaussianEvent):
     """`steps` vectors of whole samples, each from any function of its sample, with Gaussian noise (G-24).
 
-    Attributes:
+    Attributes, beside those of `SampledGaussianEvent`:
         sensitivity: Largest L2 distance between the vectors of any two samples, in grid units: twice the norm that
             vectors are clipped to, whatever the adjacency.
         shards: Number of disjoint shards that are used in turn; 1 for Poisson samples of all records.
@@ -200,7 +196,7 @@ class BatchGaussianEvent(SampledGaussianEvent):
 class ShardGaussianEvent(SampledGaussianEvent):
     """`steps` sums of one vector of each disjoint shard that is asked, with Gaussian noise (G-26).
 
-    Attributes:
+    Attributes, beside those of `SampledGaussianEvent`:
         rate: Probability with which each shard, by itself, is asked in a step; 1 if all are.
         sensitivity: Largest L2 distance between two vectors of a shard, in grid units, whatever the adjacency.
         shards: Number of disjoint shards.
@@ -246,10 +242,8 @@ class ZeroConcentratedEvent(_NamedEvent):
 class ThresholdedGaussianEvent(_NoisySum, _NamedEvent):
     """Noisy counts of keys that nobody listed beforehand: of those that occur, the ones that reach a threshold.
 
-    Attributes:
-        name: The question that was answered.
+    Attributes, beside those of `GaussianEvent`:
         sensitivity: L2 sensitivity of the counts of all keys that occur in both neighbours, in grid units.
-        noise_std: Standard deviation of the noise on each count, in grid units.
         threshold: Smallest noisy count that is released, in grid units.
         weight: What one record adds to the count of each of its keys, in grid units.
         keys: How many keys one record may have.

@@ -55,9 +55,7 @@ class GridBound:
 
     Sums of them, each placed in the column of a matrix that its record chooses, have the sensitivity of G-01.
 
-    Attributes:
-        units: The norm bound, a positive integer in grid units.
-        nonnegative: Whether every coordinate of every vector is at least zero.
+    `units` is a positive integer in grid units; if `nonnegative`, no coordinate of a vector is below zero.
 
     Examples:
         >>> from noisegate import Adjacency

@@ -15,10 +15,9 @@ from noisegate.settings import Within, settings
 class BatchPlan(StepPlan):
     """Vectors of whole samples, each from any function of the sample and clipped as a whole (G-24).
 
-    A sample is a Poisson sample of all records; or, with `shards`, one of as many disjoint parts of them, in turn. A
-    record that comes or goes may change the vector of every sample that it is in from end to end, so the sensitivity is
-    the diameter of what vectors can be, 2 · clip_norm, where a sum of gradients has clip_norm. Use it for losses that
-    are no sum over records, such as optimal transport; otherwise a `GradientPlan` has half the noise.
+    A sample is a Poisson sample of all records; or, with `shards`, one of as many disjoint parts of them, in turn. The
+    sensitivity is the diameter of what vectors can be, 2 · clip_norm. Use it for losses that are no sum over records,
+    such as optimal transport; otherwise a `GradientPlan` has half the noise.
 
     Examples:
         >>> from noisegate import Budget
@@ -53,9 +52,7 @@ class ShardPlan(StepPlan):
     """Sums of one vector of each disjoint shard, each from a state that the shard alone has trained (G-26).
 
     The records are split into shards once. In a step each shard is asked with `sampling_probability`, by itself, and
-    what leaves is the noisy sum of the vectors of those that were asked. A record that comes or goes may change the
-    vector of its shard from end to end, however many records the shard has: the sensitivity is the diameter of what
-    vectors can be, 2 · clip_norm.
+    what leaves is the noisy sum of the vectors of those that were asked, of sensitivity 2 · clip_norm.
 
     Examples:
         >>> from noisegate import Budget

@@ -64,10 +64,8 @@ def module_loss(
 ) -> RecordLoss:
     """Returns the loss of a module whose parameters are ``dict(module.named_parameters())``.
 
-    Args:
-        module: A network without layers that mix records or draw randomness.
-        criterion: Of a function that runs the module on a batch of one, and one record's numeric and coded columns: the
-            loss, a scalar.
+    The `criterion` makes of a function that runs the module on a batch of one, and of one record's numeric and coded
+    columns, the loss, a scalar.
 
     Raises:
         OptionError: if a layer computes over the batch or draws randomness; the message names it.

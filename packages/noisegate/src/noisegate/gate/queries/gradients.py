@@ -98,8 +98,7 @@ class StepSession(SumSession):
     def step(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the noisy vector of a fresh sample, array by array, in its own units.
 
-        Args:
-            parameters: What gradients are taken at, or the function of a sample gets. They are public.
+        The public `parameters` are what gradients are taken at, or what the function of a sample gets.
 
         Raises:
             OptionError: if no step is left, or parameters, loss or function do not fit (nothing is read or used then).
@@ -133,8 +132,7 @@ class StepSession(SumSession):
     def release(self, parameters: Mapping[str, Any] | None = None) -> Release:
         """Returns what was trained, and answers if any, with their certificate, and commits the reservation.
 
-        Args:
-            parameters: What was trained on what the steps returned: of the shapes of the plan's `released`.
+        The `parameters` are what was trained on what the steps returned, of the shapes of the plan's `released`.
 
         Raises:
             OptionError: if they are missing or do not fit, a question is open, or it was called before.
