@@ -90,6 +90,47 @@ def _twenty(n: int, seed: int) -> pd.DataFrame:
     return frame
 
 
+def _stays(n: int, seed: int) -> pd.DataFrame:
+    r = np.random.default_rng(seed)
+    age, emergency = 20 + 70 * r.beta(4, 2, n), r.random(n) < 0.35
+    unit = r.choice(["heart", "lung", "bone", "other"], n, p=[0.15, 0.1, 0.25, 0.5])
+    nights = np.minimum(r.negative_binomial(2, 2 / (2 + np.exp(0.2 + 0.012 * age + 0.5 * emergency))), 60)
+    bill = np.minimum(900 * (1 + nights) * r.gamma(4, 0.25, n) + 2_000 * (unit == "heart"), 100_000)
+    back = r.random(n) < 1 / (1 + np.exp(3.2 - 0.015 * age - 0.7 * (unit == "lung") - 0.06 * nights))
+    return pd.DataFrame(
+        {"age": age.astype(int), "emergency": emergency, "unit": unit, "nights": nights, "bill": bill, "back": back}
+    )
+
+
+def _pupils(n: int, seed: int) -> pd.DataFrame:
+    r = np.random.default_rng(seed)
+    school = r.integers(6, size=n)
+    books = np.minimum(np.exp(3 + 0.15 * school + r.normal(size=n)), 1_000)
+    hours = np.clip(r.gamma(2, 2.5, n), 0, 40)
+    score = np.clip(400 + 25 * np.log(books) + 6 * np.sqrt(hours) - 3 * school + 60 * r.standard_t(6, n), 0, 1_000)
+    passed, twin = score + 40 * r.normal(size=n) > 470, r.random(n) < 0.03
+    names = np.array([f"s{place}" for place in range(6)])
+    return pd.DataFrame(
+        {"school": names[school], "books": books, "hours": hours, "score": score, "passed": passed, "twin": twin}
+    )
+
+
+def _sensors(n: int, seed: int) -> pd.DataFrame:
+    r = np.random.default_rng(seed)
+    machine, hot = r.integers(3, size=n), r.random(n) < 0.3
+    load = np.clip(np.where(r.random(n) < 0.4, r.normal(30, 5, n), r.normal(70, 8, n)), 0, 100)  # two modes
+    warmth = np.clip(20 + 0.3 * load + 12 * hot + r.laplace(0, 3, n), -20, 120)
+    noise = np.clip(40 + 0.2 * warmth + 0.1 * load + r.normal(0, 4, n), 0, 130)
+    faults = np.minimum(r.poisson(np.exp(-2.5 + 0.025 * warmth + 0.3 * (machine == 2))), 20)
+    hours = np.minimum(r.weibull(1.5, n) * np.where(hot, 150, 250), 500)
+    return pd.DataFrame(
+        {
+            **{"machine": np.array(["a", "b", "c"])[machine], "load": load, "warmth": warmth, "noise": noise},
+            **{"faults": faults, "hours": hours, "hot": hot},
+        }
+    )
+
+
 POPULATIONS = {
     "scm": Population(
         draw=_scm,
@@ -177,6 +218,64 @@ POPULATIONS = {
         questions=(
             *("mean(n0)", "mean(n1) by c1", "corr(n0, n1)", "corr(n2, n5)", "share(c0 = yes) by c3", "median(n3)"),
             *("n0 ~ n1 + n2 + c0", "logit(c0) ~ n0 + n3", "odds(c0, c3)"),
+        ),
+    ),
+    # Made on 27 November 2026, after everything was chosen: they chose nothing.
+    "stays": Population(
+        draw=_stays,
+        schema=Schema(
+            (
+                *(Integer(name="age", lower=0, upper=110), Boolean(name="emergency")),
+                *(Categorical(name="unit", levels=("bone", "heart", "lung", "other")),),
+                *(Integer(name="nights", lower=0, upper=100), Continuous(name="bill", lower=0, upper=200_000)),
+                Boolean(name="back"),
+            ),
+            label="back",
+        ),
+        questions=(
+            *(
+                "mean(nights) by emergency",
+                "mean(bill)",
+                "share(back = true) by unit",
+                "median(bill)",
+                "count(unit = lung)",
+            ),
+            *("quantile(nights, 0.9)", "corr(nights, bill)", "partial(nights, bill | unit)", "bill ~ nights + unit"),
+            *("logit(back) ~ age + nights", "poisson(nights) ~ age + emergency", "chi2(emergency, unit)"),
+            *("odds(emergency, back)", "share(age < 60)"),
+        ),
+    ),
+    "pupils": Population(
+        draw=_pupils,
+        schema=Schema(
+            (
+                Categorical(name="school", levels=tuple(f"s{place}" for place in range(6))),
+                *(Continuous(name="books", lower=0, upper=1_000), Continuous(name="hours", lower=0, upper=60)),
+                *(Continuous(name="score", lower=0, upper=1_000), Boolean(name="passed"), Boolean(name="twin")),
+            ),
+            label="passed",
+        ),
+        questions=(
+            *("mean(score) by school", "mean(books)", "median(hours)", "quantile(books, 0.75)", "corr(books, score)"),
+            *("score ~ hours + school", "score ~ books + hours", "logit(passed) ~ hours + score", "share(twin = true)"),
+            *("share(passed = true) by school", "chi2(twin, school)", "odds(twin, passed)", "share(score < 500)"),
+        ),
+    ),
+    "sensors": Population(
+        draw=_sensors,
+        schema=Schema(
+            (
+                *(Categorical(name="machine", levels=tuple("abc")), Continuous(name="load", lower=0, upper=100)),
+                *(Continuous(name="warmth", lower=-40, upper=150), Continuous(name="noise", lower=0, upper=150)),
+                *(Integer(name="faults", lower=0, upper=50), Continuous(name="hours", lower=0, upper=500)),
+                Boolean(name="hot"),
+            ),
+            label="hot",
+        ),
+        questions=(
+            *("mean(load)", "mean(warmth) by hot", "median(load)", "quantile(noise, 0.1)", "corr(load, noise)"),
+            *("partial(load, noise | warmth)", "noise ~ load + warmth + machine", "logit(hot) ~ warmth + load"),
+            *("poisson(faults) ~ warmth + machine", "survival(hours, hot)", "chi2(machine, hot)", "count(hot = true)"),
         ),
     ),
 }
