@@ -235,9 +235,6 @@ def test_a_hundred_edits_are_refused_or_harmless(saved, tmp_path, block):
     assert refused > 50
 
 
-# Those that were once accepted, by name.
-
-
 def refit(saved, folder, change=None, arrays=None):
     copied(saved, folder)
     certificate = json.loads((folder / CERTIFICATE_FILE).read_text("utf-8"))

@@ -122,9 +122,6 @@ def test_verify_refuses_a_model_that_states_too_little(found, tmp_path):
         verify_model(folder)
 
 
-# Found beside the schema.
-
-
 def test_the_certificate_beside_a_schema_is_found_also_when_the_schema_was_corrected(found, path):
     assert discovery_beside(path) == found.certificate
     path.write_text(path.read_text() + "\n# corrected\n")

@@ -8,23 +8,15 @@ import pytest
 import torch
 
 import noisegate as ng
+from noisegate import seeds
 from noisegate.errors import OptionError
 from noisegate.ledger.ledger import Ledger
 from noisegate.schema import Boolean, Schema
-from noisegate.seeds import (
-    MOST_EVALUATION_SEED,
-    MOST_SEED,
-    MersenneTwister,
-    permutation,
-    public_random,
-    uniform,
-    uniform32,
-)
 from noisegate_evaluate import evaluate_tables, kernel_distance
 from noisegate_papers.contrib.pretraining.decoder import DecoderTraining
 from noisegate_papers.contrib.pretraining.encoder import EncoderTraining
 
-UNUSABLE = [2**70, MOST_SEED + 1, -1, True, 1.5, "x", None]
+UNUSABLE = [2**70, seeds.MOST_SEED + 1, -1, True, 1.5, "x", None]
 SCHEMA = Schema((Boolean(name="a"),))
 
 
@@ -39,15 +31,15 @@ def test_a_run_with_one_spends_nothing_and_one_with_the_largest_works(tmp_path):
     with pytest.raises(OptionError, match="seed="):
         ng.synthesize(people(), schema=SCHEMA, epsilon=1.0, seed=2**70, **booked)
     assert len(ledger.history("clinic")) == 1
-    model = ng.synthesize(people(), schema=SCHEMA, epsilon=1.0, seed=MOST_SEED, **booked)
-    assert len(model.sample(5, seed=MOST_SEED)) == 5
+    model = ng.synthesize(people(), schema=SCHEMA, epsilon=1.0, seed=seeds.MOST_SEED, **booked)
+    assert len(model.sample(5, seed=seeds.MOST_SEED)) == 5
     for seed in UNUSABLE[:-1]:
         for draw in (model.sample, model.batches):
             with pytest.raises(OptionError, match="seed="):
                 draw(5, seed=seed)
 
 
-@pytest.mark.parametrize("seed", [MOST_EVALUATION_SEED + 1, -1, "x"])
+@pytest.mark.parametrize("seed", [seeds.MOST_EVALUATION_SEED + 1, -1, "x"])
 def test_no_evaluation_takes_one(seed):
     numbers, tables = np.zeros((4, 2)), people()
     for score in (
@@ -63,15 +55,17 @@ def test_no_evaluation_takes_one(seed):
 
 @pytest.mark.parametrize("seed", [0, 7, 2**32 + 5, 2**63 - 1])
 def test_without_torch_the_numbers_are_those_of_torch_bit_for_bit(seed, monkeypatch):
-    ours = MersenneTwister(seed)
-    with_torch = public_random(seed)
+    ours = seeds.MersenneTwister(seed)
+    with_torch = seeds.public_random(seed)
     assert isinstance(with_torch, torch.Generator)
     for count in (1, 2, 5, 0, 3000, 70_000):
-        for draw in (uniform, permutation):
+        for draw in (seeds.uniform, seeds.permutation):
             assert draw(ours, count).dtype == draw(with_torch, count).dtype
             assert (draw(ours, count) == draw(with_torch, count)).all()
-    assert [float(uniform32(ours, 1)[0]) for _ in range(5)] == [float(uniform32(with_torch, 1)[0]) for _ in range(5)]
+    assert [float(seeds.uniform32(ours, 1)[0]) for _ in range(5)] == [
+        float(seeds.uniform32(with_torch, 1)[0]) for _ in range(5)
+    ]
     monkeypatch.delitem(sys.modules, "torch")
-    assert isinstance(public_random(seed), MersenneTwister)
-    assert (uniform(public_random(seed), 3) == uniform(MersenneTwister(seed), 3)).all()
-    assert (uniform(public_random(None), 3) != uniform(public_random(None), 3)).all()
+    assert isinstance(seeds.public_random(seed), seeds.MersenneTwister)
+    assert (seeds.uniform(seeds.public_random(seed), 3) == seeds.uniform(seeds.MersenneTwister(seed), 3)).all()
+    assert (seeds.uniform(seeds.public_random(None), 3) != seeds.uniform(seeds.public_random(None), 3)).all()

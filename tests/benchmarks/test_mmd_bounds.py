@@ -18,21 +18,7 @@ from noisegate_papers.features.error_bounds import noise_error
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
-from papers.mmd_bounds import (
-    MeanNoise,
-    along,
-    error_quantile,
-    error_quantile_of_any,
-    excess_of_minimiser,
-    expected_error_of_any,
-    expected_error_of_one,
-    frobenius,
-    hermite_kernel_error,
-    largest_variance,
-    optimistic_excess_of_minimiser,
-    random_feature_mmd_error,
-    random_fourier_kernel_error,
-)
+from papers import mmd_bounds
 
 DRAWS = 100_000
 # stds, dims and distances: noise or signal dominates, one coordinate or many, blocks that differ by far.
@@ -65,13 +51,13 @@ def drawn(stds, dims, distances):
 @pytest.mark.parametrize("case", CASES)
 def test_the_expected_error_is_at_least_half_of_its_bound(case):
     stds, dims, distances = CASES[case]
-    noise = MeanNoise(stds=stds, dims=dims)
+    noise = mmd_bounds.MeanNoise(stds=stds, dims=dims)
     squared, inner = drawn(stds, dims, distances)
     error = np.abs(squared + 2 * inner)
     slack = 4 * error.std() / math.sqrt(DRAWS)
-    terms = noise.trace, 2 * math.sqrt(2 / math.pi) * along(noise, distances)
+    terms = noise.trace, 2 * math.sqrt(2 / math.pi) * mmd_bounds.along(noise, distances)
     assert max(terms) - slack <= error.mean() <= sum(terms) + slack
-    assert expected_error_of_one(noise, distances=distances) == pytest.approx(sum(terms), rel=1e-12)
+    assert mmd_bounds.expected_error_of_one(noise, distances=distances) == pytest.approx(sum(terms), rel=1e-12)
     # The exact form that the docstring states.
     assert error.mean() == pytest.approx(np.maximum(squared, 2 * np.abs(inner)).mean(), abs=slack)
 
@@ -80,14 +66,17 @@ def test_the_expected_error_is_at_least_half_of_its_bound(case):
 @pytest.mark.parametrize("case", CASES)
 def test_the_quantile_holds_and_is_below_the_printed_one(case, failure):
     stds, dims, distances = CASES[case]
-    noise = MeanNoise(stds=stds, dims=dims)
+    noise = mmd_bounds.MeanNoise(stds=stds, dims=dims)
     squared, inner = drawn(stds, dims, distances)
     error = np.abs(squared + 2 * inner)
-    bound = error_quantile(noise, distances=distances, failure=failure)
+    bound = mmd_bounds.error_quantile(noise, distances=distances, failure=failure)
     assert np.mean(error > bound) <= failure and bound <= (5 if dims == (1,) else 3) * np.quantile(error, 1 - failure)
-    log, signal = math.log(2 / failure), along(noise, distances)
+    log, signal = math.log(2 / failure), mmd_bounds.along(noise, distances)
     printed = noise.trace + math.sqrt(2 / math.pi) * signal
-    printed += 2 * (frobenius(noise) + math.sqrt(2) * signal) * math.sqrt(log) + 2 * largest_variance(noise) * log
+    printed += (
+        2 * (mmd_bounds.frobenius(noise) + math.sqrt(2) * signal) * math.sqrt(log)
+        + 2 * mmd_bounds.largest_variance(noise) * log
+    )
     assert printed - bound == pytest.approx(math.sqrt(2 / math.pi) * signal, rel=1e-6)
 
 
@@ -96,7 +85,7 @@ def test_the_expected_supremum_is_exact_for_one_block(case):
     stds, dims, _ = CASES[case]
     squared, _ = drawn(stds, dims, stds)
     supremum = squared + 4 * 1.3 * np.sqrt(squared)
-    bound = expected_error_of_any(MeanNoise(stds=stds, dims=dims), norm=1.3)
+    bound = mmd_bounds.expected_error_of_any(mmd_bounds.MeanNoise(stds=stds, dims=dims), norm=1.3)
     slack = 5 * supremum.std() / math.sqrt(DRAWS)
     assert supremum.mean() <= bound + slack and bound <= (supremum.mean() + slack) * (1.0 if len(dims) == 1 else 1.1)
     if len(dims) == 1:
@@ -126,7 +115,7 @@ def test_proposition_3_1_end_to_end(fitted_to_noise):
         by_features = ((noisy - embed(omega, tables)) ** 2).sum(axis=-1)
         place = int(np.argmin(by_features)) if fitted_to_noise else -1
         errors.append(abs(by_features[place] - exact[place]))
-    bound = random_feature_mmd_error(frequencies=frequencies, noise_std=std)
+    bound = mmd_bounds.random_feature_mmd_error(frequencies=frequencies, noise_std=std)
     assert 0.02 * bound < np.mean(errors) <= bound
 
 
@@ -134,9 +123,9 @@ def test_proposition_3_1_end_to_end(fitted_to_noise):
 @pytest.mark.parametrize("case", CASES)
 def test_the_quantile_of_the_supremum_holds_and_is_below_what_the_proof_gives(case, failure):
     stds, dims, _ = CASES[case]
-    noise = MeanNoise(stds=stds, dims=dims)
+    noise = mmd_bounds.MeanNoise(stds=stds, dims=dims)
     squared, _ = drawn(stds, dims, stds)
-    bound = error_quantile_of_any(noise, norm=1.0, failure=failure)
+    bound = mmd_bounds.error_quantile_of_any(noise, norm=1.0, failure=failure)
     assert np.mean(squared + 4 * np.sqrt(squared) > bound) <= failure
     assert bound <= 3 * np.quantile(squared + 4 * np.sqrt(squared), 1 - failure)
     assert bound < printed_a3(noise, failure, restored=math.sqrt(2))
@@ -144,35 +133,40 @@ def test_the_quantile_of_the_supremum_holds_and_is_below_what_the_proof_gives(ca
 
 def printed_a3(noise, failure, restored=1.0):
     log = math.log(2 / failure)
-    root = frobenius(noise) + restored * 2 * math.sqrt(largest_variance(noise))
-    return noise.trace + 4 * math.sqrt(noise.trace) + 2 * root * math.sqrt(log) + 2 * largest_variance(noise) * log
+    root = mmd_bounds.frobenius(noise) + restored * 2 * math.sqrt(mmd_bounds.largest_variance(noise))
+    return (
+        noise.trace
+        + 4 * math.sqrt(noise.trace)
+        + 2 * root * math.sqrt(log)
+        + 2 * mmd_bounds.largest_variance(noise) * log
+    )
 
 
 def test_proposition_a3_is_false_as_printed():
     """One coordinate, noise far below the norm: the supremum is σ²z² + 4σ|z| with z standard normal."""
-    noise, failure = MeanNoise(stds=(1e-6,), dims=(1,)), 1e-8
+    noise, failure = mmd_bounds.MeanNoise(stds=(1e-6,), dims=(1,)), 1e-8
 
     def exceeded(bound):
         return 2 * norm.sf((math.sqrt(4 + bound) - 2) / 1e-6)
 
     assert exceeded(printed_a3(noise, failure)) == pytest.approx(7.9e-8, rel=0.02)
     assert exceeded(printed_a3(noise, failure, restored=math.sqrt(2))) <= failure
-    assert exceeded(error_quantile_of_any(noise, norm=1.0, failure=failure)) <= failure
+    assert exceeded(mmd_bounds.error_quantile_of_any(noise, norm=1.0, failure=failure)) <= failure
 
 
 def test_minimisers_can_be_as_bad_as_the_bounds_say():
     """The worst sets of generators, in many dimensions, where ‖n‖ is sharp: 5 % less would fail too often."""
     std, dim, failure = 0.01, 1000, 0.05
-    noise = MeanNoise(stds=(std,), dims=(dim,))
+    noise = mmd_bounds.MeanNoise(stds=(std,), dims=(dim,))
     length = np.sqrt(drawn((std,), (dim,), (0.0,))[0])
     # Along n: the records' mean just below −‖n‖, and two generators at B and −B, which noise puts on a par.
     far = (1 + length) ** 2 - (1 - length) ** 2
-    assert np.mean(far > excess_of_minimiser(noise, norm=1.0, failure=failure)) <= failure
-    assert np.mean(far > 0.95 * excess_of_minimiser(noise, norm=1.0, failure=failure)) > failure
+    assert np.mean(far > mmd_bounds.excess_of_minimiser(noise, norm=1.0, failure=failure)) <= failure
+    assert np.mean(far > 0.95 * mmd_bounds.excess_of_minimiser(noise, norm=1.0, failure=failure)) > failure
     # A generator at distance M from the records, and one on the other side, as far from their noisy mean.
     for distance in (0.0, 0.3, 3.0):
         beyond = (distance + 2 * length) ** 2 - distance**2
-        bound = optimistic_excess_of_minimiser(noise, distance=distance, failure=failure)
+        bound = mmd_bounds.optimistic_excess_of_minimiser(noise, distance=distance, failure=failure)
         assert np.mean(beyond > bound) <= failure and np.mean(beyond > 0.9 * bound) > failure
 
 
@@ -180,14 +174,16 @@ def test_minimisers_can_be_as_bad_as_the_bounds_say():
 @pytest.mark.parametrize("case", CASES)
 def test_the_bounds_on_minimisers_are_below_the_printed_ones(case, failure):
     stds, dims, _ = CASES[case]
-    noise = MeanNoise(stds=stds, dims=dims)
-    assert excess_of_minimiser(noise, norm=1.0, failure=failure) < 2 * printed_a3(noise, failure)
+    noise = mmd_bounds.MeanNoise(stds=stds, dims=dims)
+    assert mmd_bounds.excess_of_minimiser(noise, norm=1.0, failure=failure) < 2 * printed_a3(noise, failure)
     log = math.log(2 / failure)
     for distance in (0.0, 0.5, 2.0):
-        printed = 9 * noise.trace + 4 * math.sqrt(noise.trace) * distance + 18 * largest_variance(noise) * log
-        root = 9 * frobenius(noise) + 2 * math.sqrt(2 * largest_variance(noise)) * distance
+        printed = (
+            9 * noise.trace + 4 * math.sqrt(noise.trace) * distance + 18 * mmd_bounds.largest_variance(noise) * log
+        )
+        root = 9 * mmd_bounds.frobenius(noise) + 2 * math.sqrt(2 * mmd_bounds.largest_variance(noise)) * distance
         printed += 2 * root * math.sqrt(log)
-        assert optimistic_excess_of_minimiser(noise, distance=distance, failure=failure) < printed
+        assert mmd_bounds.optimistic_excess_of_minimiser(noise, distance=distance, failure=failure) < printed
 
 
 def hermite_error(order):
@@ -210,9 +206,9 @@ def hermite_error(order):
 def test_hermite_features_of_one_number(order):
     mean, square = hermite_error(order)
     assert square == pytest.approx(9.0 ** -(order + 1) / 2, rel=1e-6)
-    assert 0.33 * hermite_kernel_error(order) < mean <= hermite_kernel_error(order)
+    assert 0.33 * mmd_bounds.hermite_kernel_error(order) < mean <= mmd_bounds.hermite_kernel_error(order)
     # Read as a statement on C features, of orders below C, the printed bound is false.
-    assert mean > hermite_kernel_error(order + 1)
+    assert mean > mmd_bounds.hermite_kernel_error(order + 1)
 
 
 @pytest.mark.parametrize("features", [2, 4, 20, 500])
@@ -223,7 +219,7 @@ def test_random_fourier_features_of_one_number(features):
     omega = random.standard_normal((draws, features // 2)) * math.sqrt(0.75)
     error = np.abs(np.exp(-0.375 * (x - y) ** 2) - np.cos(omega * (x - y)[:, None]).mean(axis=1))
     slack = 4 * error.std() / math.sqrt(draws)
-    low, high = random_fourier_kernel_error(features)
+    low, high = mmd_bounds.random_fourier_kernel_error(features)
     assert 1 / (8 * features) < low
     # The mean of C/2 terms of kurtosis 15 has kurtosis 3 + 24/C; the lower bound is the upper one over its root.
     assert low == pytest.approx(high / math.sqrt(3 + 24 / features), rel=1e-12)

@@ -8,14 +8,7 @@ from scipy import stats
 from tests.shared.stated import sampled
 
 from noisegate.privacy.events import Adjacency, GaussianEvent, Sampler, ZeroConcentratedEvent
-from noisegate_evaluate.auditing.bounds import (
-    one_run_epsilon,
-    rate_limits,
-    right_guesses,
-    scaled,
-    sensitivity_factor,
-    spread_limits,
-)
+from noisegate_evaluate.auditing import bounds
 
 GAUSSIAN = GaussianEvent(
     name="g", sensitivity=2.0**20, noise_std=2.0**20, coordinates=1, sampler=Sampler.DISCRETE_GAUSSIAN
@@ -25,20 +18,20 @@ SAMPLED = sampled(rate=1.0, steps=1, sensitivity=2.0**20, noise_std=2.0**20, sam
 
 def test_limits_of_the_spread_hold_as_often_as_they_say():
     random = np.random.default_rng(0)
-    found = [spread_limits(random.normal(size=30) * 2, 0.2) for _ in range(1000)]
+    found = [bounds.spread_limits(random.normal(size=30) * 2, 0.2) for _ in range(1000)]
     missed = np.mean([not low <= 2 <= high for low, high in found])
     assert 0.16 < missed < 0.24
-    assert spread_limits([], 0.2) == (0.0, math.inf)
+    assert bounds.spread_limits([], 0.2) == (0.0, math.inf)
     # Given as the root of a sum of squares, the same.
-    assert spread_limits([3.0, 4.0], 0.1) == pytest.approx(spread_limits(5.0, 0.1, degrees=2))
+    assert bounds.spread_limits([3.0, 4.0], 0.1) == pytest.approx(bounds.spread_limits(5.0, 0.1, degrees=2))
 
 
 def test_limits_of_a_rate_are_exact():
-    low, high = rate_limits(7, 20, 0.1)
+    low, high = bounds.rate_limits(7, 20, 0.1)
     assert stats.binom(20, low).sf(6) == pytest.approx(0.05)
     assert stats.binom(20, high).cdf(7) == pytest.approx(0.05)
-    assert rate_limits(0, 5, 0.1)[0] == 0
-    assert rate_limits(5, 5, 0.1)[1] == 1
+    assert bounds.rate_limits(0, 5, 0.1)[0] == 0
+    assert bounds.rate_limits(5, 5, 0.1)[1] == 1
 
 
 @pytest.mark.parametrize("event", [GAUSSIAN, SAMPLED])
@@ -48,19 +41,19 @@ def test_a_perfect_attacker_of_a_gaussian_finds_most_of_it_and_never_more(event,
     runs, threshold = 100_000, times / 2
     hits = np.arange(runs) < runs * stats.norm.cdf(times - threshold)
     alarms = np.arange(runs) < runs * stats.norm.sf(threshold)
-    found = sensitivity_factor([event], Adjacency.ADD_REMOVE, hits, alarms, 1e-4)
+    found = bounds.sensitivity_factor([event], Adjacency.ADD_REMOVE, hits, alarms, 1e-4)
     assert 0.85 * times < found <= times
 
 
 def test_guesses_at_random_say_nothing_and_perfect_ones_much():
     random = np.random.default_rng(0)
     coins = random.uniform(size=(2, 200)) < 0.5
-    assert sensitivity_factor([GAUSSIAN], Adjacency.ADD_REMOVE, *coins, 1e-4) == 0
+    assert bounds.sensitivity_factor([GAUSSIAN], Adjacency.ADD_REMOVE, *coins, 1e-4) == 0
     yes = np.ones(200, dtype=bool)
-    assert sensitivity_factor([GAUSSIAN], Adjacency.ADD_REMOVE, yes, ~yes, 1e-4) > 2
+    assert bounds.sensitivity_factor([GAUSSIAN], Adjacency.ADD_REMOVE, yes, ~yes, 1e-4) > 2
     concentrated = ZeroConcentratedEvent(name="z", rho=0.01, mechanism="m")
-    assert sensitivity_factor([concentrated], Adjacency.ADD_REMOVE, yes, ~yes, 1e-4) > 2
-    assert scaled(concentrated, 2.0).rho == 0.04
+    assert bounds.sensitivity_factor([concentrated], Adjacency.ADD_REMOVE, yes, ~yes, 1e-4) > 2
+    assert bounds.scaled(concentrated, 2.0).rho == 0.04
 
 
 def test_the_bound_of_one_run_on_guesses_at_random_and_on_perfect_ones():
@@ -68,7 +61,9 @@ def test_the_bound_of_one_run_on_guesses_at_random_and_on_perfect_ones():
     coins = random.uniform(size=6000) < 0.5
 
     def bound(scores):
-        return one_run_epsilon(right_guesses(coins, scores, 200), 200, len(coins), delta=1e-8, chance=2.5e-5)
+        return bounds.one_run_epsilon(
+            bounds.right_guesses(coins, scores, 200), 200, len(coins), delta=1e-8, chance=2.5e-5
+        )
 
     assert bound(random.normal(size=6000)) == 0
     # With all of 200 guesses right, ε = −ln(chance^(−1/200) − 1) would do without δ.
@@ -81,7 +76,7 @@ def test_randomised_response_is_not_found_to_be_worse_than_it_is():
     above, found = 0, []
     for _ in range(50):
         right = random.binomial(400, 1 / (1 + math.exp(-epsilon)))
-        found.append(one_run_epsilon(right, 400, 400, delta=0.0, chance=0.05))
+        found.append(bounds.one_run_epsilon(right, 400, 400, delta=0.0, chance=0.05))
         above += found[-1] > epsilon
     assert above <= 12  # 2.5 are expected at most; more than 12 has a chance below 1e-5
     assert np.median(found) > 0.7 * epsilon

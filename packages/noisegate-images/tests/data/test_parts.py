@@ -152,9 +152,6 @@ def test_tables_and_images_in_memory_are_refused_and_so_is_to_skip_some(tmp_path
         list(ImageSource(folder, schema, on_error="skip").parts(100))
 
 
-# Shares.
-
-
 @settings(max_examples=30)
 @given(
     st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 90)), min_size=1, max_size=40),

@@ -8,23 +8,16 @@ import torch
 
 from noisegate.errors import ModelError
 from noisegate.schema.pixels import ImageShape
-from noisegate_images.networks.decoder import (
-    OWN,
-    DecoderDesign,
-    LoadedDecoder,
-    build_decoder,
-    decoder_bytes,
-    load_decoder,
-)
+from noisegate_images.networks import decoder
 
 SHAPE = ImageShape(height=8, width=4, channels=3)
-DESIGN = DecoderDesign(shape=SHAPE, features=5, latent=3, channels=(6, 4), encoder="e" * 64, layer="last")
+DESIGN = decoder.DecoderDesign(shape=SHAPE, features=5, latent=3, channels=(6, 4), encoder="e" * 64, layer="last")
 
 
 @pytest.fixture
 def file(tmp_path):
     path = tmp_path / "decoder.safetensors"
-    path.write_bytes(decoder_bytes(build_decoder(DESIGN, seed=0).eval()))
+    path.write_bytes(decoder.decoder_bytes(decoder.build_decoder(DESIGN, seed=0).eval()))
     return path
 
 
@@ -35,9 +28,9 @@ def inputs(rows=4):
 
 
 def test_it_says_what_it_is_and_gives_rows_in_the_order_of_a_schema(file):
-    found = load_decoder(file)
+    found = decoder.load_decoder(file)
     assert (found.shape, found.features, found.latent) == (SHAPE, 5, 3)
-    assert (found.kind, found.encoder, found.layer) == (OWN, "e" * 64, "last")
+    assert (found.kind, found.encoder, found.layer) == (decoder.OWN, "e" * 64, "last")
     rows = found(*inputs())
     images = found.network(*inputs())
     assert rows.shape == (4, SHAPE.size)
@@ -46,19 +39,21 @@ def test_it_says_what_it_is_and_gives_rows_in_the_order_of_a_schema(file):
 
 
 def test_a_saved_model_has_the_decoder_in_it(file):
-    found = load_decoder(str(file))
+    found = decoder.load_decoder(str(file))
     tensors, described = found.tensors(), json.loads(json.dumps(found.to_json()))
     file.unlink()
-    again = LoadedDecoder.from_saved(tensors, described)
+    again = decoder.LoadedDecoder.from_saved(tensors, described)
     assert (again.digest, again.encoder, again.layer, again.shape) == (found.digest, found.encoder, "last", SHAPE)
     assert torch.equal(again(*inputs()), found(*inputs()))
     changed = {name: np.array(value) for name, value in tensors.items()}
     changed["last.bias"][0] += 1
     with pytest.raises(ModelError, match="it was changed"):
-        LoadedDecoder.from_saved(changed, described)
+        decoder.LoadedDecoder.from_saved(changed, described)
     with pytest.raises(ModelError, match="it was changed"):
-        LoadedDecoder.from_saved(tensors, {**described, "made_of": {**described["made_of"], "encoder": "f" * 64}})
+        decoder.LoadedDecoder.from_saved(
+            tensors, {**described, "made_of": {**described["made_of"], "encoder": "f" * 64}}
+        )
     with pytest.raises(KeyError):
-        LoadedDecoder.from_saved(tensors, {"kind": OWN})
+        decoder.LoadedDecoder.from_saved(tensors, {"kind": decoder.OWN})
     with pytest.raises(ModelError, match="of kind 'other' is not known"):
-        LoadedDecoder.from_saved({}, {"kind": "other", "digest": "", "made_of": {"kind": "other"}})
+        decoder.LoadedDecoder.from_saved({}, {"kind": "other", "digest": "", "made_of": {"kind": "other"}})

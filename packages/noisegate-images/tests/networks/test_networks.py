@@ -7,25 +7,18 @@ from torch.func import functional_call, grad, vmap
 
 from noisegate.errors import OptionError
 from noisegate.schema.pixels import ImageShape
-from noisegate_images.networks.classifiers import (
-    build_alexnet,
-    build_convnet,
-    build_lenet,
-    build_perceptron,
-    build_resnet18,
-    build_vgg11,
-)
+from noisegate_images.networks import classifiers
 
 GREY, COLOUR = ImageShape(height=28, width=28), ImageShape(height=32, width=32, channels=3)
 TINY, ODD = ImageShape(height=8, width=8), ImageShape(height=9, width=5, channels=2)
 COUNTED = [
     # Weights of grey images of 28 pixels a side and of colour ones of 32, with 10 outputs.
-    (build_convnet, 317_706, 320_010),
-    (build_lenet, 61_706, 62_006),
-    (build_alexnet, 1_865_802, 1_872_202),
-    (build_vgg11, 9_229_962, 9_231_114),
-    (build_resnet18, 11_172_810, 11_173_962),
-    (build_perceptron, 118_282, 411_146),
+    (classifiers.build_convnet, 317_706, 320_010),
+    (classifiers.build_lenet, 61_706, 62_006),
+    (classifiers.build_alexnet, 1_865_802, 1_872_202),
+    (classifiers.build_vgg11, 9_229_962, 9_231_114),
+    (classifiers.build_resnet18, 11_172_810, 11_173_962),
+    (classifiers.build_perceptron, 118_282, 411_146),
 ]
 BUILDERS = [build for build, *_ in COUNTED]
 
@@ -74,17 +67,17 @@ def test_a_seed_gives_the_same_weights_and_leaves_the_random_state_alone(build):
 
 def test_width_and_depth_of_a_convnet():
     # A convolution of 3 x 3, a normalisation of 8 channels, and 10 outputs of 14 x 14 places each.
-    assert weights(build_convnet(GREY, 10, width=8, depth=1, seed=0)) == 8 * 10 + 16 + 10 * (8 * 196 + 1)
+    assert weights(classifiers.build_convnet(GREY, 10, width=8, depth=1, seed=0)) == 8 * 10 + 16 + 10 * (8 * 196 + 1)
     for wrong in ({"width": 0}, {"depth": 2.0}):
         with pytest.raises(OptionError, match=f"{next(iter(wrong))}="):
-            build_convnet(GREY, 10, **wrong, seed=0)
+            classifiers.build_convnet(GREY, 10, **wrong, seed=0)
     with pytest.raises(OptionError, match="hidden\\[1\\]=0"):
-        build_perceptron(GREY, 10, hidden=(4, 0), seed=0)
+        classifiers.build_perceptron(GREY, 10, hidden=(4, 0), seed=0)
 
 
-@pytest.mark.parametrize("build", [build_convnet, build_perceptron])
+@pytest.mark.parametrize("build", [classifiers.build_convnet, classifiers.build_perceptron])
 def test_gradients_are_per_example_under_torch_func(build):
-    options = {"width": 4} if build is build_convnet else {"hidden": (4,)}
+    options = {"width": 4} if build is classifiers.build_convnet else {"hidden": (4,)}
     network = build(TINY, 3, **options, seed=0).double()
     parameters = dict(network.named_parameters())
     images = torch.rand((5, 1, 8, 8), generator=torch.Generator().manual_seed(0), dtype=torch.float64)

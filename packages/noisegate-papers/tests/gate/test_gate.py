@@ -49,9 +49,6 @@ def kinds(ledger):
     return [entry.kind for entry in ledger.history("clinic")]
 
 
-# What leaves.
-
-
 def test_what_leaves_is_the_noisy_sum_and_its_certificate():
     gate = gate_of(epsilon=1000.0)
     release = ask(gate)
@@ -65,9 +62,6 @@ def test_what_leaves_is_the_noisy_sum_and_its_certificate():
     assert certificate.public == {"schema": SCHEMA.to_json(), "records": None, "why": "a test"}
     assert certificate.ledger is None
     assert certificate.check() <= 1000.0
-
-
-# What is refused before anything is spent.
 
 
 @pytest.mark.parametrize(
@@ -150,9 +144,6 @@ def test_replace_one_needs_the_number_of_records_that_the_data_has():
 def test_under_add_remove_the_number_is_an_estimate_that_nobody_checks():
     release = ask(gate_of(records=7))
     assert release.certificate.public["records"] == 7
-
-
-# The order of things.
 
 
 @pytest.fixture

@@ -31,9 +31,6 @@ def test_with_little_noise_each_label_comes_to_its_records():
     assert means[True] - means[False] > 0.3
 
 
-# The loss.
-
-
 def test_a_plan_has_the_weights_of_both_sets():
     cost = torch.rand(5, 8, generator=torch.Generator().manual_seed(0))
     plan = transport_plan(cost, 0.1, 200)

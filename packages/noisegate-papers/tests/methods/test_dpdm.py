@@ -69,9 +69,6 @@ def test_labels_come_in_the_shares_that_are_public():
     assert 0.8 < labels.count("across") / 400 < 0.97
 
 
-# What a record adds.
-
-
 @pytest.mark.parametrize("draws", [1, 5])
 def test_a_record_adds_at_most_the_norm_whatever_it_is_and_however_many_draws_it_has(draws):
     numeric, codes = images(6)
@@ -108,9 +105,6 @@ def test_draws_differ_between_records_steps_and_draws_and_cover_all_levels():
     assert float(many.mean()) == pytest.approx(-1.2, abs=0.05) and float(many.std()) == pytest.approx(1.2, abs=0.05)
     normal = torch.cat([draws(torch.tensor([float(step)]), image)[0] for step in range(50)])
     assert abs(float(normal.mean())) < 0.06 and float(normal.std()) == pytest.approx(1, abs=0.05)
-
-
-# What comes of it.
 
 
 @pytest.mark.slow

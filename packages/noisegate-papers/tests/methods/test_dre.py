@@ -55,15 +55,19 @@ def gate(data=PRIVATE, schema=SCHEMA, **options):
     return Gate(data, schema=schema, **{"epsilon": 20.0, "records": 1500, **options})
 
 
+@pytest.fixture
+def ledger(tmp_path):
+    book = Ledger(tmp_path / "ledger.db")
+    book.register("d", epsilon=200.0, delta=1e-4)
+    return book
+
+
 def dre(**options):
     return DPDRE(**{"public": PUBLIC, **FAST, **options})
 
 
 def tiny(**options):
     return replace(TINY, **{"public": PUBLIC, **options})
-
-
-# What comes of it.
 
 
 @pytest.mark.parametrize(("epsilon", "labelled"), [(1.0, False), (1000.0, True)])
@@ -89,9 +93,7 @@ def test_public_images_without_labels_are_weighed_for_every_label():
     assert (rows[:, :, :4].mean(axis=(1, 2)) > rows[:, :, 4:].mean(axis=(1, 2))).mean() > 0.9
 
 
-def test_a_decoder_that_does_not_fit_is_found_before_anything_is_spent(tmp_path):
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.register("d", epsilon=200.0, delta=1e-4)
+def test_a_decoder_that_does_not_fit_is_found_before_anything_is_spent(tmp_path, ledger):
     path = write_decoder(tmp_path / "decoder.safetensors")
     settings = {"image": (8, 8, 1), "dimensions": 4, "steps": 4, "public": drawings(60, 1)}
     for options, match in (({"layer": "early"}, "decoder="), ({"decoder": "absent"}, "'absent' is no file")):
@@ -102,9 +104,6 @@ def test_a_decoder_that_does_not_fit_is_found_before_anything_is_spent(tmp_path)
     assert len(ledger.history("d")) == 1
     with pytest.raises(OptionError, match="of a table, public rows are handed out"):
         DPDRE(decoder=path)
-
-
-# What is asked of private records.
 
 
 def test_the_loss_of_a_private_record_is_that_of_taking_it_for_public():
@@ -148,12 +147,7 @@ def test_every_sum_has_its_noise(monkeypatch):
     assert np.sqrt(np.square(difference).mean()) == pytest.approx(plan.event.noise_std, rel=1 / 3)
 
 
-# What is public.
-
-
-def test_a_public_set_that_is_the_private_one_is_refused_before_anything_is_spent(tmp_path):
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.register("d", epsilon=200.0, delta=1e-4)
+def test_a_public_set_that_is_the_private_one_is_refused_before_anything_is_spent(tmp_path, ledger):
     private = tmp_path / "private.parquet"
     pq.write_table(PRIVATE, private)
     (tmp_path / "public").mkdir()
@@ -213,9 +207,7 @@ def test_noise_stands_to_the_norm_that_was_chosen_as_was_paid_for():
     assert np.std(noise) == pytest.approx(wanted, rel=6 / np.sqrt(2 * noise.size))
 
 
-def test_public_records_are_needed_for_a_fit_and_not_for_a_plan(tmp_path):
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.register("d", epsilon=200.0, delta=1e-4)
+def test_public_records_are_needed_for_a_fit_and_not_for_a_plan(ledger):
     assert TINY.plan(SCHEMA, BUDGET).epsilon <= 20.0
     for run in (lambda: TINY.check_fit("cpu"), lambda: TINY.fit(gate(ledger=ledger, dataset="d"))):
         with pytest.raises(OptionError, match=r"public=None.*public='PATH'"):
@@ -226,9 +218,6 @@ def test_public_records_are_needed_for_a_fit_and_not_for_a_plan(tmp_path):
         tiny(public=PUBLIC.drop_columns("ill")).fit(gate(ledger=ledger, dataset="d"))
     assert len(ledger.history("d")) == 1
     tiny(public=PUBLIC.drop_columns("ill"), public_labels=False).public_features(SCHEMA)
-
-
-# Weights.
 
 
 def test_weights_are_the_ratio_that_the_discriminator_gives_and_never_more_than_was_said():
@@ -249,6 +238,3 @@ def test_weights_are_the_ratio_that_the_discriminator_gives_and_never_more_than_
     with torch.no_grad():
         discriminator.scores.weight.mul_(1e6)
     assert np.isfinite(density_ratios(discriminator, public.vectors, public.labels, most=1e4)).all()
-
-
-# Settings.

@@ -20,12 +20,6 @@ SCHEMA = Schema(
 )
 
 
-# Cells from public knowledge.
-
-
-# Tables that may be chosen.
-
-
 def test_all_tables_up_to_a_degree_are_proposed_but_for_columns_of_one_cell():
     assert tables_up_to((2, 3, 1, 4, 5), degree=2) == tuple(combinations((0, 1, 3, 4), 2))
     assert tables_up_to((2, 3), degree=3) == ((0, 1),)
@@ -35,9 +29,6 @@ def test_where_a_table_is_too_large_its_parts_are_proposed():
     tables = tables_up_to((10, 10, 10, 200), degree=3, most_cells=1000)
     assert tables == ((0, 1, 2), (3,))
     assert tables_up_to((10, 10, 10, 50), degree=3, most_cells=1000) == ((0, 1, 2), (0, 3), (1, 3), (2, 3))
-
-
-# Plans.
 
 
 def test_without_the_extra_the_cure_is_named_before_anything_is_spent(monkeypatch):

@@ -67,9 +67,6 @@ def test_what_a_column_always_says_the_samples_say_too():
     assert (table.rate == 4.0).mean() > 0.98
 
 
-# What it finds.
-
-
 def apart(left, right, columns):
     """Total variation distance of the joint distributions of two columns, ages in decades."""
     tables = [table.assign(age=np.floor(table.age.astype(float) / 10)) for table in (left, right)]
@@ -122,9 +119,6 @@ def test_triples_find_what_no_pair_shows():
         assert low < (table.c == (table.a ^ table.b)).mean() <= high
 
 
-# What it costs.
-
-
 def test_replacing_a_record_costs_more_than_adding_one_and_needs_their_number():
     certificate = fit(adjacency="replace-one", records=3000).certificate
     assert certificate.adjacency.value == "replace-one"
@@ -156,9 +150,6 @@ def test_what_cannot_be_is_refused_before_anything_is_spent(ledger, changes, mes
     fit(ledger=ledger, dataset="clinic")
     kinds = [entry.kind for entry in ledger.history("clinic")]
     assert kinds == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT]
-
-
-# Settings.
 
 
 @pytest.mark.parametrize(

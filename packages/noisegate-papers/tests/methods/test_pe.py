@@ -60,9 +60,6 @@ def gate_of(private, epsilon=4.0, **options):
     return Gate(private, schema=SCHEMA, epsilon=epsilon, records=400, **options)
 
 
-# Privacy: what is asked, and what it follows from.
-
-
 def test_candidates_of_an_evolution_follow_from_the_release_and_not_from_the_images(private, asked):
     method = PrivateEvolution(**SMALL)
     release = method.query(gate_of(private, epsilon=1.0))
@@ -117,9 +114,6 @@ def test_other_votes_than_candidates_are_refused(private):
         method.model(replace(release, values={**release.values, "votes-2": votes}))
 
 
-# What comes of it.
-
-
 @pytest.mark.parametrize("labelled", [False, True])
 def test_candidates_that_are_like_private_images_win(private, tmp_path, labelled):
     shapes = simulated_shapes(150, (8, 8, 1), np.random.default_rng(3))[..., 0]
@@ -150,9 +144,6 @@ def test_simulated_shapes_become_like_the_private_images(private):
 def test_much_noise_and_few_candidates_make_images_all_the_same(private, epsilon):
     made = PrivateEvolution(**SMALL | {"candidates": 2}).fit(gate_of(private, epsilon), device="cpu")
     assert sum(len(batch.pixels) for batch in made.images(30, seed=0)) == 30
-
-
-# Variations.
 
 
 @pytest.mark.parametrize("shape", [(8, 8, 1), (6, 10, 3)])

@@ -74,9 +74,6 @@ def same(left, right):
     return all(getattr(left, name) == getattr(right, name) for name in ("bins", "coded", "tables", "weights"))
 
 
-# Privacy: what is asked, of what size, and what it follows from.
-
-
 @pytest.mark.parametrize("schema", [SCHEMA, PLAIN, MANY], ids=["label", "plain", "many"])
 @pytest.mark.parametrize("degree", [1, 2])
 def test_a_record_moves_one_cell_of_each_family_whatever_its_parents(schema, degree, maps):
@@ -130,9 +127,6 @@ def test_tables_of_other_families_are_refused():
         method.model(replace(release, values={**release.values, FAMILIES: release.values[FAMILIES][1:]}))
 
 
-# What comes of it.
-
-
 def test_pairs_of_a_column_and_its_parent_are_drawn_as_they_are():
     made = PrivBayes().fit(gate_of(PLAIN, epsilon=50.0, rows=20_000), device="cpu").sample(20_000, seed=0)
 
@@ -176,9 +170,6 @@ def test_a_plan_of_many_columns_stays_small():
     wide = Schema([Categorical(name=f"c{place}", levels=LEVELS) for place in range(120)])
     plan = PrivBayes().plan(wide, Budget(epsilon=1.0))
     assert plan.release(FAMILIES).query.dim <= 300_000
-
-
-# The pieces.
 
 
 def test_mutual_information_is_that_of_the_shares():

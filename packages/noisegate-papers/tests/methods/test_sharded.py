@@ -62,9 +62,6 @@ def drawn(schema, count, seed):
     return table.assign(**{schema.label: np.concatenate([batch.labels for batch in batches])})
 
 
-# What a teacher answers.
-
-
 def taught(name, weights=None, **settings):
     teacher = small(name, **settings).teacher(SCHEMA)
     start = {key: value[0] for key, value in teacher.start(1)[0].items()}

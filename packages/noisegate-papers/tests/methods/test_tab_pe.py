@@ -65,9 +65,6 @@ def votes_of(asked):
     return [one for name, one in asked if name.startswith("votes-")]
 
 
-# Privacy: what is asked, and what it follows from.
-
-
 @BOTH
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_a_record_votes_once_in_every_round_whatever_the_candidates(schema, adjacency, asked):
@@ -112,9 +109,6 @@ def test_votes_of_other_candidates_are_refused():
     release = method.query(gate_of(SCHEMA))
     with pytest.raises(ModelError, match=f"holds {len(release.values['votes-2']) - 1} votes in round 2"):
         method.model(replace(release, values={**release.values, "votes-2": release.values["votes-2"][1:]}))
-
-
-# What comes of it.
 
 
 def test_a_label_that_no_pair_of_columns_knows_is_learned():

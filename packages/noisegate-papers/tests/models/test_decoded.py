@@ -9,13 +9,7 @@ from noisegate.errors import ModelError
 from noisegate.schema import ImageShape, pixel_schema
 from noisegate_images.networks.decoder import DecoderDesign, LoadedDecoder, build_decoder, decoder_bytes, load_decoder
 from noisegate_papers.features.transforms import random_axes
-from noisegate_papers.models.decoded import (
-    DecodedGaussian,
-    DecodedReference,
-    FeatureGaussians,
-    FeatureGenerator,
-    WeightedFeatures,
-)
+from noisegate_papers.models import decoded
 
 SCHEMA, UNLABELLED = pixel_schema(8, 8, labels=("no", "yes")), pixel_schema(8, 8)
 DESIGN = {"features": 6, "classes": 2, "latent": 3, "hidden": (5,), "nonnegative": True}
@@ -34,12 +28,12 @@ def decoder(tmp_path_factory):
 
 def network(**changes):
     with seeded(0):
-        return FeatureGenerator(**DESIGN | changes)
+        return decoded.FeatureGenerator(**DESIGN | changes)
 
 
 def gaussian(decoder, labels=2, features=6, weights=(0.25, 0.75)):
-    source = FeatureGaussians(means=np.eye(features)[:labels], roots=np.full((labels, features), 0.1))
-    return DecodedGaussian(source=source, decoder=decoder, weights=np.array(weights))
+    source = decoded.FeatureGaussians(means=np.eye(features)[:labels], roots=np.full((labels, features), 0.1))
+    return decoded.DecodedGaussian(source=source, decoder=decoder, weights=np.array(weights))
 
 
 def drawn(model, rows=300):
@@ -59,17 +53,17 @@ def test_what_does_not_hang_together_is_refused(decoder):
     model = gaussian(decoder)
     tensors, described = model.tensors(), model.to_json()
     with pytest.raises(ValueError, match="do not fit the schema"):
-        DecodedGaussian.from_saved(pixel_schema(8, 16, labels=("no", "yes")), tensors, described)
+        decoded.DecodedGaussian.from_saved(pixel_schema(8, 16, labels=("no", "yes")), tensors, described)
     with pytest.raises(ValueError, match="do not fit the schema"):
-        DecodedGaussian.from_saved(SCHEMA, tensors | {"weights": np.ones(3) / 3}, described)
+        decoded.DecodedGaussian.from_saved(SCHEMA, tensors | {"weights": np.ones(3) / 3}, described)
     with pytest.raises(ValueError, match="are no shares"):
-        DecodedGaussian.from_saved(SCHEMA, tensors | {"weights": np.array([-1.0, 2.0])}, described)
+        decoded.DecodedGaussian.from_saved(SCHEMA, tensors | {"weights": np.array([-1.0, 2.0])}, described)
     longer = {f"source/{name}": value for name, value in gaussian(decoder, features=7).source.tensors().items()}
     with pytest.raises(ValueError, match="2 distributions of 7 features do not fit a decoder of 6"):
-        DecodedGaussian.from_saved(SCHEMA, tensors | longer, described)
+        decoded.DecodedGaussian.from_saved(SCHEMA, tensors | longer, described)
     first = next(name for name in tensors if name.startswith("decoder/"))
     with pytest.raises(ModelError, match="it was changed"):
-        DecodedGaussian.from_saved(SCHEMA, tensors | {first: tensors[first] + 1}, described)
+        decoded.DecodedGaussian.from_saved(SCHEMA, tensors | {first: tensors[first] + 1}, described)
 
 
 def test_a_network_makes_features_of_length_1_without_negative_entries():
@@ -82,7 +76,7 @@ def test_a_network_makes_features_of_length_1_without_negative_entries():
 
 # Gaussian features: the moments that are asked for, length 1, each label its own, and saved ones.
 
-FAR = FeatureGaussians(means=np.array([[3.0, 0.0], [0.0, 4.0]]), roots=np.array([[0.3, 0.1], [0.2, 0.4]]))
+FAR = decoded.FeatureGaussians(means=np.array([[3.0, 0.0], [0.0, 4.0]]), roots=np.array([[0.3, 0.1], [0.2, 0.4]]))
 
 
 def features_of(source, labels, seed=0):
@@ -100,7 +94,7 @@ def test_features_have_length_1_and_each_label_its_own():
 
 def test_a_full_root_gives_the_covariance():
     axes, spread = random_axes(4, 2, seed=0), np.array([[0.3, 0.1], [0.1, 0.2]])
-    source = FeatureGaussians(means=np.array([[20.0, 0.0]]), roots=spread[None], axes=axes)
+    source = decoded.FeatureGaussians(means=np.array([[20.0, 0.0]]), roots=spread[None], axes=axes)
     found = features_of(source, [0] * 20_000) @ axes
     covariance = np.cov(found[:, 1] / found[:, 0] * 20)
     assert covariance == pytest.approx((spread @ spread.T)[1, 1], rel=0.1)
@@ -108,7 +102,7 @@ def test_a_full_root_gives_the_covariance():
 
 
 def test_what_is_below_0_is_0_where_features_have_no_sign():
-    source = FeatureGaussians(means=np.zeros((1, 8)), roots=np.ones((1, 8)), nonnegative=True)
+    source = decoded.FeatureGaussians(means=np.zeros((1, 8)), roots=np.ones((1, 8)), nonnegative=True)
     found = features_of(source, [0] * 200)
     assert found.min() == 0
     assert 0.4 < (found == 0).mean() < 0.6
@@ -136,8 +130,8 @@ class Showing:
 
 
 def model(weights, decoder=None):
-    source = WeightedFeatures(vectors=VECTORS, weights=np.array(weights, dtype=float))
-    return DecodedReference(
+    source = decoded.WeightedFeatures(vectors=VECTORS, weights=np.array(weights, dtype=float))
+    return decoded.DecodedReference(
         source=source, decoder=decoder or Showing(), weights=source.shares, labelled=len(weights) > 1
     )
 
@@ -181,4 +175,4 @@ def saved(tmp_path):
 def test_a_broken_model_is_refused(change, message, saved):
     _, tensors, description = saved
     with pytest.raises(ValueError, match=message):
-        DecodedReference.from_saved(LETTERS, tensors | change, description)
+        decoded.DecodedReference.from_saved(LETTERS, tensors | change, description)

@@ -12,23 +12,12 @@ from tests.shared.encoder_head import load_head
 from torch import nn
 
 from noisegate.errors import ModelError
-from noisegate_images.networks import encoder as encoders
-from noisegate_images.networks.encoder import (
-    LAYERS,
-    SHIPPED,
-    SHIPPED_SHA256,
-    WIDTH,
-    build_encoder,
-    classify,
-    folded,
-    load_encoder,
-    save_encoder,
-)
+from noisegate_images.networks import encoder
 
 
 def trained():
     """An encoder whose batch normalisation is not what it starts as."""
-    network = build_encoder(seed=3)
+    network = encoder.build_encoder(seed=3)
     for name, value in network.state_dict().items():
         if "norm" in name and value.dtype == torch.float32:
             value.uniform_(0.5, 1.5, generator=torch.Generator().manual_seed(len(name)))
@@ -37,7 +26,7 @@ def trained():
 
 def test_folding_changes_nothing_but_the_normalisation():
     network = trained()
-    simple, images = folded(network), torch.rand(3, 3, 28, 28)
+    simple, images = encoder.folded(network), torch.rand(3, 3, 28, 28)
     torch.testing.assert_close(simple(images), network(images), rtol=1e-4, atol=1e-4)
     assert not any(isinstance(module, nn.BatchNorm2d) for module in simple.modules())
     assert not any(value.requires_grad for value in simple.parameters())
@@ -47,40 +36,40 @@ def test_folding_changes_nothing_but_the_normalisation():
     ("side", "left"), [(8, 1), (28, 3), (32, 4), (48, 6), (64, 4), (96, 4), (100, 4), (224, 4), (256, 4)]
 )
 def test_any_size_is_taken_and_large_ones_are_averaged(side, left):
-    simple = folded(build_encoder(seed=0))
-    assert simple(torch.rand(2, 1, side, side)).shape == (2, WIDTH, left, left)
+    simple = encoder.folded(encoder.build_encoder(seed=0))
+    assert simple(torch.rand(2, 1, side, side)).shape == (2, encoder.WIDTH, left, left)
 
 
 def test_a_file_gives_the_encoder_back(tmp_path):
-    simple, head = folded(trained()), nn.Linear(WIDTH, 5)
-    digest = save_encoder(simple, head, tmp_path / "e.safetensors")
-    again = load_encoder(tmp_path / "e.safetensors", sha256=digest)
+    simple, head = encoder.folded(trained()), nn.Linear(encoder.WIDTH, 5)
+    digest = encoder.save_encoder(simple, head, tmp_path / "e.safetensors")
+    again = encoder.load_encoder(tmp_path / "e.safetensors", sha256=digest)
     assert (tmp_path / "e.safetensors").stat().st_size < 3_000_000
     images = torch.rand(2, 3, 32, 32)
     torch.testing.assert_close(again(images), simple(images), rtol=0.02, atol=0.02)  # it is kept in float16
-    assert classify(again, load_head(tmp_path / "e.safetensors"), images).shape == (2, 5)
-    assert save_encoder(simple, head, tmp_path / "again.safetensors") == digest
+    assert encoder.classify(again, load_head(tmp_path / "e.safetensors"), images).shape == (2, 5)
+    assert encoder.save_encoder(simple, head, tmp_path / "again.safetensors") == digest
 
 
 def test_another_file_is_refused(tmp_path):
     path = tmp_path / "e.safetensors"
     with pytest.raises(ModelError, match="cannot be read"):
-        load_encoder(path)
-    save_encoder(folded(build_encoder(seed=0)), nn.Linear(WIDTH, 2), path)
+        encoder.load_encoder(path)
+    encoder.save_encoder(encoder.folded(encoder.build_encoder(seed=0)), nn.Linear(encoder.WIDTH, 2), path)
     with pytest.raises(ModelError, match=r"SHA-256 .* is not 00"):
-        load_encoder(path, sha256="00")
+        encoder.load_encoder(path, sha256="00")
     path.write_bytes(b"nothing")
     with pytest.raises(ModelError, match="no safetensors file"):
-        load_encoder(path)
+        encoder.load_encoder(path)
 
 
 def test_the_one_in_the_package_is_the_one_that_is_pinned(monkeypatch):
-    file = resources.files("noisegate_images.networks").joinpath(SHIPPED)
+    file = resources.files("noisegate_images.networks").joinpath(encoder.SHIPPED)
     assert len(file.read_bytes()) < 3_000_000
-    assert [name for name in LAYERS if not hasattr(load_encoder(), name)] == []
-    monkeypatch.setattr(encoders, "SHIPPED_SHA256", SHIPPED_SHA256[::-1])
+    assert [name for name in encoder.LAYERS if not hasattr(encoder.load_encoder(), name)] == []
+    monkeypatch.setattr(encoder, "SHIPPED_SHA256", encoder.SHIPPED_SHA256[::-1])
     with pytest.raises(ModelError, match="SHA-256"):
-        load_encoder()
+        encoder.load_encoder()
 
 
 @pytest.mark.data
@@ -91,7 +80,7 @@ def test_the_one_in_the_package_tells_cifar_apart(data_dir, grey):
         Image.open(io.BytesIO(cell["bytes"])).convert("L" if grey else "RGB") for cell in table["image"].to_pylist()
     ]
     pixels = torch.from_numpy(np.stack([np.asarray(picture.convert("RGB")) for picture in pictures]))
-    logits = classify(load_encoder(), load_head(), pixels.permute(0, 3, 1, 2) / 255)
+    logits = encoder.classify(encoder.load_encoder(), load_head(), pixels.permute(0, 3, 1, 2) / 255)
     accuracy = float((logits.argmax(dim=1).numpy() == np.asarray(table["label"])).mean())
     # Chance is 0.1; a half of what it came to, so that another training still passes.
     assert accuracy > 0.5

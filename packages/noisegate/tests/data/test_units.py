@@ -157,9 +157,6 @@ def test_the_column_is_not_described_but_may_be_ignored():
     assert used(people(), 2, schema=ignoring) == first(people(), 2)
 
 
-# The table of hashes.
-
-
 def test_the_table_counts_like_a_dictionary_while_it_grows():
     random = np.random.default_rng(1)
     table, expected = HashTable(), defaultdict(int)

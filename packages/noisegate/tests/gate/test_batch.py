@@ -46,9 +46,6 @@ def opened(vector=mean, data=None, *, epsilon=2.0, adjacency="add-remove", journ
     return gate.batch(plan.calibrate(gate.budget), vector, method="test", public={}, journal=journal)
 
 
-# What a step hands out.
-
-
 def test_a_step_is_the_clipped_vector_and_noise_of_the_planned_size(monkeypatch):
     monkeypatch.setattr(samples, "poisson_sample", lambda records, rate, _: np.arange(30, records))
     clipped = frame()[["a", "b"]].to_numpy()[30:].mean(axis=0)
@@ -92,9 +89,6 @@ def test_every_step_is_of_a_new_poisson_sample():
     assert np.abs(drawn - 200).max() < 76 and drawn.std() > 4
 
 
-# Neighbours, and what they cost.
-
-
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
 def test_a_record_moves_a_vector_by_at_most_the_sensitivity(adjacency, exactly, monkeypatch):
     monkeypatch.setattr(samples, "poisson_sample", lambda records, rate, _: np.arange(records))
@@ -136,9 +130,6 @@ def test_two_worlds_are_told_apart_by_as_much_as_is_claimed_and_no_more():
     assert session.plan.noise_std_natural == pytest.approx(2 / claimed, rel=0.01)
 
 
-# Shards.
-
-
 def test_a_record_is_in_one_shard_and_shards_take_turns():
     seen = []
 
@@ -152,9 +143,6 @@ def test_a_record_is_in_one_shard_and_shards_take_turns():
     first, again = seen[-6:-3], seen[-3:]
     assert first == again and sorted(np.concatenate(first)) == pytest.approx(np.linspace(0, 1, 40).tolist())
     assert all(first)
-
-
-# Functions that are none of their sample.
 
 
 def test_a_function_with_a_memory_is_refused_before_anything_is_spent(ledger):
@@ -251,9 +239,6 @@ def test_an_interruption_in_a_function_stops_the_run_and_costs_nothing(drawn, le
     with pytest.raises(KeyboardInterrupt):
         opened(vector, ledger=ledger).step(AT)
     assert not drawn and kinds(ledger) == [Kind.RESERVE, Kind.VOID]
-
-
-# Releases and interruptions.
 
 
 def test_a_release_is_certified_and_verified(tmp_path):

@@ -72,9 +72,6 @@ def test_parts_are_clipped_as_one_row_and_summed_exactly():
     assert np.array_equal(np.concatenate(totals), whole.sum(axis=0, dtype=np.int64) + 7)
 
 
-# Norms: bits of a row alone, in whatever memory order and among however many rows.
-
-
 LAYOUTS = {
     "rows first": np.ascontiguousarray,
     "columns first": np.asfortranarray,

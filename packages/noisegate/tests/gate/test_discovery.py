@@ -198,9 +198,6 @@ def test_a_missing_value_is_no_level(tmp_path):
     assert found.schema.column("x").levels == ("8", "(other)") and found.schema.missing_values == ("7", "other")
 
 
-# The ledger.
-
-
 def discover(ledger, table, *, epsilon=0.5, kinds=KINDS, **options):
     return discover_schema(table, epsilon=epsilon, kinds=kinds, ledger=ledger, dataset="clinic", **options)
 

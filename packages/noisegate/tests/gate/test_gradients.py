@@ -46,9 +46,6 @@ def opened(data=None, plan=None, *, loss=loss, epsilon=90.0, options=None, **ses
     return gate.gradients(calibrated, loss, **{"method": "test", "public": {"why": "a test"}, **session})
 
 
-# What steps give.
-
-
 def test_a_step_is_the_clipped_sum_and_noise_of_the_planned_size(monkeypatch):
     taken = np.arange(0, 80, 3)
     monkeypatch.setattr(samples, "poisson_sample", lambda records, rate, _: taken)
@@ -139,9 +136,6 @@ def test_a_release_holds_the_final_parameters_and_can_be_verified(tmp_path):
         session.release(final)
 
 
-# What is refused.
-
-
 def test_the_session_refuses_after_the_last_step():
     with opened(plan=plan_of(steps=2)) as session:
         assert [session.remaining_steps, session.step(START) and session.remaining_steps] == [2, 1]
@@ -221,9 +215,6 @@ def test_gradients_that_depend_on_the_place_in_a_block_are_refused(monkeypatch, 
     with opened(options={"ledger": ledger, "dataset": "clinic"}) as session, pytest.raises(OptionError, match="place"):
         session.step(START)
     assert kinds(ledger) == []
-
-
-# The ledger.
 
 
 def test_the_whole_plan_is_reserved_before_the_first_record_is_read(ledger, monkeypatch):

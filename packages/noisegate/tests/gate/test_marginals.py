@@ -105,9 +105,6 @@ def test_the_certificate_holds_and_the_ledger_was_charged(release, book, gate):
     assert [entry.kind.value for entry in book.history("clinic")] == ["register", "reserve", "confirm", "commit"]
 
 
-# What is handed in.
-
-
 def test_every_record_becomes_its_public_cell(gate):
     codes = marginals._read(gate._source, BINS, None)
     assert codes.tolist() == [*np.repeat(np.array(CELLS), COUNTS, axis=0).T.tolist(), [0] * sum(COUNTS)]
@@ -143,9 +140,6 @@ def test_a_mechanism_that_would_spend_more_is_stopped_before_the_records(gate, m
     monkeypatch.setattr(MarginalPlan, "spendable", property(lambda plan: plan.rho * 1.01))
     with pytest.raises(CalibrationError, match="OpenDP would spend more"):
         marginals._measurement(planned(gate, **SMALL))
-
-
-# What goes wrong.
 
 
 def test_bins_of_another_plan_are_refused(gate):

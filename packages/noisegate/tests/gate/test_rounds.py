@@ -49,9 +49,6 @@ def opened(data=None, plan=PLAN, **options):
     return gate.open(plan.calibrate(gate.budget), method="test", public={"why": "a test"})
 
 
-# What rounds give.
-
-
 def test_a_later_map_may_follow_from_what_was_released():
     with opened() as session:
         bins = FIRST.counts(session.ask({"bins": FIRST})["bins"])[0]
@@ -78,9 +75,6 @@ def test_the_certificate_states_the_planned_events_and_which_were_adaptive():
 def records():
     (batch,) = TableSource(frame(), SCHEMA).batches()
     return batch
-
-
-# What is refused.
 
 
 def test_a_question_is_answered_once():
@@ -170,9 +164,6 @@ def test_tables_of_other_columns_than_the_schema_has_are_refused(features):
     plan = Plan(queries=(question("bins", features),))
     with opened(plan=plan) as session, pytest.raises(OptionError, match="the schema has 1 and"):
         session.ask({"bins": features})
-
-
-# What it costs.
 
 
 def test_a_map_that_is_refused_spends_nothing_and_another_may_be_asked(ledger):

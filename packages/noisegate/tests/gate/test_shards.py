@@ -65,9 +65,6 @@ def fixed(monkeypatch, records, seed=1):
     )
 
 
-# Who is in which shard, and what it sees.
-
-
 def test_a_record_is_in_one_shard_and_those_of_others_stay_where_they_are():
     words = np.random.default_rng(0).integers(2**63, size=500, dtype=np.uint64)
     with_it, without = shards._Split.of(words, 7), shards._Split.of(np.delete(words, 3), 7)
@@ -87,9 +84,6 @@ def test_a_public_schedule_says_who_learns_whoever_is_asked():
         for _ in range(4):
             session.step(AT)
         assert session._states[1]["times"].tolist() == [4.0, 4.0] + [3.0] * 8
-
-
-# Neighbours, and what they cost.
 
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
@@ -165,9 +159,6 @@ def test_each_shard_is_asked_by_itself(exactly):
     assert np.abs(asked - 40).max() < 34 and asked.std() > 2
 
 
-# Teachers that are none of one shard.
-
-
 class Memory(Means):
     def __init__(self):
         super().__init__()
@@ -218,6 +209,3 @@ def test_what_is_not_finite_is_a_vector_of_zeros_of_its_shard_alone(exactly):
     with opened(Broken(records=200), frame(400), shards=1) as session:
         found = session.step(AT)
     assert found[0] in (0, int(UNITS * (1 - 2**-10)))
-
-
-# Plans, releases and certificates.

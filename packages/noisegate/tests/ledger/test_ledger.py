@@ -19,9 +19,6 @@ def reserve(ledger, events, dataset="patients", **options):
     return ledger.reserve(dataset, events, **{"adjacency": "add-remove", "purpose": "a test", **options})
 
 
-# Registering and looking
-
-
 def test_a_new_account_is_empty(ledger):
     ledger.register("patients", epsilon=2, delta=1e-6, adjacency=Adjacency.REPLACE_ONE, unit="household")
     cap = {"epsilon": 2, "delta": 1e-6, "adjacency": Adjacency.REPLACE_ONE, "unit": "household"}
@@ -43,9 +40,6 @@ def test_unknown_data_sets_are_named_with_those_that_are_known(ledger, event):
             OptionError, match=r"dataset='patient' is not registered .*'patients'.*ledger register patient"
         ):
             call("patient")
-
-
-# Reserving
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 30.0])
@@ -128,9 +122,6 @@ def test_adjacency_and_unit_must_be_those_of_the_registration(ledger, event):
     with pytest.raises(OptionError, match="unit='record' differs from 'patient'"):
         reserve(ledger, [event()])
     assert ledger.check() == 1 and reserve(ledger, [event()], unit="patient")
-
-
-# Closing
 
 
 def test_a_committed_run_stays_spent_and_is_final(ledger, event):

@@ -71,9 +71,6 @@ def test_a_ledger_that_holds_such_names_already_loads_and_both_can_be_used(ledge
     assert [account.reserved for account in ledger.show()] == [1, 1]
 
 
-# PostgreSQL: which tables a name means.
-
-
 @pytest.fixture
 def server(database):
     psycopg = pytest.importorskip("psycopg")

@@ -84,9 +84,6 @@ def test_postgresql_holds_the_same_ledger(database, event):
     assert [entry.reason for entry in ledger.history("patients")][3] == "ü, \\ and ' survive" and ledger.check() == 5
 
 
-# Files that are no ledger
-
-
 def test_a_missing_file_is_made_by_register_only(ledger, tmp_path, event):
     for call in (
         ledger.show,

@@ -129,9 +129,6 @@ def test_a_sampled_step_whose_records_move_at_a_right_angle():
     assert hockey_stick(first, second, found, width**2) <= delta * (1 + 1e-6)
 
 
-# The samplers.
-
-
 @pytest.mark.parametrize("std", [16.0, 23.5, 64.0])
 @pytest.mark.parametrize("sensitivity", [1, 7, 16, 40, 150])
 def test_the_discrete_gaussian_leaks_no_more_than_it_is_charged_for(std, sensitivity):
@@ -196,9 +193,6 @@ def test_noise_outside_the_grid_of_the_proof_is_refused(sampler, std):
     assert 0 < accounting.epsilon([fine], 1e-5) < 1
 
 
-# Calibration.
-
-
 def plan_of(coordinates=1000):
     return Plan(
         queries=(
@@ -236,9 +230,6 @@ def test_a_calibrated_plan_with_a_fast_sampler_costs_what_was_asked_and_hardly_l
     if sampler is Sampler.CONVOLVED_GAUSSIAN:  # what is stated is what is drawn, up to the last bit
         stated = calibrated.events[0].noise_std
         assert WIDTH * math.hypot(*multipliers(stated)) == pytest.approx(stated, rel=1e-15)
-
-
-# Vectors of whole samples.
 
 
 def batch(**options):

@@ -57,9 +57,6 @@ def composed_at(steps, interval, delta):
     return composition._composed(lattices, composition._best_tilt(lattices, delta))
 
 
-# One step.
-
-
 @pytest.mark.parametrize("z", [-37.0, -20.3, -5.5, -1.0, -0.2, 0.0, 0.3, 2.2, 9.1, 30.0])
 @pytest.mark.parametrize("width", [1e-6, 1e-3, 0.5])
 def test_the_error_of_a_normal_probability_is_bounded(z, width):
@@ -191,9 +188,6 @@ def test_two_steps_cost_what_numeric_integration_says(pair, delta):
     assert pair is ABSENT or composed(found * 0.998) > delta
 
 
-# Every record in every sample: the truth is a Gaussian.
-
-
 @pytest.mark.parametrize("delta", [0.3, 1e-5, 1e-9, 1e-11, 1e-12, 1e-14, 1e-50, 1e-190])
 @pytest.mark.parametrize("steps", [1, 7, 1000, 100_000])
 @pytest.mark.parametrize("mu", [0.01, 0.5, 3.0])
@@ -219,9 +213,6 @@ def test_events_of_all_records_are_exactly_gaussian(steps, delta, adjacency):
         both = accounting.epsilon([sampled_event(multiplier, 1.0, steps), beside], delta, adjacency)
         assert both == pytest.approx(accounting.gaussian_epsilon(math.hypot(0.5 * moved, 0.25), delta), rel=1e-2)
         assert both >= accounting.gaussian_epsilon(math.hypot(0.5 * moved, 0.25), delta) * (1 - 1e-8)
-
-
-# The transform.
 
 
 def fractions(values):
@@ -269,9 +260,6 @@ def test_a_composition_is_above_the_exact_convolution_of_its_parts_everywhere():
             assert above >= mpmath.mpf(true.numerator) / true.denominator
             checked += tilted > 1e-9
     assert checked > 20 and composed.infinite >= 5 * part.infinite and composed.raised >= 5 * part.widened
-
-
-# What must hold whatever the method.
 
 
 @pytest.mark.parametrize("delta", [1e-5, 1e-10, 1e-14])

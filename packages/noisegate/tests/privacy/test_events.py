@@ -7,52 +7,43 @@ from dataclasses import asdict
 import pytest
 
 from noisegate.errors import OptionError
-from noisegate.privacy.events import (
-    Adjacency,
-    BatchGaussianEvent,
-    EventError,
-    GaussianEvent,
-    SampledGaussianEvent,
-    Sampler,
-    event_from_json,
-    event_to_json,
-)
+from noisegate.privacy import events
 
-GAUSSIAN = GaussianEvent(
-    name="fourier", sensitivity=2**22, noise_std=1e7 / 3, coordinates=12, sampler=Sampler.DISCRETE_GAUSSIAN
+GAUSSIAN = events.GaussianEvent(
+    name="fourier", sensitivity=2**22, noise_std=1e7 / 3, coordinates=12, sampler=events.Sampler.DISCRETE_GAUSSIAN
 )
-SAMPLED = SampledGaussianEvent(
+SAMPLED = events.SampledGaussianEvent(
     name="gradients",
     rate=0.1,
     steps=7,
     sensitivity=0.1 + 0.2,
     noise_std=math.pi,
     coordinates=5,
-    sampler=Sampler.ROUNDED_GAUSSIAN,
+    sampler=events.Sampler.ROUNDED_GAUSSIAN,
 )
 
 
-BATCH = BatchGaussianEvent(**{**asdict(SAMPLED), "rate": 1.0}, shards=3)
+BATCH = events.BatchGaussianEvent(**{**asdict(SAMPLED), "rate": 1.0}, shards=3)
 
 
 @pytest.mark.parametrize("name", ["add_remove", "ADD-REMOVE", None])
 def test_another_relation_is_refused_with_the_choices(name):
     with pytest.raises(OptionError, match=r"adjacency=.*'add-remove', 'replace-one'"):
-        Adjacency.parse(name)
+        events.Adjacency.parse(name)
 
 
 @pytest.mark.parametrize("event", [GAUSSIAN, SAMPLED, BATCH])
 def test_an_event_survives_json_exactly(event):
-    assert event_from_json(json.loads(json.dumps(event_to_json(event)))) == event
+    assert events.event_from_json(json.loads(json.dumps(events.event_to_json(event)))) == event
 
 
 def test_stored_events_are_understood_for_ever():
     # The stored form is fixed: ledgers and certificates hold it.
     stored = {"kind": "gaussian", "name": "q", "sensitivity": 3, "noise_std": 48.0, "coordinates": 2}
-    assert event_from_json({**stored, "sampler": "discrete-gaussian"}) == GaussianEvent(
-        name="q", sensitivity=3, noise_std=48.0, coordinates=2, sampler=Sampler.DISCRETE_GAUSSIAN
+    assert events.event_from_json({**stored, "sampler": "discrete-gaussian"}) == events.GaussianEvent(
+        name="q", sensitivity=3, noise_std=48.0, coordinates=2, sampler=events.Sampler.DISCRETE_GAUSSIAN
     )
-    assert event_to_json(SAMPLED) == {
+    assert events.event_to_json(SAMPLED) == {
         "kind": "sampled-gaussian",
         "name": "gradients",
         "rate": 0.1,
@@ -63,7 +54,7 @@ def test_stored_events_are_understood_for_ever():
         "sampler": "rounded-gaussian",
     }
     changed = {"kind": "batch-gaussian", "rate": 1.0, "shards": 3}
-    assert event_to_json(BATCH) == event_to_json(SAMPLED) | changed
+    assert events.event_to_json(BATCH) == events.event_to_json(SAMPLED) | changed
 
 
 @pytest.mark.parametrize(
@@ -80,20 +71,20 @@ def test_stored_events_are_understood_for_ever():
 )
 @pytest.mark.parametrize("event", [GAUSSIAN, SAMPLED])
 def test_a_broken_event_is_refused(event, change):
-    with pytest.raises(EventError):
-        event_from_json({**event_to_json(event), **change})
+    with pytest.raises(events.EventError):
+        events.event_from_json({**events.event_to_json(event), **change})
 
 
 @pytest.mark.parametrize("field", ["kind", "name", "sensitivity", "noise_std", "coordinates", "sampler"])
 @pytest.mark.parametrize("event", [GAUSSIAN, SAMPLED])
 def test_a_missing_field_is_refused(event, field):
-    stored = event_to_json(event)
+    stored = events.event_to_json(event)
     del stored[field]
-    with pytest.raises(EventError):
-        event_from_json(stored)
+    with pytest.raises(events.EventError):
+        events.event_from_json(stored)
 
 
 @pytest.mark.parametrize("change", [{"rate": 1.0001}, {"rate": 0.0}, {"rate": math.nan}, {"steps": 0}, {"steps": -1}])
 def test_a_sample_that_cannot_be_is_refused(change):
-    with pytest.raises(EventError, match="'gradients'"):
-        event_from_json({**event_to_json(SAMPLED), **change})
+    with pytest.raises(events.EventError, match="'gradients'"):
+        events.event_from_json({**events.event_to_json(SAMPLED), **change})

@@ -73,9 +73,6 @@ def test_shares_are_relative_parts_of_mu_squared(factor):
     assert 1 - 1e-6 <= calibrated.epsilon <= 1.0
 
 
-# A plan made by hand.
-
-
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_a_sensitivity_below_that_of_the_adjacency_is_refused(adjacency):
     budget = Budget(epsilon=1.0, adjacency=adjacency)
@@ -124,9 +121,6 @@ def test_values_that_no_calibration_gives_are_refused(field, bad):
     (good,) = plan(1.0).calibrate(budget).releases
     with pytest.raises(UserError):
         CalibratedPlan(budget=budget, releases=(replace(good, **{field: bad}),))
-
-
-# What cannot be had.
 
 
 def test_a_share_too_small_for_the_grid_is_refused():

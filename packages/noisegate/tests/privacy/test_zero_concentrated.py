@@ -8,27 +8,21 @@ import pytest
 from dp_accounting.rdp import rdp_privacy_accountant
 
 from noisegate.errors import CalibrationError
-from noisegate.privacy import accounting
-from noisegate.privacy.events import (
-    EventError,
-    GaussianEvent,
-    Sampler,
-    ZeroConcentratedEvent,
-    event_from_json,
-    event_to_json,
-)
+from noisegate.privacy import accounting, events
 
 from .conftest import sampled_event
 
 EPSILONS = (0.01, 0.1, 1.0, 3.3, 10.0, 100.0, 1000.0)
 DELTAS = (1e-12, 1e-9, 1e-5, 1e-2)
-RHO = ZeroConcentratedEvent(name="aim", rho=0.03, mechanism="AIM")
+RHO = events.ZeroConcentratedEvent(name="aim", rho=0.03, mechanism="AIM")
 
 
 def gaussian_event(mu, name="sum"):
     """The event whose charge is exactly μ: the discrete Gaussian is charged with a variance smaller by 4."""
     noise = math.sqrt((1e4 / mu) ** 2 + 4)
-    return GaussianEvent(name=name, sensitivity=1e4, noise_std=noise, coordinates=10, sampler=Sampler.DISCRETE_GAUSSIAN)
+    return events.GaussianEvent(
+        name=name, sensitivity=1e4, noise_std=noise, coordinates=10, sampler=events.Sampler.DISCRETE_GAUSSIAN
+    )
 
 
 def theirs(rho, delta):
@@ -84,9 +78,6 @@ def test_a_gaussian_costs_no_less_through_zcdp_than_exactly(mu, delta):
     assert exact <= through <= 1.35 * exact + 0.1
 
 
-# Composition.
-
-
 def test_events_in_zcdp_add_up():
     twice = accounting.epsilon((RHO, RHO), 1e-5)
     assert twice == pytest.approx(accounting.zcdp_epsilon(0.06, 1e-5), rel=1e-12)
@@ -99,8 +90,8 @@ def test_gaussian_events_join_them_with_half_the_square_of_mu():
 
 
 def test_a_rounded_gaussian_beside_them_still_pays_its_distance_in_delta():
-    many = GaussianEvent(
-        name="sum", sensitivity=1e4, noise_std=1e5, coordinates=10**7, sampler=Sampler.ROUNDED_GAUSSIAN
+    many = events.GaussianEvent(
+        name="sum", sensitivity=1e4, noise_std=1e5, coordinates=10**7, sampler=events.Sampler.ROUNDED_GAUSSIAN
     )
     alone = accounting.zcdp_epsilon(0.03 + 0.1**2 / 2, 1e-5)
     assert accounting.epsilon((many, RHO), 1e-5) > alone * 1.01
@@ -112,17 +103,14 @@ def test_together_with_poisson_samples_they_are_refused():
         accounting.epsilon((RHO, sampled), 1e-5)
 
 
-# The event.
-
-
 def test_an_event_survives_json():
-    assert event_from_json(event_to_json(RHO)) == RHO
-    assert event_to_json(RHO) == {"kind": "zero-concentrated", "name": "aim", "rho": 0.03, "mechanism": "AIM"}
+    assert events.event_from_json(events.event_to_json(RHO)) == RHO
+    assert events.event_to_json(RHO) == {"kind": "zero-concentrated", "name": "aim", "rho": 0.03, "mechanism": "AIM"}
 
 
 @pytest.mark.parametrize(
     "change", [{"rho": 0.0}, {"rho": -1.0}, {"rho": math.inf}, {"rho": "1"}, {"mechanism": ""}, {"sampler": "x"}]
 )
 def test_a_broken_event_is_refused(change):
-    with pytest.raises(EventError, match="aim"):
-        event_from_json({**event_to_json(RHO), **change})
+    with pytest.raises(events.EventError, match="aim"):
+        events.event_from_json({**events.event_to_json(RHO), **change})

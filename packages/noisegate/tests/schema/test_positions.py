@@ -180,9 +180,6 @@ def test_bounds_and_step_are_compared_as_they_are_written_and_not_as_binary_frac
     assert column.last == 3 and Fraction(column.steps[1] - column.steps[0], column.spacing) == 3
 
 
-# Regions and constraints.
-
-
 def test_an_interval_holds_no_atom_outside_the_bounds_and_one_is_named_by_itself():
     schema = Schema([Integer(name="age", lower=0, upper=120, atoms=[-1, 999])])
     records = encode({"age": pa.array([-1, 0, 18, 120, 999])}, schema)

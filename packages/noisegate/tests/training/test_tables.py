@@ -28,9 +28,6 @@ def records():
     return np.stack([random.integers(0, size, 400) for size in SIZES], axis=1)
 
 
-# Arrangement.
-
-
 def test_counts_of_a_pair_stand_at_the_offsets_of_its_columns_in_each_class():
     counts = np.arange(12.0).reshape(2, 3, 2)  # columns 0, label, 2
     found = class_tables([table((0, 1, 2), counts, 0.5)], SIZES, LABEL)
@@ -45,9 +42,6 @@ def test_tables_without_the_label_are_not_used(records):
     found = class_tables(tables, SIZES, LABEL)
     more = class_tables([*tables, table((0,), [1e6, 1e6]), table((), 1e6)], SIZES, LABEL)
     assert np.array_equal(found.singles, more.singles) and np.array_equal(found.counts, more.counts)
-
-
-# What all tables together say.
 
 
 def measured(records, seed, columns, stds):
@@ -83,9 +77,6 @@ def test_single_columns_are_the_inverse_variance_estimate(records):
         )
 
 
-# Two halves.
-
-
 @pytest.mark.parametrize("seed", [0, 1])
 def test_halves_have_the_stated_noise_and_nothing_in_common(seed):
     truth, std, cells = np.full(40_000, 100.0), 3.0, 40_000
@@ -104,9 +95,6 @@ def test_every_table_is_split_with_noise_of_its_own():
     released = [table((0,), np.zeros(1000), 1.0), table((1,), np.zeros(1000), 1.0)]
     trial, _ = split(released, np.random.default_rng(0))
     assert abs(np.corrcoef(trial[0].counts, trial[1].counts)[0, 1]) < 5 / math.sqrt(1000)
-
-
-# A first estimate of the shares.
 
 
 def shares_of(singles, counts, std):

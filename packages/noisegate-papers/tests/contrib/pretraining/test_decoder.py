@@ -63,9 +63,6 @@ def test_settings_and_sizes_that_cannot_be_are_refused():
         fitting(images(side=18))
 
 
-# Neighbours of public images in the space of features; colour turned to grey.
-
-
 class Directions:
     """The mean red and green of an image, as a unit vector."""
 
@@ -88,6 +85,3 @@ def test_neighbours_are_the_nearest_features_and_the_image_itself_the_first(monk
     assert found.pixels.shape == (5, 4, 4, 3)
     with pytest.raises(OptionError, match="neighbours=6 of 5 images"):
         instances_of(pixels.astype(np.uint8), Directions(), neighbours=6)
-
-
-# The discriminator: it sees images through the encoder, place by place, and how well they go with a feature.

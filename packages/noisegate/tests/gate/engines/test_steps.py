@@ -78,9 +78,6 @@ def parts_of(engine, data, workers=3):
     return parts if len(parts) >= EVEN * workers else list(source.shares(workers, thinned=True))
 
 
-# What steps give.
-
-
 # Each worker has a share of every batch, or parts of the file.
 @pytest.mark.parametrize(("part_bytes", "represent"), [(1 << 25, None), (300, Folded())], ids=["shares", "parts"])
 def test_all_records_add_what_they_add_on_one_machine(part_bytes, represent, joined, data, exactly):
@@ -131,9 +128,6 @@ def test_every_session_has_a_key_of_its_own_which_nobody_is_told(joined, data, t
         told += str(resumed.release(AT).certificate.to_json()).encode()
     assert keys[0] != keys[1] and drawn[0] != drawn[1]
     assert all(key not in told and key.hex().encode() not in told for key in keys)
-
-
-# Workers that are lost, and what they tell.
 
 
 @pytest.mark.parametrize(
@@ -213,9 +207,6 @@ def test_a_run_that_is_stopped_leaves_no_worker_behind(stop, joined, data):
     ):
         session.step(AT)
     assert joined.hired == 2 and not joined.alive
-
-
-# What else a session asks, and what is refused.
 
 
 def test_questions_are_asked_before_between_and_after_steps(joined, data, exactly):
