@@ -38,6 +38,12 @@ PACKAGES = {
     "opendp": Package(requirements=("opendp[mbi,polars]==0.16.0", "pandas>=2,<4")),
     # Its imports need packages that its metadata does not name (`packaging`).
     "smartnoise": Package(requirements=("smartnoise-synth==1.0.8", "packaging")),
+    "privsyn": Package(requirements=("privsyn-core==0.1.1",)),
+    # Warnings are errors to it, and pandas 3 warns; it writes numbers of numpy 2 in a way that it cannot read.
+    "datasynthesizer": Package(requirements=("DataSynthesizer==0.1.13", "pandas>=2,<3", "numpy<2")),
+    # Its import fails with the opacus that pip takes: that one needs a newer torch than synthcity allows.
+    "synthcity": Package(requirements=("synthcity==0.2.12", "opacus==1.5.2")),
+    "mostlyai": Package(requirements=("mostlyai-engine==2.7.3",)),
     # Google's library is on GitHub only, with git references among its dependencies; so the error is the result.
     "dpsynth": Package(requirements=("dpsynth",)),
     # For benchmarks/linked. With pandas 3 its dates are those of 1970, and its levels lose their shares.
@@ -53,6 +59,12 @@ PEERS = {
     "opendp-mst": Peer(package="opendp", script="opendp_mst.py"),
     "smartnoise-aim": Peer(package="smartnoise", script="smartnoise_aim.py"),
     "smartnoise-mst": Peer(package="smartnoise", script="smartnoise_mst.py"),
+    "privsyn": Peer(package="privsyn", script="privsyn_core.py"),
+    "datasynthesizer-privbayes": Peer(package="datasynthesizer", script="datasynthesizer_privbayes.py"),
+    # Of its plug-ins these two spend the ε that they are given: docs/bakeoff.md.
+    "synthcity-aim": Peer(package="synthcity", script="synthcity_aim.py"),
+    "synthcity-dpgan": Peer(package="synthcity", script="synthcity_dpgan.py"),
+    "mostlyai-argn": Peer(package="mostlyai", script="mostlyai_argn.py"),
     "dpsynth": Peer(package="dpsynth", script=None),
 }
 

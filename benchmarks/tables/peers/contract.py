@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 import tomllib
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 BINS = 32  # equal-width public bins of a numeric column, for peers that do not bin themselves
@@ -60,9 +62,9 @@ def run(package: str, fit: Callable[[Request], Answer]) -> None:
     parser.add_argument("--seed", type=int, required=True)
     options = parser.parse_args()
     request = read(options.train, options.schema, options.epsilon, options.delta, options.seed)
-    started, worked = time.perf_counter(), time.process_time()
+    started, worked = time.perf_counter(), _worked()
     answer = fit(request)
-    seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - worked
+    seconds, cpu_seconds = time.perf_counter() - started, _worked() - worked
     answer.synthetic[list(request.train.columns)].to_csv(options.out, index=False)
     meta = {
         "seconds": seconds,
@@ -71,6 +73,48 @@ def run(package: str, fit: Callable[[Request], Answer]) -> None:
         "settings": answer.settings,
     }
     options.meta.write_text(json.dumps(meta, indent=2) + "\n", encoding="utf-8")
+
+
+def _worked() -> float:
+    """Seconds of the processor so far, of this process and of its children that ended."""
+    return sum(os.times()[:4])
+
+
+def edges(lower: float, upper: float, whole: bool) -> list[Any]:
+    """Edges of the public bins, open to the left; bins of whole numbers have whole edges."""
+    if whole:
+        return [int(edge) for edge in np.unique(np.floor(np.linspace(lower - 1, upper, BINS + 1)))]
+    return [float(edge) for edge in np.linspace(lower, upper, BINS + 1)]
+
+
+def coded(request: Request) -> tuple[pd.DataFrame, dict[str, int]]:
+    """The table as codes, for peers that take nothing else, and how many codes each column has."""
+    codes, sizes = {}, {}
+    for name, column in request.train.items():
+        if name in request.bounds:
+            cuts = edges(*request.bounds[name])
+            # The first bin also has its lower end.
+            codes[name] = np.maximum(np.searchsorted(cuts, column.to_numpy(), side="left") - 1, 0)
+            sizes[name] = len(cuts) - 1
+        else:
+            codes[name] = column.map({level: code for code, level in enumerate(request.levels[name])}).to_numpy(int)
+            sizes[name] = len(request.levels[name])
+    return pd.DataFrame(codes), sizes
+
+
+def decoded(request: Request, codes: pd.DataFrame) -> pd.DataFrame:
+    """Codes as a table; a number is drawn evenly within its bin."""
+    rng, values = np.random.default_rng(request.seed), {}
+    for name in codes.columns:
+        code = codes[name].to_numpy(int)
+        if name in request.bounds:
+            cuts = np.array(edges(*request.bounds[name]))
+            whole = request.bounds[name][2]
+            low, high = cuts[code], cuts[code + 1]
+            values[name] = rng.integers(low + 1, high, endpoint=True) if whole else rng.uniform(low, high)
+        else:
+            values[name] = np.array(request.levels[name], dtype=object)[code]
+    return pd.DataFrame(values)
 
 
 def read(train: Path, schema: Path, epsilon: float, delta: float, seed: int) -> Request:

@@ -10,10 +10,9 @@ from __future__ import annotations
 from math import sqrt
 from typing import Any
 
-import numpy as np
 import opendp.prelude as dp
 import polars as pl
-from contract import BINS, Answer, Request
+from contract import BINS, Answer, Request, edges
 
 dp.enable_features("contrib")
 
@@ -29,7 +28,7 @@ def fit(algorithm: Any, request: Request) -> Answer:
     )
     query = context.query().contingency_table(
         keys=request.levels,
-        cuts={name: _cuts(*bounds) for name, bounds in request.bounds.items()},
+        cuts={name: edges(*bounds) for name, bounds in request.bounds.items()},
         algorithm=algorithm,
     )
     synthetic = query.release().synthesize(rows=len(request.train)).to_pandas()
@@ -39,13 +38,6 @@ def fit(algorithm: Any, request: Request) -> Answer:
     for name, levels in request.levels.items():
         synthetic[name] = synthetic[name].fillna(levels[-1])
     return Answer(synthetic=synthetic, settings={"algorithm": type(algorithm).__name__, "rho": rho, "bins": BINS})
-
-
-def _cuts(lower: float, upper: float, whole: bool) -> list[Any]:
-    """Edges of the public bins, open to the left; bins of whole numbers have whole edges."""
-    if whole:
-        return [int(edge) for edge in np.unique(np.floor(np.linspace(lower - 1, upper, BINS + 1)))]
-    return [float(edge) for edge in np.linspace(lower, upper, BINS + 1)]
 
 
 def _rho(epsilon: float, delta: float) -> float:
