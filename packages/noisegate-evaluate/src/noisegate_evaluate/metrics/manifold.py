@@ -1,10 +1,7 @@
-"""Precision, recall, density and coverage: do the synthetic images lie among the real ones, and everywhere there?
+"""Precision and recall by balls around rows, and density and coverage: do synthetic images lie among the real ones?
 
-A set of features is described by a ball around each row that reaches to its k-th nearest neighbour in the same set.
-Precision is the share of synthetic images inside any ball of a real one, recall the other way round: Kynkäänniemi and
-others (NeurIPS 2019), https://arxiv.org/abs/1904.06991. Density is how many balls of real images a synthetic one is in,
-divided by k, on average; coverage the share of real images whose ball has a synthetic one in it: Naeem and others (ICML
-2020), https://arxiv.org/abs/2002.09797.
+Kynkäänniemi and others (NeurIPS 2019), https://arxiv.org/abs/1904.06991; Naeem and others (ICML 2020),
+https://arxiv.org/abs/2002.09797.
 """
 
 from __future__ import annotations

@@ -1,10 +1,4 @@
-"""The number of statistically different bins, NDB.
-
-Real images are cut into K bins by k-means of their pixels; a synthetic image belongs to the bin of the nearest centre.
-Bin by bin, a two-sided z-test of two proportions at 0.05 says whether the shares differ. Two samples of one
-distribution differ in about a twentieth of the bins, and in more where an image has many pixels: the figure of two real
-sets is what to compare with. Richardson and Weiss (NeurIPS 2018), https://arxiv.org/abs/1805.12462.
-"""
+"""The number of statistically different bins, NDB: Richardson and Weiss (NeurIPS 2018), arxiv.org/abs/1805.12462."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""Precision and recall for distributions, by clusters.
-
-Both sets together are cut into k clusters, and each becomes a histogram: P of the real ones, Q of the synthetic ones.
-For each λ > 0, α(λ) = Σ min(λP, Q) is a precision that goes with the recall α(λ)/λ. The largest F_{1/8} and F_8 of this
-curve stand for it. They are always named "prd": those of :mod:`~noisegate_evaluate.metrics.manifold` are others.
-Sajjadi and others (NeurIPS 2018), https://arxiv.org/abs/1806.00035.
-"""
+"""Precision and recall for distributions, by clusters: Sajjadi and others (NeurIPS 2018), arxiv.org/abs/1806.00035."""
 
 from __future__ import annotations
 

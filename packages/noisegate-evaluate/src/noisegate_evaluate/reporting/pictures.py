@@ -1,8 +1,4 @@
-"""Pictures, PNG: of linear maps over images, and of synthetic images beside the PRIVATE ones that are nearest.
-
-Maps say what classes answer to, and why single images were given their class. They cost no privacy; the images that are
-explained are records to predict or public ones, never those of the training.
-"""
+"""Pictures, PNG: of linear maps over images, and of synthetic images beside the PRIVATE ones that are nearest."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Networks that score images, and how each is trained: what may be chosen, and what is fixed.
-
-Private Set Generation has six, scored after the last epoch; four more are chosen by held-out images of their own
-source. The training itself is in :mod:`~noisegate_evaluate.utility.training`; torch is loaded when one is trained.
-"""
+"""Networks that score images, and how each is trained: what may be chosen, and what is fixed."""
 
 from __future__ import annotations
 

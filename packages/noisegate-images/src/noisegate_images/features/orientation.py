@@ -1,8 +1,4 @@
-"""What edges and stripes say of images: gradient orientations and wavelet energies, in which part of the image.
-
-All of it is sums of products of whole numbers, then roots and divisions, which IEEE 754 rounds in one way only: so a
-record's vector is a function of that record alone, bit for bit, on every machine (G-06).
-"""
+"""What edges and stripes say of images, bit for bit (G-06): gradient orientations and wavelet energies, by the part."""
 
 from __future__ import annotations
 

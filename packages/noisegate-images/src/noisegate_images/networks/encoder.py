@@ -1,10 +1,4 @@
-"""A small convolutional encoder of images, grey or colour, which perceptual features are of by default; and weights.
-
-It is trained to tell public images apart (`noisegate_papers.contrib.pretraining.encoder`); its batch normalisation is
-then folded into the convolutions, so that nothing mixes the rows of a batch.
-
-The weights in the package were trained on CIFAR-10 (Krizhevsky 2009); docs/images.md says by which command.
-"""
+"""A small convolutional encoder of images, grey or colour, which perceptual features are of by default; and weights."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Frozen networks by name, with weights that lie on disk, and what their layers give for images as rows of intensities.
-
-Nothing is ever downloaded: who can see the network traffic of a private run would learn of it, and weights that change
-between two runs would change what was released.
-"""
+"""Frozen networks by name, with weights that lie on disk and are never downloaded, and what their layers give."""
 
 from __future__ import annotations
 

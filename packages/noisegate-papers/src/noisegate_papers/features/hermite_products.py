@@ -1,9 +1,4 @@
-"""Sum and product kernels of Hermite features: which columns are multiplied with which, and with what weight.
-
-A group of columns with d coordinates and supremum s has noise of energy σ²·Δ²·d/w² when its vector is multiplied by w,
-where Δ² = Σ w²·s²: the total is least at w² ∝ √d/s, with equal columns the paper's 1/√D. Likewise between questions,
-whose shares are ∝ Δ·√d.
-"""
+"""Sum and product kernels of Hermite features: which columns are multiplied with which, and with what weight."""
 
 from __future__ import annotations
 

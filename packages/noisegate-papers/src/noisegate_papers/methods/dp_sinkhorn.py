@@ -1,10 +1,7 @@
-"""DP-Sinkhorn: a generator pulled towards real records by noisy gradients of an optimal transport loss.
+"""DP-Sinkhorn: a generator pulled towards real records by noisy gradients of an optimal transport loss (G-24).
 
-Cao, Bie, Vahdat, Fidler and Kreis (NeurIPS 2021), https://arxiv.org/abs/2111.01177. The gradient at generated records
-of a loss between them and a sample of real ones, clipped as a whole and noised at the gate (`Gate.batch`, G-24), is all
-that the generator learns from. The loss is 2·W(X₁, Y) − W(X₁, X₂), where W is entropic transport, Cuturi (NeurIPS
-2013), https://arxiv.org/abs/1306.0895, and X₂ shares all but a part of its records with X₁. What differs is in
-docs/differences.md.
+Cao, Bie, Vahdat, Fidler and Kreis (NeurIPS 2021), https://arxiv.org/abs/2111.01177. The loss is 2·W(X₁, Y) − W(X₁, X₂),
+with entropic transport W: Cuturi (NeurIPS 2013), https://arxiv.org/abs/1306.0895.
 """
 
 from __future__ import annotations

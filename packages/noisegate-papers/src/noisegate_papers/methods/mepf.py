@@ -1,12 +1,7 @@
 """DP-MEPF: mean embeddings of perceptual features, by a public network or by one that is trained on the private images.
 
-Harder, Jalali Asadabadi, Sutherland and Park (TMLR 2023), https://openreview.net/forum?id=R6W7zkMz0P. One plan releases
-class-wise sums of the activations of a public network (φ₁), of their squares (φ₂), and counts, which a generator is
-then fitted to. For early stopping, a second, unlabelled mean embedding is released with ten times the noise, and the
-generator that comes closest to it is kept. What differs is in docs/differences.md.
-
-Without public images (appendix F, and the dissertation's) the plan has noisy gradients of a ConvNet classifier first,
-then the queries, whose maps, activations after each ReLU, hold what was trained; it is released with the embedding.
+Harder, Jalali Asadabadi, Sutherland and Park (TMLR 2023), https://openreview.net/forum?id=R6W7zkMz0P; without public
+images appendix F. What differs is in docs/differences.md.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
 """DP-MGE and DP-DRE: a Gaussian of encoder features, decoded, and public records, weighed to be like the private ones.
 
-Both are of Wu, Guo and Chaudhuri (2023), https://arxiv.org/abs/2309.00008. For DP-MGE, section 3.1, one plan releases
-class-wise sums of features z of length 1, by a frozen public encoder, of z ⊙ z, and counts: the moments of a Gaussian,
-of which features are drawn and decoded. What is proved of it, and what goes beyond the paper, is in docs/mge.md.
-
-For DP-DRE, section 3.2, a perceptron learns to tell features of private records from those of public ones, from noisy
-gradients, and public records are drawn by weights D/(1 − D): see docs/public-data.md, and docs/differences.md.
+Wu, Guo and Chaudhuri (2023), https://arxiv.org/abs/2309.00008, sections 3.1 (docs/mge.md) and 3.2, of which
+docs/public-data.md and docs/differences.md say more.
 """
 
 from __future__ import annotations

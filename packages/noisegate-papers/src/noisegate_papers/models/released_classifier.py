@@ -1,8 +1,4 @@
-"""Classifiers that were trained through the gate: classes, inputs, release, predictions; and those that are networks.
-
-`NetworkClassifier.module` is the network itself, from the inputs of records to logits, for what explains networks from
-outside: gradients at the inputs and their like are functions of released weights, and cost no privacy.
-"""
+"""Classifiers that were trained through the gate: classes, inputs, release, predictions; and networks."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
 """Graphical models from noisy tables: fitted by Private-PGM, or by what PrivBayes asks after the pairwise rounds.
 
-A fit by mirror descent (McKenna, Sheldon, Miklau 2019) is taken apart into conditional tables. Of PrivBayes see
-sections 4 and 5. Columns are numbered as in `ClassTables`, the label left out: where its classes are told apart, it is
-a parent of every other column (Friedman, Geiger and Goldszmidt, 1997). A noisy table is shrunk towards what a smaller
-one says, as far as the table itself tells (empirical Bayes).
+McKenna, Sheldon and Miklau (2019); PrivBayes, sections 4 and 5; Friedman, Geiger and Goldszmidt (1997). Columns are
+numbered as in `ClassTables`, the label left out.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Private Evolution of images: candidates of each label are begun with, voted for, selected and varied.
-
-What the paper calls RANDOM_API and VARIATION_API are operations on pixels here. Everything follows from public images,
-from a public seed and from what was released (`noisegate_papers.methods.pe`).
-"""
+"""Private Evolution of images: RANDOM_API and VARIATION_API of the paper are operations on pixels."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
 """Contingency tables: a record's vector is the weighted indicator of the cell it falls in, one cell for each table.
 
-So a vector has the norm √(Σ weight²) whatever the record says: nothing is ever clipped, and a table with a larger
-weight gets less noise in proportion. A table of no column is the number of records. Sums are weight times count, in
-integers (G-12); of a weighted record, table t gets ``integer_weights[t]`` times its part of the whole, rounded toward
-zero (G-31).
+Its norm is √(Σ weight²) whatever the record says. Sums are weight times count, in integers (G-12); of a weighted
+record, table t gets ``integer_weights[t]`` times its part of the whole, rounded toward zero (G-31).
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""How vectors and gradients are computed on a machine: in blocks of how many records, and with which kernels.
-
-Kernels of matrix products may round a sum by the place of a row in its block. So made-up records are tried before the
-first private one is read (G-06, G-20): with torch's own kernels, with `exact_products` in the same block and smaller
-ones, and at last one at a time. What passes may differ between machines, and with it the last bits of results.
-"""
+"""How vectors and gradients are computed on a machine: blocks and kernels that made-up records passed (G-06, G-20)."""
 
 from __future__ import annotations
 

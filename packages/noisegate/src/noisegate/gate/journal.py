@@ -1,9 +1,4 @@
-"""How many steps of a run were begun: a small file that outlives an interruption and holds no secret.
-
-The first line is JSON: what run this is, and its reservation. After it, one dot for each step that was begun, on disk
-before the step's noise is drawn. Appending is atomic, so two processes with one journal never take a step twice. It
-guards against crashes and mistakes, not against an operator who restores an old copy.
-"""
+"""How many steps of a run were begun: a line that says what run, then a dot for each step, on disk before its noise."""
 
 from __future__ import annotations
 

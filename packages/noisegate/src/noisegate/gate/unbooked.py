@@ -1,9 +1,4 @@
-"""Runs that no ledger knows: costs on the same records add up, and nobody counts. So this process does, and warns.
-
-Two runs are on the same records where they read the same object or files, or, in memory, records of the same keyed
-hashes: all of them or a part, as the folds of a cross-validation. Records of files are never compared, or a run on one
-made-up record would tell whether it is among private ones.
-"""
+"""Runs that no ledger knows: costs on the same records add up, and nobody counts. So this process does, and warns."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
 """Children of a parent, one after the other, each column by what is known of the parent and of the child before.
 
-p(cell | x) ∝ exp(Σ_i θ_i(x_i)), with an effect of each cell of the given columns on each cell that the column can have:
-those of log-linear models with the pairs of a mixture, fitted one column after the other to records that the columns
-before have made (Berger, Della Pietra and Della Pietra, 1996). What is wrong with them adds up along a chain of
-children: so chains are made, and all effects moved until their pairs are right in these.
+p(cell | x) ∝ exp(Σ_i θ_i(x_i)): Berger, Della Pietra and Della Pietra (1996).
 """
 
 from __future__ import annotations

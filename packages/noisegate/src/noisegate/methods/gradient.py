@@ -1,8 +1,4 @@
-"""Methods that train on noisy gradients: DP-SGD, Abadi et al. (CCS 2016), https://arxiv.org/abs/1607.00133.
-
-A method says what the loss of a record is (private, behind the gate) and what is done with the noisy sums of its
-clipped gradients (a `Trainer`: public, it sees nothing else). Every step uses the records, so training is asking.
-"""
+"""Methods that train on noisy gradients: a private loss of a record, and a `Trainer` that sees noisy sums."""
 
 from __future__ import annotations
 

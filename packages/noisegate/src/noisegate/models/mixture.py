@@ -1,8 +1,4 @@
-"""A mixture of product distributions: given its component, the cells of a record are independent.
-
-So the probability of a region and conditional distributions are sums over components, in closed form. Where in its cell
-a number lies says `noisegate.models.within_cell`.
-"""
+"""A mixture of product distributions: regions and conditionals are sums over components, in closed form."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Losses of Gaussian sums over Poisson samples, of one step on a lattice and of many together: G-03.
-
-A step is dominated by a pair of mixtures of normal distributions, put on the lattice {i·h} by *Connect the Dots* and
-composed by a Fourier transform of masses tilted by e^{θ·loss}. Every θ, h and window gives an upper bound.
-"""
+"""Losses of Gaussian sums over Poisson samples, of one step on a lattice and of many together: G-03."""
 
 from __future__ import annotations
 
