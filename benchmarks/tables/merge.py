@@ -1,0 +1,60 @@
+"""Brings the runs of one folder into the results beside this file.
+
+    python benchmarks/tables/merge.py DIR
+
+DIR is the folder that `run.py` and `outside.py` were given. A run of the same table, method, ε and seed replaces the
+one that is there, unless it has no figures and that one has; the others stay.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Rewrites results.json and outside.json beside this file."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    options = parser.parse_args(arguments)
+    old, new = (_read(folder / "results.json") or {} for folder in (HERE, options.folder))
+    results = {
+        "caveat": new["caveat"],
+        "ceilings": {**old.get("ceilings", {}), **new["ceilings"]},
+        "runs": merged(old.get("runs", []), new["runs"], figures="scores"),
+    }
+    _write(HERE / "results.json", results)
+    scored = merged(*(_read(folder / "outside.json") or [] for folder in (HERE, options.folder)), figures="digest")
+    _write(HERE / "outside.json", scored)
+    return 0
+
+
+def merged(old: Sequence[dict[str, Any]], new: Sequence[dict[str, Any]], *, figures: str) -> list[dict[str, Any]]:
+    """All runs in the order of their keys; `figures` is what only a run that was scored has."""
+    runs = {_key(run): run for run in old}
+    for run in new:
+        if figures in run or figures not in runs.get(_key(run), {}):
+            runs[_key(run)] = run
+    return [runs[key] for key in sorted(runs)]
+
+
+def _key(run: dict[str, Any]) -> tuple[str, str, float, int]:
+    return run["table"], run["method"], run["epsilon"], run["seed"]
+
+
+def _read(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+
+def _write(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
