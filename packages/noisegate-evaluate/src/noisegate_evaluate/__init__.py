@@ -1,7 +1,4 @@
-"""Two data sets in, scores out; knows no method.
-
-Everything here is computed on real data, so it is outside the privacy guarantee, and every result says so.
-"""
+"""Two data sets in, scores out; knows no method. All is computed on real data, outside the privacy guarantee."""
 
 from __future__ import annotations
 

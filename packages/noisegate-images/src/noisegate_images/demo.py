@@ -1,7 +1,4 @@
-"""Digits drawn from matplotlib's fonts, so that they are nobody's: what `noisegate demo --images` takes for private.
-
-Each is turned, slanted, narrowed, moved, and drawn with a thicker or thinner pen; everything follows from the seed.
-"""
+"""Digits drawn from matplotlib's fonts, so that they are nobody's: what `noisegate demo --images` takes for private."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""How far a run is: a bar in a terminal or a notebook, and elsewhere a line of the log every so often.
-
-All is logged under the logger ``noisegate``, which has no handler, and is public: of reading, the time and no count.
-"""
+"""How far a run is: a bar, or lines of the log, which is public: of reading, it tells the time and no count."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The kernel distance between two sets of features: "KID" in features of Inception-v3.
-
-The squared maximum mean discrepancy under (xᵀy / dim + 1)³, unbiased: it serves few images, and may be a little below
-0. Bińkowski and others (ICLR 2018), https://arxiv.org/abs/1801.01401.
-"""
+"""The unbiased squared MMD under (xᵀy / dim + 1)³, KID: Bińkowski and others (ICLR 2018), arxiv.org/abs/1801.01401."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Products of looked-up column features: the sum kernel, the product kernel and their mixtures (G-22, G-23).
-
-DP-HP (`noisegate_papers.methods.mean_embeddings`), section 3.2, equations 8 and 10.
-"""
+"""Products of looked-up column features: the sum and product kernels of DP-HP, section 3.2 (G-22, G-23)."""
 
 from __future__ import annotations
 

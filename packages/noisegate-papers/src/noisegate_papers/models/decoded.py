@@ -1,7 +1,4 @@
-"""Record models that draw a feature and decode it: a label, then a feature of length 1, then noise, then an image.
-
-What private records have said is in the distribution of the features. The decoder is public and frozen.
-"""
+"""Record models that draw a feature and decode it: a label, then a feature of length 1, then noise, then an image."""
 
 from __future__ import annotations
 

@@ -1,12 +1,7 @@
-"""Gaussians by noisy moments: of unit vectors, DP-MGE, section 3.1, and of small images, where a set may begin.
-
-Moments of vectors of length 1 are moved to the nearest point of each convex set that they are in, and variances, or the
-eigenvalues of a full covariance, are clipped to [floor, 1] (docs/mge.md).
+"""Gaussians by noisy moments: of unit vectors, DP-MGE, section 3.1 (docs/mge.md), and of small images.
 
 Of small images x, what was released is, for each class, the sum of (lead, x)(lead, x)ᵀ over its records: its first
-entry says how many records it is of, its first row their mean. No eigenvalue of the noise, a symmetric matrix with half
-the variance off the diagonal, is much larger than noise · √(2 · size) (Wigner's semicircle law): directions of a
-covariance that vary less than that are left out.
+entry says how many records it is of, its first row their mean.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Columns of numbers, days and moments as a public sample shows them: bounds, steps, sentinels outside them, atoms.
-
-A regularity is taken for one only where the sample has enough records and no exception.
-"""
+"""Columns of numbers, days and moments as a public sample shows them: bounds, steps, sentinels outside them, atoms."""
 
 from __future__ import annotations
 

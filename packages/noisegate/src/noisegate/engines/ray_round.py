@@ -1,7 +1,4 @@
-"""One job over parts of the records by workers of a Ray cluster, some of which may be lost on the way (G-29, G-33).
-
-Records never leave a worker, exact sums over all its parts do; the parts of a lost one go to others.
-"""
+"""One job over parts of the records by workers of a Ray cluster, some of which may be lost on the way (G-29, G-33)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Cells of a numeric column: intervals between public cuts, and one more for missing values.
-
-Noisy histograms are denoised by the shrinkage of Haar coefficients: Donoho and Johnstone (1994).
-"""
+"""Cells of a numeric column: intervals between public cuts, and one more for missing values."""
 
 from __future__ import annotations
 

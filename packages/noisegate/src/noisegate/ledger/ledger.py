@@ -1,7 +1,4 @@
-"""The ledger: what every data set may cost, and what it has cost. Reserve first, then read (G-10).
-
-Each method reads the whole ledger, checks its chain (`chain`) and computes all figures from the events.
-"""
+"""The ledger: what every data set may cost, and what it has cost. Reserve first, then read (G-10)."""
 
 from __future__ import annotations
 

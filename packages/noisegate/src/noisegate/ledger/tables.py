@@ -1,8 +1,6 @@
-"""How the rows of a ledger are stored. The only file that speaks to databases.
+"""How rows of a ledger are stored: `noisegate_entries` and `noisegate_head`. The only file that speaks to databases.
 
-Two tables: `noisegate_entries`, to which rows are only ever added, and `noisegate_head`, one row that says how many
-there are and what the last hash is. One writer at a time: SQLite by BEGIN IMMEDIATE, PostgreSQL by an advisory lock.
-Should both ever fail, two writers would insert the same sequence number, and the primary key lets only one of them in.
+One writer at a time: SQLite by BEGIN IMMEDIATE, PostgreSQL by an advisory lock.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Children of a parent, one after the other, each column by what is known of the parent and of the child before.
-
-p(cell | x) ∝ exp(Σ_i θ_i(x_i)): Berger, Della Pietra and Della Pietra (1996).
-"""
+"""Children of a parent one by one, each column p(cell | x) ∝ exp(Σ_i θ_i(x_i)): Berger and the Della Pietras (1996)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Where a fit or a training stands, and its state as named tensors, from which it goes on with the same bits.
-
-The names in a state are stored in the checkpoints of interrupted runs, so they are only ever added to.
-"""
+"""Where a fit or a training stands, and its state as named tensors; names are only ever added to."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What every model of records can do, whatever method fitted it, and which class stands behind each saved kind.
-
-It draws encoded records; `Synthesizer` decodes them, and holds them to constraints and to what the caller asked for.
-"""
+"""What every model of records can do, whatever method fitted it, and which class stands behind each saved kind."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Where in its cells the values of a numeric column lie: intervals of equally likely values, and single ones.
-
-In a column of whole steps the values are the steps, so that what is drawn decodes to exactly the step that was meant.
-"""
+"""Where in its cells the values of a numeric column lie: intervals of equally likely values, and single ones."""
 
 from __future__ import annotations
 

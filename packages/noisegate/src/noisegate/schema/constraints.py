@@ -1,7 +1,4 @@
-"""Constraints: what no record can say, by public knowledge. Synthetic records keep to them exactly.
-
-Private records that break one are counted as they are: a refusal would tell something about them.
-"""
+"""Constraints: what no record can say, by public knowledge. Synthetic records keep to them exactly."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""An Arrow table to records of numbers and codes: what is made of a cell depends on that cell alone.
-
-The first cell that does not fit its column ends the reading.
-"""
+"""An Arrow table to records of numbers and codes: what is made of a cell depends on that cell alone."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Releases of several silos, added up: post-processing, which anyone can do who has them.
-
-Added and not averaged: a mean would count the records of small silos more. Variances of independent noise add up too.
-"""
+"""Releases of several silos, added up and not averaged: post-processing, which anyone can do who has them."""
 
 from __future__ import annotations
 
