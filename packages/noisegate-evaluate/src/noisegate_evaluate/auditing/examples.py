@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ from noisegate.errors import ModelError, OptionError, choices
 from noisegate.gate.execution import made_up_records
 from noisegate.linked.model import with_keys
 from noisegate.linked.schema import LinkedSchema, LinkedTable
+from noisegate.methods.method import Method
 from noisegate.methods.registry import METHODS, make_for, method_of
 from noisegate.models.folder import verify_model
 from noisegate.privacy.events import Adjacency
@@ -23,11 +24,6 @@ from noisegate.records import Rows
 from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Integer, Schema, pixel_schema
 from noisegate.schema.decode import decode
 from noisegate.schema.schema import read_schema
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from noisegate.methods.method import Method
 
 AnySchema: TypeAlias = Schema | LinkedSchema
 Family: TypeAlias = "Mapping[str, pa.Table]"

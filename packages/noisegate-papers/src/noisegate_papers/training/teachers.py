@@ -275,9 +275,6 @@ class Critic(ShardTeacher):
         return loss
 
 
-# What teachers say of the generated records of a step.
-
-
 def largest_signs(largest: int, bound: float) -> Says:
     """Returns signs of so many largest entries of each gradient, else 0; those below `bound` are drawn (DataLens)."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +17,6 @@ from noisegate.errors import DataError, OptionError, installed
 from noisegate.schema.columns import Column
 from noisegate.schema.schema import Schema, is_linked
 from noisegate.schema.values import TEXT_PADDING
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _CATEGORY, _ORDERED = "category", "ordered category"
 

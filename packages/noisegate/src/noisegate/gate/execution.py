@@ -131,9 +131,6 @@ def executions(rows: int) -> Iterator[Execution]:
     yield Execution(rows=1)
 
 
-# Blocks, and what is computed of one.
-
-
 def block_rows(feature_map: FeatureMap, columns: int = 0) -> int:
     """Returns how many rows a block has at most that a map is called with.
 

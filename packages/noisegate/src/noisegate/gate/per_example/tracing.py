@@ -123,9 +123,6 @@ def agrees(
     )
 
 
-# Calls of layers, as torch's functional interface has them.
-
-
 @dataclass(frozen=True, kw_only=True)
 class LayerCall:
     """One call of a layer, for a whole block."""
