@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -154,6 +155,14 @@ def _chi2(frame: pd.DataFrame, asked: Analysis) -> Found:
 
 def _survival(frame: pd.DataFrame, asked: Analysis) -> Found:
     """Kaplan and Meier at every day; `infer` names the ends of its cells, where the last day before counts."""
+    if asked.by is not None:
+        alone, groups = (
+            replace(asked, by=None),
+            [(level, frame[frame[asked.by] == level]) for level in _levels(frame[asked.by])],
+        )
+        return [
+            (f"{asked.by} = {level}: {name}", *rest) for level, part in groups for name, *rest in _survival(part, alone)
+        ]
     time, event = frame[asked.columns[0]].to_numpy(float), frame[asked.columns[1]].to_numpy(bool)
     found, surviving, spread = [], 1.0, 0.0
     for day in np.unique(time):

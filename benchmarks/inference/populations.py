@@ -168,7 +168,13 @@ POPULATIONS = {
         questions=(
             *("mean(age)", "mean(cost)", "mean(cost) by severe", "share(severe = true) by ward", "median(cost)"),
             *("quantile(day, 0.25)", "corr(age, cost)", "cost ~ age + severe", "poisson(visits) ~ age + severe"),
-            *("logit(severe) ~ age", "survival(day, severe)", "chi2(sex, ward)", "odds(sex, severe)"),
+            *(
+                "logit(severe) ~ age",
+                "survival(day, severe)",
+                "survival(day, severe) by sex",
+                "chi2(sex, ward)",
+                "odds(sex, severe)",
+            ),
         ),
     ),
     "rare": Population(
@@ -275,7 +281,13 @@ POPULATIONS = {
         questions=(
             *("mean(load)", "mean(warmth) by hot", "median(load)", "quantile(noise, 0.1)", "corr(load, noise)"),
             *("partial(load, noise | warmth)", "noise ~ load + warmth + machine", "logit(hot) ~ warmth + load"),
-            *("poisson(faults) ~ warmth + machine", "survival(hours, hot)", "chi2(machine, hot)", "count(hot = true)"),
+            *(
+                "poisson(faults) ~ warmth + machine",
+                "survival(hours, hot)",
+                "survival(hours, hot) by machine",
+                "chi2(machine, hot)",
+                "count(hot = true)",
+            ),
         ),
     ),
 }

@@ -116,15 +116,22 @@ def test_tables_answer_odds_independence_and_survival(model, real):
     assert cells.shape == (2, 2)
     (tested,) = model.infer("chi2(job, ill)")
     assert tested.p > 0.001 and model.infer("chi2(x, ill)")[0].p == pytest.approx(1 / 2000)
-    found = model.infer("survival(days, ill)")
-    time, event = real["days"].dropna().to_numpy(float), real["ill"][real["days"].notna()].to_numpy()
-    at, surviving = 0, 1.0
-    for one in found:
-        cut = float(one.name.removeprefix("beyond "))
-        for day in np.unique(time[(time >= at) & (time < cut)]):
-            surviving *= 1 - ((time == day) & event).sum() / (time >= day).sum()
-        at = cut
-        assert one.value == pytest.approx(surviving, abs=0.02)
+    everybody = (model.infer("survival(days, ill)"), "", real)
+    grouped = model.infer("survival(days, ill) by job")
+    assert len(grouped) == 3 * len(everybody[0])
+    groups = [("job = nurse: ", real[real["job"] == "nurse"]), ("job = smith: ", real[real["job"] == "smith"])]
+    parts = [([one for one in grouped if one.name.startswith(name)], name, part) for name, part in groups]
+    for found, name, part in (everybody, *parts):
+        time, event = part["days"].dropna().to_numpy(float), part["ill"][part["days"].notna()].to_numpy()
+        at, surviving = 0, 1.0
+        for one in found:
+            cut = float(one.name.removeprefix(f"{name}beyond "))
+            for day in np.unique(time[(time >= at) & (time < cut)]):
+                surviving *= 1 - ((time == day) & event).sum() / (time >= day).sum()
+            at = cut
+            assert one.value == pytest.approx(surviving, abs=0.02)
+    with pytest.raises(OptionError, match="'x' is a number"):
+        model.infer("survival(days, ill) by x")
 
 
 def test_the_records_themselves_have_no_sampling_error(model):

@@ -191,13 +191,21 @@ class RunOptions(ImageOptions):
             'answers more exactly; --set moments=["age","wage"] for some of them.',
         ),
     ] = False
+    analyses: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="With pairwise: a TOML file of [[analyses]], each a question for `infer`, or kind, outcome and terms. "
+            "The budget goes to their columns, and `plan` says how exact the answers will be.",
+        ),
+    ] = None
     settings: Settings = None
 
     @property
     def chosen(self) -> dict[str, Any]:
         """The settings of the method that were given."""
         share = {} if self.report_share is None else {"report_share": self.report_share}
-        share |= {"moments_share": FOR_INFERENCE} if self.for_inference else {}
+        share |= ({"moments_share": FOR_INFERENCE} if self.for_inference else {}) | _for_analyses(self.analyses)
         return {**share, **method_settings(self.settings, self.public)}
 
     def known(self) -> Any:
@@ -264,7 +272,12 @@ class FitOptions(RunOptions):
         settings |= {name: typed.pop(name) for name in ("seed", "public", "report_share") if name in typed}
         if typed.pop("for_inference", False):
             settings = {"moments_share": FOR_INFERENCE, **settings}
+        settings = {**_for_analyses(typed.pop("analyses", None)), **settings}
         return typed | {"settings": settings} | ({"schema": self.known()} if images else {})
+
+
+def _for_analyses(file: Path | None) -> dict[str, Any]:
+    return {} if file is None else extension("noisegate.answers", "analyses", "what reads --analyses")(file)
 
 
 _Verb = TypeVar("_Verb", bound=Callable[..., Any])

@@ -35,7 +35,10 @@ def plan_command(
     ] = None,
     like: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="With --want: public records, whose spread stands in for the private ones'."),
+        typer.Option(
+            metavar="FILE",
+            help="With --want or --analyses: public records, whose spread stands in for the private ones'.",
+        ),
     ] = None,
     save: Annotated[
         Path | None,
@@ -61,11 +64,13 @@ def plan_command(
     if records is not None and records < 1:
         raise OptionError(f"--records {records} must be a positive whole number.")
     schema: Any = options.known()
+    if like is not None and not want and options.analyses is None:
+        raise OptionError(f"--like {like} goes with --want or --analyses; give one of them, or leave it out.")
+    read = [] if like is None or is_linked(schema) else list(TableSource(like, schema).batches())
+    stand_in = EncodedTable.concatenate(read) if read else None
     if want:
         if epsilon is not None or save is not None:
             raise OptionError(f"--want finds an epsilon: leave out {'--save' if epsilon is None else '--epsilon'}.")
-        read = [] if like is None or is_linked(schema) else list(TableSource(like, schema).batches())
-        stand_in = EncodedTable.concatenate(read) if read else None
         extension("noisegate.plans", "wants", "what finds an epsilon")(want, stand_in, schema, options, as_json=as_json)
         return
     if epsilon is None:
@@ -89,10 +94,17 @@ def plan_command(
     why = method.why(schema, epsilon) if options.method == AUTO else None
     bounds = method.error_bounds(schema, budget, records) if records else ()
     verdict = method.verdict(schema, budget, records)
+    answers: dict[str, Any] = {}
+    if options.analyses is not None:
+        widths = extension("noisegate.plans", "widths", "what says how exact answers will be")
+        answers["analyses"] = widths(stand_in, schema, options, epsilon, as_json=as_json)
     if as_json:
         data = {"method": method.name, "reason": why, **plan.describe(records)}
         told: dict[str, Any] = {"verdict": None if verdict is None else verdict.to_json()}
         told |= {} if published is None else {"plan": published, "saved": str(save)}
+        told |= (
+            {} if options.analyses is None else {"analyses": widths(stand_in, schema, options, epsilon, as_json=True)}
+        )
         print_json(data | told | {"error_bounds": [bound.to_json() for bound in bounds]})
         return
     if why:

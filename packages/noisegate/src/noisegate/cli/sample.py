@@ -73,6 +73,16 @@ def sample_command(
     independent: Annotated[
         bool, typer.Option("--independent", help="Draw each row alone, and not spread out as in a stratified survey.")
     ] = False,
+    copies: Annotated[
+        int | None,
+        typer.Option(
+            metavar="M",
+            min=2,
+            max=1000,
+            help="Write a copy of the model and one of each of M refits to it, each with -n records, one below the "
+            "other: their spread tells the error of whatever is computed from each. A refit takes as long as the fit.",
+        ),
+    ] = None,
     grid: Annotated[Path | None, typer.Option(help="Images: also draw some of each class into this PNG file.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -99,7 +109,13 @@ def sample_command(
         raise OptionError(f"-n {n}: the number of records must be at least 1.")
     asked: dict[str, Any] = {"where": read_conditions(where), "even": even}
     if kind_in(model_path(model)) == LINKED:
-        refused = {"--package": package, "--even": even, "grid": grid, "--independent": independent or None}
+        refused = {
+            "--package": package,
+            "--even": even,
+            "grid": grid,
+            "--independent": independent or None,
+            "--copies": copies,
+        }
         given = {"where": where, "conditions": asked["where"]}
         write: Any = extension("noisegate.samplers", LINKED, f"what draws from {model}")
         write(model, n, out, seed=seed, as_json=as_json, refused=refused, **given)
@@ -107,6 +123,17 @@ def sample_command(
     synthesizer = Synthesizer.load(model)
     if grid is not None and synthesizer.schema.images is None:
         raise OptionError(f"--grid {grid} shows images, and {model} makes a table; leave it out.")
+    if copies is not None:
+        for name, value in {"--package": package, "--where": where, "--even": even, "--grid": grid}.items():
+            if value is not None:
+                raise OptionError(f"{name} does not go with --copies; leave one of them out.")
+        extension("noisegate.answers", "copies", "what makes copies")(synthesizer, n, copies, out, seed)
+        if as_json:
+            print_json({"records": n, "out": str(out), "seed": seed, "where": [], "even": None, "copies": copies})
+        else:
+            say(f"Wrote {copies + 1:,} copies of {n:,} records to {out}: .imp is 0 for the model's own, then counts.")
+            say("How to combine what is computed from each: docs/inference.md, noisegate.inference.copies.combine.")
+        return
     guard: Any = None
     if synthesizer.schema.images is None:
         asked["independent"] = independent

@@ -14,6 +14,7 @@ from noisegate.errors import OptionError
 if TYPE_CHECKING:
     from noisegate.inference.answers import Estimate
     from noisegate.inference.wants import Met
+    from noisegate.models.synthesizer import Synthesizer
     from noisegate.schema import EncodedTable
 
 
@@ -78,28 +79,36 @@ def _numbers(answer: Estimate) -> list[str]:
     return [f"{answer.value:.4g}", f"{answer.low:.4g}", f"{answer.high:.4g}", *errors]
 
 
+def copies_command(model: Synthesizer, rows: int, number: int, out: Path, seed: int | None) -> None:
+    """Writes a copy of a model and one of each of its refits into one file; see `noisegate.inference.copies`."""
+    import pyarrow as pa
+
+    from noisegate.inference.copies import copies
+    from noisegate.models.output.sample_file import table_writer
+
+    made = copies(model, number, rows, seed=seed)
+    with table_writer(out, model.schema) as write, steps("Copies", number + 1) as progress:
+        for place, table in enumerate(made):
+            numbered = table.add_column(0, ".id", pa.array(range(1, rows + 1)))
+            write(numbered.add_column(0, ".imp", pa.array([place] * rows)))
+            progress(place + 1, "")
+
+
 def price_command(
     wants: list[str], stand_in: EncodedTable | None, schema: Any, options: RunOptions, *, as_json: bool = False
 ) -> None:
     """Prints the least ε that gives answers as exact as they are wanted; see `noisegate.inference.wants`."""
     from noisegate.inference.wants import EPSILONS, SHARES, price, read_want
-    from noisegate.methods.registry import AUTO
-    from noisegate.schema.schema import is_linked
 
-    if is_linked(schema) or schema.images is not None or options.method not in (AUTO, "pairwise"):
-        raise OptionError("--want is of answers of one table by 'pairwise'; leave it out, and give --epsilon.")
-    if options.unit_column or options.contributions or set(options.chosen) - {"moments_share"}:
-        raise OptionError(
-            "--want is of one record each and takes no --set but moments_share; leave out what else is given."
-        )
-    if options.records is None or options.records > 2_000_000:  # as many stand in for them, in memory
-        raise OptionError("--want needs --records, about how many the public knows of, up to 2,000,000.")
+    if set(options.chosen) - {"moments_share"}:
+        raise OptionError("--want takes no --set but moments_share, and no --analyses; leave out what else is given.")
+    records = _checked("--want", schema, options)
     asked = [read_want(text, schema) for text in wants]
     with steps("Trying", None) as progress:
         found = price(
             asked,
             schema,
-            options.records,
+            records,
             stand_in=stand_in,
             shares=tuple(options.chosen[name] for name in options.chosen if name == "moments_share") or SHARES,
             progress=lambda said: progress(0, said),
@@ -109,12 +118,7 @@ def price_command(
     if as_json:
         print_json({"epsilon": found.epsilon if found.reached else None, **found.to_json()})
         return
-    rows = [
-        [one.want.text, f"{one.want.half:.3g}", "-" if one.half is None else f"{one.half:.3g}", _verdict(one)]
-        for one in found.met
-    ]
-    heads = {"want": "left", "at most": "right", "promised": "right", "": "left"}
-    OUT.print(table(f"half widths at epsilon = {found.epsilon:g}", heads, rows))
+    _show_widths(found.epsilon, found.met)
     if found.reached:
         least = "the least that was tried" if found.epsilon == EPSILONS[0] else "the least of those tried that do"
         OUT.print(
@@ -124,8 +128,53 @@ def price_command(
         )
     else:
         OUT.print(f"No epsilon up to {EPSILONS[-1]:g} does.")
+    say(_judged(stand_in))
+
+
+def widths_command(
+    stand_in: EncodedTable | None, schema: Any, options: RunOptions, epsilon: float, *, as_json: bool
+) -> list[dict[str, Any]]:
+    """Returns how exact the answers of --analyses will be, and prints it where JSON is not asked for."""
+    from noisegate.inference.analyses import read_analyses
+    from noisegate.inference.wants import Price, expected
+
+    records, asked = _checked("--analyses", schema, options), read_analyses(options.analyses or "")
+    budget: dict[str, Any] = {"epsilon": epsilon, "delta": options.delta, "adjacency": options.adjacency}
+    with steps("Trying", None):
+        met = expected(asked, schema, records, options.chosen, stand_in=stand_in, **budget)
+    if not as_json:
+        _show_widths(epsilon, met)
+        say(_judged(stand_in))
+    told: list[dict[str, Any]] = Price(epsilon=epsilon, moments_share=0.0, met=met).to_json()["wants"]
+    return told
+
+
+def _checked(option: str, schema: Any, options: RunOptions) -> int:
+    """Returns the public number of records, for which trials are made; an OptionError where they cannot be."""
+    from noisegate.methods.registry import AUTO
+    from noisegate.schema.schema import is_linked
+
+    if is_linked(schema) or schema.images is not None or options.method not in (AUTO, "pairwise"):
+        raise OptionError(f"{option} is of answers of one table by 'pairwise'; leave it out.")
+    if options.unit_column or options.contributions:
+        raise OptionError(f"{option} is of one record each; leave out --unit-column and --contributions.")
+    if options.records is None or options.records > 2_000_000:  # as many stand in for them, in memory
+        raise OptionError(f"{option} needs --records, about how many the public knows of, up to 2,000,000.")
+    return options.records
+
+
+def _show_widths(epsilon: float, met: tuple[Met, ...]) -> None:
+    shown = [
+        [one.want.text, *("-" if half is None else f"{half:.3g}" for half in (one.want.most, one.half)), _verdict(one)]
+        for one in met
+    ]
+    heads = {"answer": "left", "at most": "right", "promised": "right", "": "left"}
+    OUT.print(table(f"half widths at epsilon = {epsilon:g}", heads, shown))
+
+
+def _judged(stand_in: EncodedTable | None) -> str:
     made_up = "made-up records: numbers even between their bounds, levels equally common"
-    say(
+    return (
         f"Judged by {made_up if stand_in is None else 'public records'}. Where records vary more, or groups are rarer, "
         "intervals are wider."
     )
@@ -133,5 +182,5 @@ def price_command(
 
 def _verdict(one: Met) -> str:
     if one.met:
-        return "met"
+        return "" if one.want.most is None else "met"
     return "no answer" if one.records is None else f"with about {one.records:,} records"

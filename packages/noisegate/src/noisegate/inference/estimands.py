@@ -253,7 +253,8 @@ class Estimands:
         found = self._evidence.table(tuple(self._evidence.column(name) for name in names))
         if found is None:
             raise OptionError(
-                f"question {asked.text!r}: {' and '.join(map(repr, names))} were not measured together in a table."
+                f"question {asked.text!r}: {' and '.join(map(repr, names))} were not measured together in a table; "
+                "those of two columns and the label of the schema are, by the default method."
             )
         return found.counts, found.variance
 
@@ -333,13 +334,21 @@ class Estimands:
         return NormalDist().inv_cdf(0.5 + self._level / 2)
 
     def _survival(self, asked: Analysis) -> list[Estimate]:
-        """Returns the share that survives the ends of cells of time, by a life table (Cutler and Ederer, 1958)."""
         time, event = asked.columns
         self._number(asked, time)
         if len(self._levels(asked, event)) != 2:
             raise OptionError(f"question {asked.text!r}: {event!r} has to say yes or no.")
-        counts, variance = self._counts(asked, asked.columns)
-        bins, place = self._evidence.bins[self._evidence.column(time)], self._evidence.column(time)
+        if asked.by is None:
+            return self._surviving(asked, "", *self._counts(asked, asked.columns))
+        groups = self._levels(asked, asked.by)
+        counts, variance = self._counts(asked, [*asked.columns, asked.by])
+        named = [(f"{asked.by} = {_spelled(level)}: ", counts[:, :, at]) for at, level in enumerate(groups)]
+        return [one for name, cells in named for one in self._surviving(asked, name, cells, variance)]
+
+    def _surviving(self, asked: Analysis, group: str, counts: Floats, variance: float) -> list[Estimate]:
+        """Returns the share that survives the ends of cells of time, by a life table (Cutler and Ederer, 1958)."""
+        place = self._evidence.column(asked.columns[0])
+        bins = self._evidence.bins[place]
         counts = counts[: len(bins.cuts) + 1]
 
         def surviving(cells: Floats, at_risk_of_lost: float = 0.5) -> Floats:
@@ -352,7 +361,7 @@ class Estimands:
         # Those who are lost may be so at the beginning of a cell, or at its end.
         first, last = (surviving(counts.ravel(), part) for part in (0.0, 1.0))
         offset, slope = self._evidence.linear(place)
-        names = [f"beyond {offset + slope * cut:.4g}" for cut in bins.cuts]
+        names = [f"{group}beyond {offset + slope * cut:.4g}" for cut in bins.cuts]
         found = self._estimates_of_counts(asked, names, surviving, counts, variance)
         return [_wider(one, abs(float(end)) / 2) for one, end in zip(found, last - first, strict=True)]
 

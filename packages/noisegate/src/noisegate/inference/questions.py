@@ -25,6 +25,7 @@ FORMS = (
     "logit(y) ~ x + g",
     "poisson(y) ~ x + g",
     "survival(time, event)",
+    "survival(time, event) by g",
 )
 _CALL = re.compile(r"^(?P<kind>[a-z0-9]+)\s*\((?P<inside>.*)\)(?:\s+by\s+(?P<by>.+))?$", re.DOTALL)
 _MODEL = re.compile(r"^(?:(?P<kind>logit|poisson)\s*\((?P<inner>[^~]*)\)\s*|(?P<outcome>[^~]+))~(?P<terms>[^~]+)$")
@@ -78,7 +79,7 @@ def read(text: str) -> Analysis:
         if len(columns) == 2 and by is None:
             return Analysis(text=line, kind=kind, columns=columns, given=others)
     parts = [part.strip() for part in inside.split(",")]
-    if _NUMBER_OF.get(kind) != len(parts) or (by is not None and kind != "mean"):
+    if _NUMBER_OF.get(kind) != len(parts) or (by is not None and kind not in ("mean", "survival")):
         raise _unknown(text)
     if kind == "quantile":
         try:

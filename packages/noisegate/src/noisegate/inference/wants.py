@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
@@ -47,6 +47,11 @@ class Want:
     half: float
     level: float = 0.95
 
+    @property
+    def most(self) -> float | None:
+        """How far it may reach; None where it may have any width."""
+        return self.half if math.isfinite(self.half) else None
+
 
 @dataclass(frozen=True, kw_only=True)
 class Met:
@@ -74,7 +79,7 @@ class Price:
     def to_json(self) -> dict[str, Any]:
         """Returns what comes of each want at which share of moments, as JSON values."""
         wants = [
-            {"want": one.want.text, "half": one.want.half, "promised": one.half, "met": one.met, "records": one.records}
+            {"want": one.want.text, "half": one.want.most, "promised": one.half, "met": one.met, "records": one.records}
             for one in self.met
         ]
         return {"tried": self.epsilon, "moments_share": self.moments_share, "wants": wants}
@@ -115,6 +120,33 @@ def read_want(text: str, schema: Schema) -> Want:
     return Want(text=text, question=found["question"].strip(), half=half, level=level)
 
 
+def expected(
+    wants: Sequence[Want],
+    schema: Schema,
+    records: int,
+    settings: Mapping[str, Any],
+    *,
+    stand_in: EncodedTable | None = None,
+    **budget: Any,
+) -> tuple[Met, ...]:
+    """Returns what comes of each want by some settings of `pairwise` and a budget; see `price`."""
+    if Adjacency.parse(budget.get("adjacency", Adjacency.ADD_REMOVE)) is Adjacency.REPLACE_ONE:
+        budget["records"] = records  # are public then
+    found: list[list[tuple[float, int] | None]] = [[] for _ in wants]
+    for seed in range(_RELEASES):
+        rows = made_up(schema.layout, records, seed)
+        if stand_in is not None:
+            rows = stand_in.rows(np.random.default_rng(seed).integers(0, len(stand_in), records))
+        method = Pairwise(**{"fit_options": {"steps": 20}, "seed": seed, **settings})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # nobody's records are spent on
+            made = decode(rows, schema, stored=True)
+            model = synthesize(made, schema=schema, method=method, **budget)
+        for place, want in enumerate(wants):
+            found[place].append(_half(want, infer(model, want.question, level=want.level), records))
+    return tuple(_met(want, halves) for want, halves in zip(wants, found, strict=True))
+
+
 def price(
     wants: Sequence[Want],
     schema: Schema,
@@ -136,25 +168,11 @@ def price(
         progress: Is told what is tried.
         budget: Further arguments of `noisegate.fit`: ``delta``, ``adjacency``.
     """
-    if Adjacency.parse(budget.get("adjacency", Adjacency.ADD_REMOVE)) is Adjacency.REPLACE_ONE:
-        budget["records"] = records  # are public then
 
     @cache
     def tried(epsilon: float, share: float) -> tuple[Met, ...]:
         progress(f"epsilon {epsilon:g}, moments_share {share:g}")
-        found: list[list[tuple[float, int] | None]] = [[] for _ in wants]
-        for seed in range(_RELEASES):
-            rows = made_up(schema.layout, records, seed)
-            if stand_in is not None:
-                rows = stand_in.rows(np.random.default_rng(seed).integers(0, len(stand_in), records))
-            method = Pairwise(moments_share=share, fit_options={"steps": 20}, seed=seed)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # nobody's records are spent on
-                made = decode(rows, schema, stored=True)
-                model = synthesize(made, schema=schema, epsilon=epsilon, method=method, **budget)
-            for place, want in enumerate(wants):
-                found[place].append(_half(want, infer(model, want.question, level=want.level), records))
-        return tuple(_met(want, halves) for want, halves in zip(wants, found, strict=True))
+        return expected(wants, schema, records, {"moments_share": share}, stand_in=stand_in, epsilon=epsilon, **budget)
 
     best: tuple[int, float] | None = None
     for share in shares:
@@ -183,6 +201,8 @@ def _half(want: Want, answers: Sequence[Estimate], records: int) -> tuple[float,
             return None
         halves.append((one.high - one.low) / 2)
         # Of m records for n: (sampling² + bias²) n/m + noise² (n/m)²; cells are the finer the more records there are.
+        if want.most is None:
+            continue
         line = one.sampling**2 + one.bias**2
         root = (line + math.sqrt(line**2 + 4 * goal * one.noise**2)) / (2 * goal)
         enough = max(enough, math.ceil(records * root))
