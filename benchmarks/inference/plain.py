@@ -133,6 +133,8 @@ def _newton(frame: pd.DataFrame, asked: Analysis, link: Any, slope: Any) -> Foun
         hessian = (turned * slope(mean)[:, None]).T @ turned
         step = np.linalg.pinv(hessian) @ turned.T @ (outcome - mean)
         found = found + step / max(1.0, float(np.abs(step).max()))
+        if np.abs(step).max() < 1e-10:
+            break
     back = np.diag(1 / scale)
     back[0] -= centre / scale
     errors = np.sqrt(np.diag(back @ np.linalg.pinv(hessian) @ back.T))

@@ -12,8 +12,8 @@ import pytest
 from tests.tutorials.notebooks import notebook
 from tests.tutorials.pages import HOWTO, TUTORIALS, cells
 
-# Those that fit images take longer than a minute together.
-SLOW = {"images", "clinic"}
+# Those that fit images, or several times, take longer than a minute together.
+SLOW = {"images", "clinic", "questions"}
 
 
 def play(page, cli):
