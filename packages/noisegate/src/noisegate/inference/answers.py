@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any
 
@@ -64,6 +64,20 @@ class Estimate:
     def to_json(self) -> dict[str, Any]:
         """Returns it as it is written down."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
+
+
+def wider(one: Estimate, off: float) -> Estimate:
+    """Returns an answer that may be off by so much besides."""
+    if one.low is None or one.high is None or not math.isfinite(off):
+        return one
+    return replace(one, low=one.low - off, high=one.high + off, bias=math.hypot(one.bias, off))
+
+
+def exponential(log: Estimate) -> Estimate:
+    """Returns the answer whose logarithm is given."""
+    if log.value is None or log.low is None or log.high is None:
+        return log
+    return replace(log, value=math.exp(log.value), low=math.exp(log.low), high=math.exp(log.high))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
 from noisegate.errors import OptionError
-from noisegate.inference.answers import Estimate, Function, estimate, spread_of_counts, spread_of_sums
+from noisegate.inference.answers import (
+    Estimate,
+    Function,
+    estimate,
+    exponential,
+    spread_of_counts,
+    spread_of_sums,
+    wider,
+)
 from noisegate.inference.calibration import calibrated
 from noisegate.inference.cumulative import cumulative
 from noisegate.inference.evidence import DrownedError, Evidence, Sums
@@ -273,7 +280,7 @@ class Estimands:
             with np.errstate(all="ignore"):
                 return np.array([float(np.array([1, -1, -1, 1]) @ np.log(np.where(cells > 0, cells, np.nan)))])
 
-        return [_exponential(one) for one in self._estimates_of_counts(asked, [asked.text], log_odds, counts, variance)]
+        return [exponential(one) for one in self._estimates_of_counts(asked, [asked.text], log_odds, counts, variance)]
 
     def _chi2(self, asked: Analysis) -> list[Estimate]:
         counts, variance = self._counts(asked, asked.columns)
@@ -281,11 +288,8 @@ class Estimands:
         records = max(float(counts.sum()), 1.0)
         shares = np.maximum(np.outer(counts.sum(axis=1), counts.sum(axis=0)), 0)
         if shares.sum() <= 0:
-            return [
-                Estimate(
-                    question=asked.text, name=asked.text, refused="the noise forbids an answer: it hides all counts"
-                )
-            ]
+            why = "the noise forbids an answer: it hides all counts"
+            return [Estimate(question=asked.text, name=asked.text, refused=why)]
         shares = shares / shares.sum()
         drawn = random.multinomial(round(records), shares.ravel(), size=_NULLS).reshape(_NULLS, *counts.shape)
         if self._finite:
@@ -363,7 +367,7 @@ class Estimands:
         offset, slope = self._evidence.linear(place)
         names = [f"{group}beyond {offset + slope * cut:.4g}" for cut in bins.cuts]
         found = self._estimates_of_counts(asked, names, surviving, counts, variance)
-        return [_wider(one, abs(float(end)) / 2) for one, end in zip(found, last - first, strict=True)]
+        return [wider(one, abs(float(end)) / 2) for one, end in zip(found, last - first, strict=True)]
 
 
 def _spelled(level: Any) -> str:
@@ -385,19 +389,6 @@ def _per_record(sums: Sums, values: Floats) -> Floats:
         present.append(at + 2 if code is None and (column, -1) in sums.terms.terms else 0)
     with np.errstate(all="ignore"):
         return matrix / matrix[np.ix_(present, present)]
-
-
-def _wider(one: Estimate, off: float) -> Estimate:
-    """Returns an answer that may be off by so much besides."""
-    if one.low is None or one.high is None or not math.isfinite(off):
-        return one
-    return replace(one, low=one.low - off, high=one.high + off, bias=math.hypot(one.bias, off))
-
-
-def _exponential(log: Estimate) -> Estimate:
-    if log.value is None or log.low is None or log.high is None:
-        return log
-    return replace(log, value=math.exp(log.value), low=math.exp(log.low), high=math.exp(log.high))
 
 
 def _chi_squares(tables: Floats, variance: float) -> Floats:
