@@ -162,7 +162,10 @@ def _model(
 
     tables = [table.drop(columns=label) for table in (synthetic, test)]
     for name in tables[0].columns:
-        if name not in numeric:
+        if name in numeric and tables[0][name].isna().all():  # it takes no column without a value
+            for table in tables:
+                table[name] = 0.0
+        elif name not in numeric:
             levels = pd.CategoricalDtype(sorted(set(train[name])))
             for table in tables:
                 coded = table[name].astype(levels)
