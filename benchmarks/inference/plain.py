@@ -155,23 +155,35 @@ def _chi2(frame: pd.DataFrame, asked: Analysis) -> Found:
     return [(asked.text, float(statistic), None, None, float(p))]
 
 
-def _survival(frame: pd.DataFrame, asked: Analysis) -> Found:
-    """Kaplan and Meier at every day; `infer` names the ends of its cells, where the last day before counts."""
+def curve(frame: pd.DataFrame, asked: Analysis) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns days, the share that survives each by Kaplan and Meier, and its standard error by Greenwood."""
+    time, event = frame[asked.columns[0]].to_numpy(float), frame[asked.columns[1]].to_numpy(bool)
+    days, place = np.unique(time, return_inverse=True)
+    leaving, died = np.bincount(place), np.bincount(place, weights=event)
+    at_risk = len(time) - np.cumsum(leaving) + leaving
+    known = np.cumsum(at_risk == died) == 0
+    days, died, at_risk = days[known], died[known], at_risk[known]
+    surviving = np.cumprod(1 - died / at_risk)
+    return days, surviving, surviving * np.sqrt(np.cumsum(died / (at_risk * (at_risk - died))))
+
+
+def surviving(frame: pd.DataFrame, asked: Analysis, name: str) -> float:
+    """Returns the share that survives as `infer` names it: "beyond 30.5", or "sex = f: beyond 30.5"."""
+    group, _, end = name.rpartition("beyond ")
     if asked.by is not None:
-        alone, groups = (
-            replace(asked, by=None),
-            [(level, frame[frame[asked.by] == level]) for level in _levels(frame[asked.by])],
-        )
+        frame = frame[frame[asked.by].astype(str) == group.removeprefix(f"{asked.by} = ").removesuffix(": ")]
+    days, share, _ = curve(frame, asked)
+    return float(np.r_[1.0, share][np.searchsorted(days, float(end), side="right")])
+
+
+def _survival(frame: pd.DataFrame, asked: Analysis) -> Found:
+    """At every day; `infer` names the ends of its cells, where the last day before counts."""
+    if asked.by is not None:
+        alone = replace(asked, by=None)
+        groups = [(level, frame[frame[asked.by] == level]) for level in _levels(frame[asked.by])]
         return [
             (f"{asked.by} = {level}: {name}", *rest) for level, part in groups for name, *rest in _survival(part, alone)
         ]
-    time, event = frame[asked.columns[0]].to_numpy(float), frame[asked.columns[1]].to_numpy(bool)
-    found, surviving, spread = [], 1.0, 0.0
-    for day in np.unique(time):
-        at_risk, died = float((time >= day).sum()), float(((time == day) & event).sum())
-        if at_risk == died:
-            break
-        surviving *= 1 - died / at_risk
-        spread += died / (at_risk * (at_risk - died))
-        found.append(_about(f"beyond {day + 0.5:.4g}", surviving, surviving * math.sqrt(spread)))
-    return found
+    return [
+        _about(f"beyond {day + 0.5:.4g}", share, error) for day, share, error in zip(*curve(frame, asked), strict=True)
+    ]

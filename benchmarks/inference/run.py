@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from plain import answers as plain_answers
+from plain import surviving
 from populations import POPULATIONS, Population
 
 import noisegate
@@ -133,9 +134,14 @@ def summary(out: Path) -> None:
         for line in path.read_text().splitlines():
             for question, named, *rest in json.loads(line):
                 if question not in truth:
-                    asked = plain_answers(POPULATIONS[name].everybody, read(question))
-                    truth[question] = {which: value for which, value, *_ in asked}
-                kind, true = read(question).kind, truth[question].get(named)
+                    truth[question] = {}
+                    if read(question).kind != "survival":
+                        asked = plain_answers(POPULATIONS[name].everybody, read(question))
+                        truth[question] = {which: value for which, value, *_ in asked}
+                kind = read(question).kind
+                if kind == "survival" and named not in truth[question]:
+                    truth[question][named] = surviving(POPULATIONS[name].everybody, read(question), named)
+                true = truth[question].get(named)
                 if kind == "count" and true is not None:
                     true *= int(records) / len(POPULATIONS[name].everybody)
                 kinds[kind, int(records), float(epsilon)].append([true, *rest])

@@ -73,6 +73,17 @@ def wider(one: Estimate, off: float) -> Estimate:
     return replace(one, low=one.low - off, high=one.high + off, bias=math.hypot(one.bias, off))
 
 
+def off_by(one: Estimate, error: float, times: float) -> Estimate:
+    """Returns an answer with a further standard error, of which its interval counts so many."""
+    if one.value is None or one.low is None or one.high is None or not math.isfinite(error):
+        return one
+    low, high = (
+        one.value + side * math.hypot(side * (end - one.value), times * error)
+        for side, end in ((-1, one.low), (1, one.high))
+    )
+    return replace(one, low=low, high=high, bias=math.hypot(one.bias, error))
+
+
 def exponential(log: Estimate) -> Estimate:
     """Returns the answer whose logarithm is given."""
     if log.value is None or log.low is None or log.high is None:

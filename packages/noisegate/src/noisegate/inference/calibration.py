@@ -13,19 +13,21 @@ from noisegate.tables.released import Floats
 Link = tuple[Callable[[Floats], Floats], Callable[[Floats], Floats]]
 """The mean of an outcome by its score, and by that mean how it grows with the score."""
 
-_ROWS, _NEWTON, _MOST = 8_000, 30, 50.0
+_NEWTON, _MOST = 30, 50.0
 
 
 def calibrated(
     sums: Sums, sample: EncodedTable, terms: Sequence[int], link: Link
-) -> Callable[[Floats, Floats], Floats]:
+) -> tuple[Callable[[Floats, Floats], Floats], Callable[[Floats], Floats]]:
     """Returns what solves X'y/n = Σ w x μ(x'β) for β, given sums and X'y/n; NaN where there is no solution.
+
+    And the covariance of a solution by the sampling of the model's records: of what xμ has beside its regression on the
+    products, since their sums are those released.
 
     Weights are linear, 1 + (products − mean) λ, with the λ that gives the released products of the regressors (Deville
     and Särndal, JASA 1992, https://doi.org/10.2307/2290268). What the model gets wrong counts only as far as μ is no
     quadratic function.
     """
-    sample = sample.rows(slice(0, _ROWS))
     design = sums.terms.of(sample)[:, terms].astype(np.float64)
     inside = np.flatnonzero(np.isin(sums.terms.entries, terms).all(axis=0))
     products = sums.terms.products(sample)[:, inside].astype(np.float64)
@@ -58,4 +60,13 @@ def calibrated(
                     return found
         return undefined
 
-    return solved
+    def sampled(found: Floats) -> Floats:
+        means = means_of(design @ found)
+        hessian = (design * slope_of(means)[:, None]).T @ design / len(design)
+        left = design * means[:, None]
+        left = left - left.mean(axis=0)
+        left -= calibrate @ ((products - mean).T @ left) / len(design)
+        bread = np.linalg.pinv(hessian)
+        return np.asarray(bread @ (left.T @ left) @ bread / len(design) ** 2)
+
+    return solved, sampled

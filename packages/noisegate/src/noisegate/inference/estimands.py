@@ -15,6 +15,7 @@ from noisegate.inference.answers import (
     Function,
     estimate,
     exponential,
+    off_by,
     spread_of_counts,
     spread_of_sums,
     wider,
@@ -210,13 +211,15 @@ class Estimands:
         outcome = asked.columns[0]
         y = places[outcome][0 if self._is_number(outcome) else 1]
         centre, scale = scaled or self._scale(asked, sums, outcome)
-        solved = calibrated(sums, self._evidence.sample, terms, (link, slope))
+        solved, sampled = calibrated(sums, self._evidence.sample, terms, (link, slope))
 
-        def coefficients(values: Floats) -> Floats:
+        def by_scaled(values: Floats) -> Floats:
             matrix = sums.matrix(values) / max(float(values[0]), 1.0)
-            return back @ solved(values, centre * matrix[terms, 0] + scale * matrix[terms, y])
+            return solved(values, centre * matrix[terms, 0] + scale * matrix[terms, y])
 
-        return self._estimates(asked, names, coefficients, sums, draws=_FEW_DRAWS)
+        found = self._estimates(asked, names, lambda values: back @ by_scaled(values), sums, draws=_FEW_DRAWS)
+        errors = np.sqrt(np.diag(back @ sampled(by_scaled(sums.values)) @ back.T))
+        return [off_by(one, float(error), self._times) for one, error in zip(found, errors, strict=True)]
 
     def _regression(self, asked: Analysis) -> tuple[Sums, dict[str, list[int]], list[int], list[str], Floats]:
         """Returns sums, places, the regressors among all terms, their names, and the way back from z to x."""
@@ -296,10 +299,8 @@ class Estimands:
             drawn = np.broadcast_to(records * shares, drawn.shape)
         nulls = _chi_squares(drawn + random.normal(scale=math.sqrt(variance), size=drawn.shape), variance)
         seen = float(_chi_squares(counts[None], variance)[0])
-        p = (1 + int((nulls >= seen).sum())) / (_NULLS + 1)
-        return [
-            Estimate(question=asked.text, name=asked.text, value=seen, p=p, notes=("chi-squared, noise in its null",))
-        ]
+        p, note = (1 + int((nulls >= seen).sum())) / (_NULLS + 1), ("chi-squared, noise in its null",)
+        return [Estimate(question=asked.text, name=asked.text, value=seen, p=p, notes=note)]
 
     def _quantile(self, asked: Analysis) -> list[Estimate]:
         (name,) = asked.columns

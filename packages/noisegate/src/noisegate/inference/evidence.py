@@ -39,7 +39,7 @@ _MOST_BEYOND, _DROWNED = 0.03, 0.25
 # Records of the model, for how much sums vary between samples of a population.
 _SAMPLE = 20_000
 # How far the mean within a cell may be off, in its standard deviations: it follows from a noisy histogram.
-_MEAN_ERROR = 0.4
+_MEAN_ERROR, _SQUARE_ERROR = 0.4, 0.5
 
 
 class DrownedError(Exception):
@@ -283,7 +283,13 @@ class Evidence:
         each = [self._cells(column, code, terms) for column, code in key]
         if len(key) == 2 and len(columns) == 1:  # z²
             means, errors, deviations = each[0]
-            each = [(means**2 + deviations**2, 2 * np.abs(means) * errors + errors**2, np.zeros_like(means))]
+            each = [
+                (
+                    means**2 + deviations**2,
+                    2 * np.abs(means) * errors + errors**2 + _SQUARE_ERROR * deviations**2,
+                    np.zeros_like(means),
+                )
+            ]
         if len(each) == 1:
             means, errors, _ = each[0]
             off = _of_cells(columns[0], key, counted.counts * errors)
