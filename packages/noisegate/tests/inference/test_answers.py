@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+import statsmodels.api as api
 
 from noisegate import synthesize
 from noisegate.errors import OptionError
@@ -132,6 +133,19 @@ def test_tables_answer_odds_independence_and_survival(model, real):
             assert one.value == pytest.approx(surviving, abs=0.02)
     with pytest.raises(OptionError, match="'x' is a number"):
         model.infer("survival(days, ill) by x")
+
+
+def test_errors_by_sampling_are_those_of_statsmodels(model, real):
+    """Its standard errors that hold whatever the variance depends on (HC0), of the records themselves."""
+    design = pd.DataFrame(
+        {"one": 1.0, "x": real["x"], "nurse": real["job"] == "nurse", "smith": real["job"] == "smith"}
+    )
+    kinds = {"y": ("y", api.OLS), "ill": ("logit(ill)", api.Logit), "count": ("poisson(count)", api.Poisson)}
+    for outcome, (asked, kind) in kinds.items():
+        oracle = kind(real[outcome].astype(float), design.astype(float)).fit(disp=0, cov_type="HC0")
+        found = model.infer(f"{asked} ~ x + job")
+        assert [one.value for one in found] == pytest.approx(oracle.params.to_numpy(), abs=0.06)
+        assert [one.sampling for one in found] == pytest.approx(oracle.bse.to_numpy(), rel=0.12)
 
 
 def test_the_records_themselves_have_no_sampling_error(model):
