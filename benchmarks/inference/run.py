@@ -42,6 +42,7 @@ def main() -> None:
     parser.add_argument("--records", nargs="+", type=int, default=[2_000, 10_000, 50_000])
     parser.add_argument("--epsilons", nargs="+", type=float, default=[0.1, 1.0, 10.0])
     parser.add_argument("--releases", type=int, default=200)
+    parser.add_argument("--planned", type=float, metavar="SHARE", help="a release for each question, of its moments")
     parser.add_argument("--summary", action="store_true")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -52,23 +53,46 @@ def main() -> None:
                     for epsilon in options.epsilons:
                         path = options.out / f"{name}-{records}-{epsilon:g}.jsonl"
                         if not path.exists() or len(path.read_text().splitlines()) <= seed:
-                            found = release(POPULATIONS[name], records, epsilon, seed)
+                            found = release(POPULATIONS[name], records, epsilon, seed, options.planned)
                             with path.open("a") as file:
                                 file.write(json.dumps(found) + "\n")
     summary(options.out)
 
 
-def release(population: Population, records: int, epsilon: float, seed: int) -> list[list[Any]]:
+def release(
+    population: Population, records: int, epsilon: float, seed: int, planned: float | None = None
+) -> list[list[Any]]:
     """Returns question, name, value, low, high, p, best width; of rows value, low, high, p; of all that is asked."""
+    if planned is None:
+        settings: dict[str, Any] = {"moments_share": MOMENTS}
+        return _release(population, records, epsilon, seed, population.questions, settings)
+    found = []
+    for question in population.questions:
+        asked = read(question)
+        if asked.kind in ("corr", "partial", "ols", "logit", "poisson", "mean", "share") and asked.how == "=":
+            columns = {*asked.columns, *asked.given, *([] if asked.by is None else [asked.by])}
+            settings = {"moments_share": planned, "moments": sorted(columns)}
+            found += _release(population, records, epsilon, seed, (question,), settings)
+    return found
+
+
+def _release(
+    population: Population,
+    records: int,
+    epsilon: float,
+    seed: int,
+    questions: tuple[str, ...],
+    settings: dict[str, Any],
+) -> list[list[Any]]:
     real = population.draw(records, seed)
-    method = Pairwise(moments_share=MOMENTS, fit_options=FIT, seed=seed)
+    method = Pairwise(**settings, fit_options=FIT, seed=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = noisegate.synthesize(real, schema=population.schema, epsilon=epsilon, method=method)
         rows = model.sample(records, seed=seed)
     alone = noise_of_one(epsilon)
     found = []
-    for question in population.questions:
+    for question in questions:
         naive = {name: one for name, *one in plain_answers(rows, read(question))}
         try:
             with best_widths(alone) as widths:

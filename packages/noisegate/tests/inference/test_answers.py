@@ -247,6 +247,12 @@ def test_intervals_of_many_releases_hold(share, least):
     assert len(held) > 250 and least <= np.mean(held) <= (1.0 if share == 0 else 0.99)
 
 
+@pytest.mark.parametrize("question", ["logit(ill) ~ x + job", "poisson(count) ~ x + job"])
+def test_a_regression_that_the_noise_hides_is_refused_in_words(real, question):
+    made = synthesize(real[:300], schema=SCHEMA, epsilon=0.05, method=Pairwise(moments_share=0.43))
+    assert all("the noise forbids an answer" in one.refused for one in made.infer(question))
+
+
 def test_a_mean_that_the_noise_hides_is_refused_and_no_narrow_wrong_one_given():
     schema = Schema((Continuous(name="age", lower=0, upper=100), Boolean(name="ill")))
     random, far = np.random.default_rng(0), 0

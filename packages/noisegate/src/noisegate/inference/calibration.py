@@ -61,6 +61,8 @@ def calibrated(
         return undefined
 
     def sampled(found: Floats) -> Floats:
+        if not np.isfinite(found).all():
+            return np.zeros((len(terms), len(terms)))
         means = means_of(design @ found)
         hessian = (design * slope_of(means)[:, None]).T @ design / len(design)
         left = design * means[:, None]
