@@ -68,6 +68,13 @@ def test_what_is_no_analysis_is_refused(desk, cli, analyses, text, said):
     assert ended.code == 2 and said in " ".join(ended.err.split())
 
 
+@pytest.mark.parametrize("option", ["--for-inference", "--analyses"])
+def test_moments_are_asked_for_by_pairwise_alone(desk, cli, analyses, option):
+    words = ["plan", "--schema", desk.schema, "--epsilon", 1, "--method", "dp-merf", option]
+    ended = cli(*words, *([analyses] if option == "--analyses" else []))
+    assert ended.code == 2 and f"{option} is of pairwise" in " ".join(ended.err.split())
+
+
 def test_public_records_stand_in_for_a_want_or_an_analysis_alone(desk, cli):
     ended = cli("plan", "--schema", desk.schema, "--epsilon", 1, "--like", desk.data)
     assert ended.code == 2 and "goes with --want or --analyses" in " ".join(ended.err.split())

@@ -204,6 +204,9 @@ class RunOptions(ImageOptions):
     @property
     def chosen(self) -> dict[str, Any]:
         """The settings of the method that were given."""
+        given = ["--for-inference"] * self.for_inference + ["--analyses"] * (self.analyses is not None)
+        if given and self.method not in ("auto", "pairwise"):
+            raise OptionError(f"{given[0]} is of pairwise, and --method {self.method} is not; leave one of them out.")
         share = {} if self.report_share is None else {"report_share": self.report_share}
         share |= ({"moments_share": FOR_INFERENCE} if self.for_inference else {}) | _for_analyses(self.analyses)
         return {**share, **method_settings(self.settings, self.public)}
