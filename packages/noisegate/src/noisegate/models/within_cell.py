@@ -51,19 +51,24 @@ class Choice:
 
 
 def stratified_uniforms(
-    groups: npt.NDArray[Any], random: torch.Generator, *, systematic: bool = False
+    groups: npt.NDArray[Any],
+    random: torch.Generator,
+    *,
+    systematic: bool = False,
+    along: npt.NDArray[np.float64] | None = None,
 ) -> npt.NDArray[np.float64]:
     """Returns uniform numbers in [0, 1), evenly spread over the rows of each group in random order, (rows,).
 
     The n rows of a group get (rank + offset) / n, where the ranks are a random permutation of 0, ..., n - 1 and offsets
     are uniform. So each number alone is uniform, and an interval of length p holds pn of the n numbers up to less than
     two; where it is `systematic`, all rows of a group share one offset (Madow and Madow, 1944), up to less than one,
-    but on a lattice. With randomness that is `independent` numbers are independent.
+    but on a lattice. With randomness that is `independent` numbers are independent. Where uniform numbers `along` are
+    given, (rows,), those of a group take their order, and with independent randomness are these.
     """
     if getattr(random, "independent", False):
-        return uniform(random, len(groups))
+        return uniform(random, len(groups)) if along is None else along
     count = np.bincount(groups)
-    order = permutation(random, len(groups))
+    order = permutation(random, len(groups)) if along is None else np.argsort(along, kind="stable")
     # Sorting 16-bit integers is a radix sort, several times as fast.
     shuffled = groups[order].astype(np.uint16 if len(count) <= 2**16 else np.int64)
     order = order[np.argsort(shuffled, kind="stable")]
@@ -134,17 +139,20 @@ class WithinCell:
         """The bin of each fine cell, (fine,)."""
         return self.bins.codes(self.low)
 
-    def draw(self, cells: npt.NDArray[np.integer], random: torch.Generator) -> Floats:
+    def draw(self, cells: npt.NDArray[np.integer], random: torch.Generator, along: Floats | None = None) -> Floats:
         """Returns a value in each of `cells`, in encoded units, (rows,); NaN for the cell of missing values.
 
-        Each value alone has the distribution of its cell; those of one cell are spread out, see `Mixture.draw`.
+        Each value alone has the distribution of its cell; those of one cell are spread out, see `Mixture.draw`, and in
+        the order of the numbers `along`, (rows,), where these are given.
         """
         values = np.full(len(cells), np.nan)
         present = np.flatnonzero(cells <= len(self.bins.cuts))
         held = cells[present]
-        chosen = self._choice.pick(held, stratified_uniforms(held, random))
+        order = None if along is None else along[present]
+        chosen = self._choice.pick(held, stratified_uniforms(held, random, along=order))
         low, high = self.low[chosen], self.high[chosen]
-        uniform = stratified_uniforms(chosen, random)
+        apart = getattr(random, "independent", False)  # where in a fine cell is another draw then
+        uniform = stratified_uniforms(chosen, random, along=None if apart else order)
         if isinstance(self.column, Continuous):
             values[present] = low + uniform * (high - low)
         else:

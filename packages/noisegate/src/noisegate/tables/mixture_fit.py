@@ -219,7 +219,13 @@ def mixture_of(
     probabilities = [np.ascontiguousarray(cells[:, :, span]).reshape(classes * each, -1) for span in tables.spans]
     if label is not None:
         probabilities.insert(label, np.repeat(np.eye(classes, dtype=np.float32), each, axis=0))
-    return Mixture(layout=layout, within=within, weights=weights / weights.sum(), probabilities=tuple(probabilities))
+    return Mixture(
+        layout=layout,
+        within=within,
+        weights=weights / weights.sum(),
+        probabilities=tuple(probabilities),
+        joined=True,
+    )
 
 
 def label_column(schema: Schema) -> int | None:
