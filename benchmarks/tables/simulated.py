@@ -1,4 +1,4 @@
-"""The two tables that are made from formulas: many numeric columns, and a million records.
+"""The tables that are made from formulas: many numeric columns, a million records, and dense Gaussians.
 
 The formulas are public, so the bounds and levels are too: they follow from the code below and from no sample of it.
 """
@@ -13,6 +13,7 @@ from noisegate.schema import Categorical, Continuous, Integer, Ordinal
 
 WIDE_TRAIN, WIDE_TEST = 50_000, 10_000
 MILLION_TRAIN, MILLION_TEST = 1_000_000, 50_000
+GAUSSIAN_TRAIN, GAUSSIAN_TEST = 20_000, 10_000
 
 REGIONS = tuple(f"R{place:02}" for place in range(20))
 DIAGNOSES = tuple(f"D{place:02}" for place in range(30))
@@ -43,6 +44,24 @@ def wide(rows: int = WIDE_TRAIN + WIDE_TEST) -> tuple[pa.Table, Schema]:
     columns = [Continuous(name=name, lower=-1.0, upper=1.0) for name in names]
     label = Categorical(name="class", levels=("zero", "one"))
     return pa.table({**cells, "class": np.array(label.levels)[classes]}), Schema((*columns, label), label="class")
+
+
+def gaussian(columns: int, rows: int = GAUSSIAN_TRAIN + GAUSSIAN_TEST) -> tuple[pa.Table, Schema]:
+    """Gaussian columns of which each goes with all others, in the form of MargNet's, and a label that goes with them.
+
+    Their correlations are those of a random matrix A of as many rows and columns, AA' scaled to a diagonal of 1.
+    """
+    random = np.random.default_rng(2026 + columns)
+    loads = random.normal(size=(columns + 1, columns))
+    loads /= np.linalg.norm(loads, axis=1, keepdims=True)
+    values = random.normal(size=(rows, columns)) @ loads.T
+    names = [f"g{place:02}" for place in range(columns)]
+    numbers = np.clip(np.round(values[:, :columns], 6), -5, 5)
+    cells = dict(zip(names, numbers.T, strict=True))
+    label = Categorical(name="class", levels=("zero", "one"))
+    classes = np.array(label.levels)[(values[:, columns] > 0).astype(int)]
+    described = [Continuous(name=name, lower=-5.0, upper=5.0) for name in names]
+    return pa.table({**cells, "class": classes}), Schema((*described, label), label="class")
 
 
 def million(rows: int = MILLION_TRAIN + MILLION_TEST) -> tuple[pa.Table, Schema]:

