@@ -10,6 +10,7 @@ the mean error of all. Both copies are of one fit: samples of it differ by `join
 from __future__ import annotations
 
 import argparse
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,9 +40,11 @@ def main() -> None:
         real = read_table(folder / "train.csv", schema)
         found = []
         for seed in range(options.releases):
-            made: Any = noisegate.synthesize(
-                folder / "train.csv", schema=schema, epsilon=options.epsilon, method="pairwise", seed=seed
-            )
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                made: Any = noisegate.synthesize(
+                    folder / "train.csv", schema=schema, epsilon=options.epsilon, method="pairwise", seed=seed
+                )
             for joined in (False, True):
                 model = made.model
                 if hasattr(model, "mixture"):
