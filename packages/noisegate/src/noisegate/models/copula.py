@@ -109,6 +109,7 @@ def shares(scores: Floats) -> Floats:
     """Returns the share of a normal distribution below each score, to about 1e-6.
 
     Examples:
+        >>> import numpy as np
         >>> from noisegate.models.copula import quantiles, shares
         >>> shares(quantiles(np.array([0.25, 0.975]))).round(4).tolist()
         [0.25, 0.975]
