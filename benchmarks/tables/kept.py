@@ -4,7 +4,7 @@
 
 DIR is OUT/tables of `run.py`, which makes the tables. Of associations (rank correlations, Cramér's V, correlation
 ratios) and Pearson's correlations above .3 of real records: the mean part that is kept, none with the wrong sign; and
-the mean error of all. Both copies are of one fit: samples of it differ by `joined` alone.
+the mean error of all. Both copies are of one fit: samples of it differ by `copula` alone.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def main() -> None:
             for joined in (False, True):
                 model = made.model
                 if hasattr(model, "mixture"):
-                    model = replace(model, mixture=replace(model.mixture, joined=joined))
+                    model = replace(model, mixture=replace(model.mixture, copula=joined))
                 else:
-                    model = replace(model, joined=joined)
+                    model = replace(model, copula=joined)
                 found.append(_kept(replace(made, model=model).sample(len(real), seed=0), real, schema))
         means = np.array(found).reshape(options.releases, 2, 4).mean(axis=0)
         ranks, pearson = means[:, :2].T.ravel(), means[:, 2:].T.ravel()

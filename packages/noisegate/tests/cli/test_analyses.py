@@ -25,7 +25,7 @@ question = "median(age)"
 @pytest.fixture
 def analyses(tmp_path):
     path = tmp_path / "analyses.toml"
-    path.write_text(TEXT)
+    path.write_text(TEXT, encoding="utf-8-sig")  # as Notepad saves it
     return path
 
 
@@ -73,6 +73,12 @@ def test_moments_are_asked_for_by_pairwise_alone(desk, cli, analyses, option):
     words = ["plan", "--schema", desk.schema, "--epsilon", 1, "--method", "dp-merf", option]
     ended = cli(*words, *([analyses] if option == "--analyses" else []))
     assert ended.code == 2 and f"{option} is of pairwise" in " ".join(ended.err.split())
+
+
+def test_a_plan_whose_widths_cannot_be_found_publishes_nothing(desk, cli, analyses, tmp_path):
+    words = ["plan", "--schema", desk.schema, "--epsilon", 1, "--analyses", analyses, "--save", tmp_path / "plan.toml"]
+    ended = cli(*words)
+    assert ended.code == 2 and "--analyses needs --records" in ended.err and not (tmp_path / "plan.toml").exists()
 
 
 def test_public_records_stand_in_for_a_want_or_an_analysis_alone(desk, cli):

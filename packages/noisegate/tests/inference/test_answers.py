@@ -9,11 +9,14 @@ import statsmodels.api as api
 
 from noisegate import synthesize
 from noisegate.errors import OptionError
-from noisegate.inference.answers import Spread, estimate, spread_of_counts
+from noisegate.inference.answers import Estimate, Spread, estimate, off_by, spread_of_counts
+from noisegate.inference.calibration import calibrated
 from noisegate.inference.estimands import Estimands
+from noisegate.inference.evidence import Evidence
 from noisegate.inference.questions import FORMS, read
 from noisegate.methods.pairwise import Pairwise
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
+from noisegate.seeds import public_random
 
 SCHEMA = Schema(
     (
@@ -146,6 +149,37 @@ def test_errors_by_sampling_are_those_of_statsmodels(model, real):
         found = model.infer(f"{asked} ~ x + job")
         assert [one.value for one in found] == pytest.approx(oracle.params.to_numpy(), abs=0.06)
         assert [one.sampling for one in found] == pytest.approx(oracle.bse.to_numpy(), rel=0.12)
+
+
+def test_a_sample_of_the_model_has_an_error_which_its_intervals_count(model):
+    """Solutions by 60 samples of the model's records spread as is said, and an interval holds that error too."""
+    evidence, link = Evidence(model), (lambda score: 1 / (1 + np.exp(-score)), lambda mean: mean * (1 - mean))
+    sums, found, said = evidence.sums([evidence.column("x"), evidence.column("ill")]), [], []
+    for seed in range(60):
+        solved, sampled = calibrated(sums, model.model.draw(400, public_random(seed)), [0, 1], link)
+        found.append(solved(sums.values, sums.matrix(sums.values)[[0, 1], 3] / sums.values[0]))
+        said.append(np.sqrt(np.diag(sampled(found[-1]))))
+    assert np.std(found, axis=0) == pytest.approx(np.mean(said, axis=0), rel=0.35)
+    one = off_by(Estimate(question="", name="", value=1.0, low=0.0, high=3.0), 1.0, 2.0)
+    assert (one.low, one.high, one.bias) == pytest.approx((1 - math.sqrt(5), 1 + math.sqrt(8), 1.0))
+
+
+def test_squares_within_wide_cells_are_about_as_far_off_as_is_said():
+    """Numbers in a small part of their bounds, few records: errors of 40 sums of squares, over what is said of each."""
+    schema, off = Schema((Continuous(name="x", lower=-40, upper=150), Boolean(name="ill"))), []
+    for seed in range(40):
+        x = np.random.default_rng(seed).normal(45, 7, 2_000)
+        table = pd.DataFrame({"x": x, "ill": x % 1 < 0.3})
+        method = Pairwise(moments_share=0.02, seed=seed, fit_options={"steps": 20})
+        evidence = Evidence(synthesize(table, schema=schema, epsilon=0.3, method=method))
+        evidence._moments = None  # cells alone
+        sums = evidence.sums([0])
+        z = (x - evidence.linear(0)[0]) / evidence.linear(0)[1]
+        (one,) = sums.terms.numeric
+        true = np.square(np.clip((2 * z - one.low - one.high) / (one.high - one.low), -1, 1)).sum()
+        square = int(((sums.terms.entries[0] == 1) & (sums.terms.entries[1] == 1)).argmax())
+        off.append((sums.values[square] - true) / math.sqrt(sums.variance[square] + np.square(sums.bias[square]).sum()))
+    assert math.sqrt(np.mean(np.square(off))) < 1.5, off
 
 
 def test_the_records_themselves_have_no_sampling_error(model):

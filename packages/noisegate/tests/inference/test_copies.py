@@ -47,7 +47,7 @@ def test_an_interval_of_copies_holds_what_the_copy_alone_misses(model):
     assert abs(found[0] - true) > 3 * (1 - found[0] ** 2) / np.sqrt(3_000)  # a textbook's interval of the copy misses
 
 
-def test_the_records_that_are_drawn_follow_the_seed_and_nothing_is_booked(model):
+def test_the_records_that_are_drawn_follow_the_seed(model):
     first, again = (next(copies(model, 2, 50, seed=7)) for _ in range(2))
     assert first.equals(again) and not first.equals(next(copies(model, 2, 50)))
 

@@ -37,7 +37,7 @@ def gaussian(correlation, joined, *, missing=0.0):
     if missing:
         first, second = (np.column_stack([(1 - missing) * one, np.full(5, missing)]) for one in (first, second))
     weights = table.sum(axis=1) / table.sum()
-    return Mixture(layout=layout, within=within, weights=weights, probabilities=(first, second), joined=joined)
+    return Mixture(layout=layout, within=within, weights=weights, probabilities=(first, second), copula=joined)
 
 
 def drawn(model, **random):

@@ -85,6 +85,10 @@ def plan_command(
     )
     settings = options.chosen
     method = make_for(options.method, schema, settings)
+    answers: dict[str, Any] = {}
+    if options.analyses is not None:
+        widths = extension("noisegate.plans", "widths", "what says how exact answers will be")
+        answers["analyses"] = widths(stand_in, schema, options, epsilon, as_json=as_json)
     published = None
     if save is not None:
         method, published = _save(options, method, schema, epsilon, save)
@@ -94,18 +98,11 @@ def plan_command(
     why = method.why(schema, epsilon) if options.method == AUTO else None
     bounds = method.error_bounds(schema, budget, records) if records else ()
     verdict = method.verdict(schema, budget, records)
-    answers: dict[str, Any] = {}
-    if options.analyses is not None:
-        widths = extension("noisegate.plans", "widths", "what says how exact answers will be")
-        answers["analyses"] = widths(stand_in, schema, options, epsilon, as_json=as_json)
     if as_json:
         data = {"method": method.name, "reason": why, **plan.describe(records)}
         told: dict[str, Any] = {"verdict": None if verdict is None else verdict.to_json()}
         told |= {} if published is None else {"plan": published, "saved": str(save)}
-        told |= (
-            {} if options.analyses is None else {"analyses": widths(stand_in, schema, options, epsilon, as_json=True)}
-        )
-        print_json(data | told | {"error_bounds": [bound.to_json() for bound in bounds]})
+        print_json(data | told | answers | {"error_bounds": [bound.to_json() for bound in bounds]})
         return
     if why:
         OUT.print(why)

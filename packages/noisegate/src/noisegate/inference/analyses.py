@@ -32,7 +32,7 @@ def read_analyses(file: str | Path) -> tuple[Want, ...]:
     """
     where = said("analyses", Path(file))
     try:
-        found = tomllib.loads(Path(file).read_text(encoding="utf-8"))
+        found = tomllib.loads(Path(file).read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise OptionError(f"{where} cannot be read: {error}") from None
     entries = found.get("analyses")

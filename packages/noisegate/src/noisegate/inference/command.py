@@ -48,7 +48,7 @@ def infer_command(
     asked = list(questions or [])
     if file is not None:
         try:
-            asked += [line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+            asked += [line.strip() for line in file.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
         except (OSError, UnicodeDecodeError) as error:
             raise OptionError(f"--file {file} cannot be read: {error}.") from None
     answers = infer(Synthesizer.load(model), *asked, level=level, finite=finite)

@@ -35,7 +35,7 @@ class Mixture:
     weights: npt.NDArray[np.floating[Any]]  # share of each component, (K,)
     probabilities: tuple[npt.NDArray[np.floating[Any]], ...]  # for each column, (K, cells); a row sums to 1
 
-    joined: bool = False  # whether numbers go together within their cells too, see `noisegate.models.copula`
+    copula: bool = False  # whether numbers go together within their cells too, see `noisegate.models.copula`
 
     kind: ClassVar[str] = "mixture"
 
@@ -60,7 +60,7 @@ class Mixture:
         components come in their expected numbers up to one, and so do the cells of each column in the records of a
         component up to two. What is counted over several columns varies at most n / (n - 1) times as much as in n
         independent records of a component, and mostly less (Stein, 1987; Owen, 1997). They come in random order.
-        Where numbers are `joined`, those that go together by their cells do so within them, see `Copula`.
+        With a `copula`, numbers that go together by their cells do so within them, see `Copula`.
         """
         whole = np.zeros(rows, dtype=np.int64)
         component = self._components.pick(whole, stratified_uniforms(whole, random, systematic=True))
@@ -68,8 +68,8 @@ class Mixture:
             choice.pick(component, stratified_uniforms(component, random)) - component * size
             for choice, size in zip(self._choices, self.sizes, strict=True)
         ]
-        joined = self._copula.draw(cells[: len(self.within)], random) if self._copula is not None else {}
-        numeric = [within.draw(cells[at], random, joined.get(at)) for at, within in enumerate(self.within)]
+        along = self._scores.draw(cells[: len(self.within)], random) if self._scores is not None else {}
+        numeric = [within.draw(cells[at], random, along.get(at)) for at, within in enumerate(self.within)]
         return EncodedTable(_columns(numeric, rows, np.float64), _columns(cells[len(numeric) :], rows, np.int32))
 
     def cells(self, records: EncodedTable) -> npt.NDArray[np.int32]:
@@ -139,7 +139,7 @@ class Mixture:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the number of components and of cells; everything else is in `tensors`."""
-        return {"components": len(self.weights), "cells": list(self.sizes), "joined": self.joined}
+        return {"components": len(self.weights), "cells": list(self.sizes), "copula": self.copula}
 
     @classmethod
     def from_saved(cls, schema: Schema, tensors: Mapping[str, Array], description: Mapping[str, Any]) -> Self:
@@ -158,7 +158,7 @@ class Mixture:
             within=tuple(within),
             weights=tensors["weights"],
             probabilities=probabilities,
-            joined=description.get("joined", False),  # older models have none
+            copula=description.get("copula", False),  # older models have none
         )
 
     @cached_property
@@ -173,10 +173,10 @@ class Mixture:
         return tuple(table / table.sum(axis=1, keepdims=True) for table in tables)
 
     @cached_property
-    def _copula(self) -> Copula | None:
+    def _scores(self) -> Copula | None:
         numeric = zip(self._tables, self.within, strict=False)
         cells = [table[:, : len(within.bins.cuts) + 1] for table, within in numeric]
-        return Copula.of(self._weights, cells) if self.joined and len(cells) > 1 else None
+        return Copula.of(self._weights, cells) if self.copula and len(cells) > 1 else None
 
     @cached_property
     def _components(self) -> Choice:

@@ -224,7 +224,7 @@ def mixture_of(
         within=within,
         weights=weights / weights.sum(),
         probabilities=tuple(probabilities),
-        joined=True,
+        copula=True,
     )
 
 
