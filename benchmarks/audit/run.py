@@ -1,4 +1,4 @@
-"""Audits every method, and planted bugs, and writes the table of docs/audit.md.
+"""Audits every method, and planted bugs, and writes the table of README.md.
 
     python benchmarks/audit/run.py [--only NAME ...] [--epsilon 1 ...] [--runs N] [--table]
 
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-FIGURES, PAGE = HERE / "figures.json", HERE.parents[1] / "docs" / "audit.md"
+FIGURES, PAGE = HERE / "figures.json", HERE / "README.md"
 BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"
 HEAD = (
     "| what | ε claimed | lower bound | from the noise | from guesses | noise over the stated one | runs | verdict |\n"

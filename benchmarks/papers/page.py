@@ -1,4 +1,4 @@
-"""docs/papers.md: the state of every item of the papers, from items.toml, runs.toml and results/ alone."""
+"""results.md: the state of every item of the papers, from items.toml, runs.toml and results/ alone."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 from papers.items import ROOT, SECTIONS, STATES, Item
 from papers.runs import Result, Run
 
-PAGE = ROOT / "docs" / "papers.md"
+PAGE = ROOT / "benchmarks" / "papers" / "results.md"
 _HEAD = """# The papers, item by item
 
 Every algorithm, baseline, data set, table, figure, metric and theorem of the five papers that noisegate implements,
 with its state here. `make papers DATA=DIR` runs what can be run on the data in `DIR` and writes this page from
 `benchmarks/papers/items.toml`, `runs.toml` and `results/`; edit those, not this. Which published figures rest on an
-error is on [a page of its own](claims.md).
+error is on [a page of its own](../claims/README.md).
 
 Sources: 000 and 004 are DP-MEPF ([Harder et al. 2023](https://openreview.net/forum?id=R6W7zkMz0P)), 001 DP-MGE and
 DP-DRE, 002 the dissertation that holds DP-LLM (A), DP-MERF (B, [2021](https://arxiv.org/abs/2002.11603)), DP-HP (C,

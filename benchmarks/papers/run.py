@@ -1,4 +1,4 @@
-"""Runs the commands of the papers' tables and figures that fit in a budget of hours, and writes docs/papers.md.
+"""Runs the commands of the papers' tables and figures that fit in a budget of hours, and writes results.md.
 
     python benchmarks/papers/run.py --data DIR [--out DIR] [--hours 2] [--only ID ...] [--again]
     python benchmarks/papers/run.py --list [--json FILE]     # what there is, what was run, what it takes

@@ -63,7 +63,7 @@ PEERS = {
     "smartnoise-mst": Peer(package="smartnoise", script="smartnoise_mst.py"),
     "privsyn": Peer(package="privsyn", script="privsyn_core.py"),
     "datasynthesizer-privbayes": Peer(package="datasynthesizer", script="datasynthesizer_privbayes.py"),
-    # Of its plug-ins these two spend the ε that they are given: docs/bakeoff.md.
+    # Of its plug-ins these two spend the ε that they are given: bakeoff.md.
     "synthcity-aim": Peer(package="synthcity", script="synthcity_aim.py"),
     "synthcity-dpgan": Peer(package="synthcity", script="synthcity_dpgan.py"),
     "mostlyai-argn": Peer(package="mostlyai", script="mostlyai_argn.py"),

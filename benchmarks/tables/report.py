@@ -1,6 +1,6 @@
-"""results.json as a page: tables between two markers of docs/bakeoff.md, and a picture for each table beside it.
+"""results.json as a page: tables between two markers of bakeoff.md, and a picture for each table beside it.
 
-    python benchmarks/tables/report.py RESULTS.json [--page docs/bakeoff.md]
+    python benchmarks/tables/report.py RESULTS.json [--page benchmarks/tables/bakeoff.md]
 
 Nothing outside the markers is changed. The figures of `outside.py` are read from outside.json beside the results.
 """
@@ -21,7 +21,7 @@ from scoring import FIGURES
 from summary import COMPARED, COSTS, HIGHER, Lead, Row, failures, leads, rows
 
 START, END = "<!-- results: start -->", "<!-- results: end -->"
-PAGE = Path(__file__).parents[2] / "docs" / "bakeoff.md"
+PAGE = Path(__file__).with_name("bakeoff.md")
 HEADINGS = {
     "roc_auc": "ROC-AUC",
     "average_precision": "avg. prec.",

@@ -1,4 +1,4 @@
-"""Claims that did not hold: each script says what docs/claims.md says of it."""
+"""Claims that did not hold: each script says what its README says of it."""
 
 import importlib
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 CLAIMS = Path(__file__).parents[2] / "benchmarks" / "claims"
-PAGE = (Path(__file__).parents[2] / "docs" / "claims.md").read_text("utf-8")
+PAGE = (CLAIMS / "README.md").read_text("utf-8")
 sys.path.append(str(CLAIMS))
 
 # What of a script's figures stands on the page, by their names.

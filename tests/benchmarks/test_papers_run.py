@@ -50,5 +50,5 @@ def test_no_item_is_called_reproduced_whose_figure_is_short() -> None:
 def test_the_page_is_what_the_items_and_results_make() -> None:
     results = {one.id: result for one in RUNS if (result := read_result(one))}
     assert PAGE.read_text("utf-8") == page(ITEMS, RUNS, results), (
-        "docs/papers.md is not what benchmarks/papers makes; write it again with: make papers PAPERS=--page"
+        "benchmarks/papers/results.md is not what its generator makes; write it again with: make papers PAPERS=--page"
     )
