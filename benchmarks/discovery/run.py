@@ -5,7 +5,7 @@
 Simulated columns are asked for together, ten numeric ones, at each number of records and each ε; of a table all numeric
 columns but constant ones, on samples of its records. For each column it tells, over the repeats: the share of records
 that its bounds move (clipped), how often both the 0.5 % and the 99.5 % quantile are inside, and the width of the bounds
-over the distance of the least and the largest value. The page is docs/schema.md.
+over the distance of the least and the largest value. The page is README.md.
 """
 
 from __future__ import annotations
