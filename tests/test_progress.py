@@ -8,8 +8,9 @@ from contextlib import nullcontext
 import pyarrow as pa
 import pytest
 from rich.console import Console
+from tests.shared.stated import ledger_of
 
-from noisegate import Ledger, Pairwise, Schema, fit
+from noisegate import Pairwise, Schema, fit
 from noisegate import progress as shown
 from noisegate.errors import installed
 from noisegate.runs import folder as observer
@@ -22,8 +23,7 @@ SMALL = Pairwise(cells=4, fit_options={"components": 4, "steps": 10})
 
 
 def test_a_run_logs_what_it_plans_books_and_fits(caplog, tmp_path):
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.register("clinic", epsilon=9.0, delta=1e-4)
+    ledger = ledger_of(tmp_path, epsilon=9.0, delta=1e-4)
     with caplog.at_level(logging.INFO, logger="noisegate"):
         SMALL.fit(TABLE, schema=SCHEMA, epsilon=2.0, ledger=ledger, dataset="clinic")
     assert {record.name.partition(".")[0] for record in caplog.records} == {"noisegate"}

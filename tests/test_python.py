@@ -5,9 +5,10 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.csv
 import pytest
+from tests.shared.stated import ledger_of
 
 import noisegate
-from noisegate import Ledger, Pairwise, Schema, Synthesizer
+from noisegate import Pairwise, Schema, Synthesizer
 from noisegate.errors import BudgetRefusedError, ModelError, OptionError, SchemaError
 from noisegate.methods.registry import make_for
 from noisegate.schema import Boolean, Integer
@@ -24,8 +25,7 @@ def classifier(**options):
 
 
 def test_a_method_takes_records_as_it_takes_a_gate(tmp_path):
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.register("clinic", epsilon=2.5, delta=1e-5)
+    ledger = ledger_of(tmp_path, epsilon=2.5)
     made = SMALL.fit(TABLE.to_pandas(), **RUN, ledger=ledger, dataset="clinic", out=tmp_path / "model")
     assert isinstance(made.sample(3), pd.DataFrame) and made.certificate.public["settings"] == SMALL.to_json()
     assert made.certificate.ledger["dataset"] == "clinic" and ledger.show("clinic")[0].spent == pytest.approx(2.0)

@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from tests.shared.stated import ledger_of
 
 import noisegate as ng
 from noisegate import seeds
 from noisegate.errors import OptionError
-from noisegate.ledger.ledger import Ledger
 from noisegate.schema import Boolean, Schema
 from noisegate_evaluate import evaluate_tables, kernel_distance
 from noisegate_papers.contrib.pretraining.decoder import DecoderTraining
@@ -25,8 +25,7 @@ def people():
 
 
 def test_a_run_with_one_spends_nothing_and_one_with_the_largest_works(tmp_path):
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.register("clinic", epsilon=3.0, delta=1e-5)
+    ledger = ledger_of(tmp_path, epsilon=3.0)
     booked = {"ledger": ledger, "dataset": "clinic"}
     with pytest.raises(OptionError, match="seed="):
         ng.synthesize(people(), schema=SCHEMA, epsilon=1.0, seed=2**70, **booked)

@@ -1,13 +1,13 @@
-"""Striped images, a small decoder with random weights, and an engine that shows exact sums, for methods on features."""
-
-from dataclasses import dataclass, field
+"""Striped images, a small decoder with random weights, and the noise of what is released, for methods on features."""
 
 import numpy as np
 import pyarrow as pa
+from tests.shared.gate_room import ShowingEngine
 
-from noisegate.gate.sums import Engine, LocalEngine, SumTask, sum_records
+from noisegate import Gate
+from noisegate.gate.sums import SumTask, sum_records
 from noisegate.records import Rows
-from noisegate.schema import pixel_schema
+from noisegate.schema import EncodedTable, pixel_schema
 from noisegate.schema.pixels import ImageShape
 from noisegate_images.networks.decoder import DecoderDesign, build_decoder, decoder_bytes
 from noisegate_images.networks.encoder import SHIPPED_SHA256
@@ -17,15 +17,22 @@ UNLABELLED = pixel_schema(8, 8)
 PIXELS = pixel_schema(8, 8, labels=("left", "right"))
 
 
-@dataclass
-class ShowingEngine(Engine):
-    """The local engine, which leaves the exact sums where a test can see them."""
+def found_noise(method):
+    """Of each release, as a part of the noise that was planned; and the exact sums, with what was asked."""
+    shown, ratios = ShowingEngine(), {}
+    release = method.query(Gate(stripes(40), schema=SCHEMA, epsilon=1.0, engine=shown))
+    for name, values in release.values.items():
+        exact = shown.tasks[name].grid.restore(shown.totals[0].sums[name]).T
+        ratios[name] = np.std(values - exact) / release.noise_std[name]
+    return ratios, shown.totals[0], shown.tasks
 
-    totals: list = field(default_factory=list)
 
-    def sum(self, source, tasks, progress):
-        self.totals.append((LocalEngine(threads=2).sum(source, tasks, progress), tasks))
-        return self.totals[-1][0]
+def features_of(data, method):
+    """The features of records and their labels."""
+    images = np.stack([data[name].to_numpy() for name in data.column_names if name != "label"], axis=1) / 255
+    codes = np.array([["across", "down"].index(label) for label in data["label"].to_pylist()])
+    records = EncodedTable(images, np.zeros((len(images), 0), np.int32))
+    return method.encoding()(records).astype(np.float64), codes
 
 
 def stripes(rows, seed=0, labelled=True, down=0.5):

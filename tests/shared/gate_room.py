@@ -37,8 +37,10 @@ class ShowingEngine(Engine):
 
     threads: int = 2
     totals: list = field(default_factory=list)
+    tasks: dict = field(default_factory=dict)
 
     def sum(self, source, tasks, progress):
+        self.tasks = tasks
         self.totals.append(LocalEngine(threads=self.threads).sum(source, tasks, progress))
         return self.totals[-1]
 

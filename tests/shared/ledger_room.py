@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.shared.stated import summed
 
 from noisegate.ledger.ledger import Ledger
 from noisegate.privacy import accounting
-from noisegate.privacy.events import GaussianEvent, Sampler
 
 SENSITIVITY = 10_000.0
 
@@ -35,9 +35,7 @@ def event():
         mu = accounting.mu_for(epsilon, delta) * math.sqrt(share)
         # The discrete Gaussian is charged as one with a variance smaller by 4.
         noise = math.sqrt((SENSITIVITY / mu) ** 2 + 4)
-        return GaussianEvent(
-            name=name, sensitivity=SENSITIVITY, noise_std=noise, coordinates=100, sampler=Sampler.DISCRETE_GAUSSIAN
-        )
+        return summed(name=name, sensitivity=SENSITIVITY, noise_std=noise, coordinates=100)
 
     return make
 

@@ -1,7 +1,9 @@
-"""Certificates and events of which a test says only what it is about."""
+"""Certificates, events, plans and ledgers of which a test says only what it is about."""
 
+from noisegate.ledger.ledger import Ledger
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.events import Adjacency, SampledGaussianEvent, Sampler
+from noisegate.privacy.events import Adjacency, GaussianEvent, SampledGaussianEvent, Sampler
+from noisegate.privacy.gradient_plan import GradientPlan
 
 
 def certificate(**said):
@@ -13,3 +15,26 @@ def certificate(**said):
 def sampled(**said):
     """Steps on samples: of one coordinate, with the noise that steps draw, unless it is said."""
     return SampledGaussianEvent(**{"name": "g", "coordinates": 1, "sampler": Sampler.CONVOLVED_GAUSSIAN, **said})
+
+
+def summed(**said):
+    """One sum, of one coordinate and with discrete noise, unless it is said."""
+    return GaussianEvent(**{"name": "q", "coordinates": 1, "sampler": Sampler.DISCRETE_GAUSSIAN, **said})
+
+
+def steps_of(size=1, **said):
+    """The plan of three steps on half of the records, of so many weights, unless it is said."""
+    taken = {"name": "g", "steps": 3, "sampling_probability": 0.5, "clip_norm": 1.0}
+    return GradientPlan(**{**taken, "parameters": {"w": (size,)}, **said})
+
+
+def ledger_of(folder, dataset="clinic", **cap):
+    """A ledger in which a data set has this cap."""
+    ledger = Ledger(folder / "ledger.db")
+    ledger.register(dataset, **{"delta": 1e-5, **cap})
+    return ledger
+
+
+def kinds(ledger, dataset="clinic"):
+    """What was written into it since."""
+    return [entry.kind for entry in ledger.history(dataset)][1:]

@@ -13,9 +13,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from tests.shared.stated import ledger_of
 
 from noisegate.errors import BudgetRefusedError, OptionError, UnbookedWarning, UncoveredWarning, installed
-from noisegate.ledger.ledger import Ledger
 from noisegate_papers.estimators.locally_linear_maps import LocallyLinearMaps
 from noisegate_papers.estimators.private_sampler import PrivateSampler
 
@@ -82,8 +82,7 @@ def test_what_is_unusable_is_refused(tmp_path):
         PrivateSampler(**BOUNDED | {"settings": None}, method="dp-llm").fit(X, y)
     with pytest.raises(NotFittedError):
         PrivateSampler(**BOUNDED).sample()
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.register("people", epsilon=1.0, delta=1e-5)
+    ledger = ledger_of(tmp_path, "people", epsilon=1.0)
     with pytest.raises(BudgetRefusedError):
         PrivateSampler(**BOUNDED, ledger=ledger, dataset="people").fit(X, y)
 

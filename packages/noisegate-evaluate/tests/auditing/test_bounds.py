@@ -5,14 +5,12 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
-from tests.shared.stated import sampled
+from tests.shared.stated import sampled, summed
 
-from noisegate.privacy.events import Adjacency, GaussianEvent, Sampler, ZeroConcentratedEvent
+from noisegate.privacy.events import Adjacency, Sampler, ZeroConcentratedEvent
 from noisegate_evaluate.auditing import bounds
 
-GAUSSIAN = GaussianEvent(
-    name="g", sensitivity=2.0**20, noise_std=2.0**20, coordinates=1, sampler=Sampler.DISCRETE_GAUSSIAN
-)
+GAUSSIAN = summed(sensitivity=2.0**20, noise_std=2.0**20)
 SAMPLED = sampled(rate=1.0, steps=1, sensitivity=2.0**20, noise_std=2.0**20, sampler=Sampler.DISCRETE_GAUSSIAN)
 
 

@@ -15,13 +15,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from tests.shared.stated import steps_of
 
 from noisegate.gate import samples
 from noisegate.gate.gate import Gate
 from noisegate.gate.per_example import gradients as per_example
 from noisegate.privacy import accounting, noise
 from noisegate.privacy.events import Adjacency
-from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.grid import Grid
 from noisegate.schema import Integer, Schema
 from noisegate_evaluate.auditing.bounds import one_run_epsilon, right_guesses, scaled, sensitivity_factor
@@ -44,10 +44,7 @@ def run():
     coins = np.random.default_rng().uniform(size=CANARIES) < 0.5
     data = pd.DataFrame({"which": np.where(coins, np.arange(CANARIES), CANARIES)})
     gate = Gate(data, schema=SCHEMA, epsilon=EPSILON, delta=DELTA)
-    plan = GradientPlan(
-        name="g", steps=STEPS, sampling_probability=1 / BATCHES, clip_norm=1.0, parameters={"w": (CANARIES,)}
-    )
-    calibrated = plan.calibrate(gate.budget)
+    calibrated = steps_of(CANARIES, steps=STEPS, sampling_probability=1 / BATCHES).calibrate(gate.budget)
     with gate.gradients(calibrated, loss, method="audit", public={}, microbatch=32) as session:
         sums = np.array([session.step({"w": torch.zeros(CANARIES)})["w"].numpy() for _ in range(STEPS)])
     own = np.arange(STEPS)[:, None] % BATCHES == np.arange(CANARIES) % BATCHES

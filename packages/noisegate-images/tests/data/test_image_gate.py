@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from PIL import Image
 from tests.shared.image_files import animated, bomb, class_folders, encoded, parquet, picture, pixels
+from tests.shared.stated import ledger_of
 
 from noisegate.errors import DataError, OptionError, SchemaError
 from noisegate.features.feature_map import Counts
 from noisegate.gate.gate import Gate
-from noisegate.ledger.ledger import Kind, Ledger
+from noisegate.ledger.ledger import Kind
 from noisegate.privacy.plan import Plan, Query
 from noisegate.schema import pixel_schema
 from noisegate_images.data import decode as image_origins
@@ -36,9 +37,7 @@ BAD = {
 
 @pytest.fixture
 def ledger(tmp_path):
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.register("clinic", epsilon=2.0, delta=1e-5)
-    return ledger
+    return ledger_of(tmp_path, epsilon=2.0)
 
 
 def ask(data, schema=SCHEMA, **options):

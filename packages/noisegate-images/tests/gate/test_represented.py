@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from tests.shared.stated import kinds, ledger_of, steps_of
 
 from noisegate.devices import seeded
 from noisegate.errors import DataError, OptionError
@@ -11,9 +12,8 @@ from noisegate.gate import samples
 from noisegate.gate.execution import BLOCK_ROWS, block_rows, embedded_records
 from noisegate.gate.gate import Gate
 from noisegate.gate.queries.gradients import GradientSession
-from noisegate.ledger.ledger import Kind, Ledger
+from noisegate.ledger.ledger import Kind
 from noisegate.privacy import noise
-from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.grid import UNITS
 from noisegate.schema import Boolean, Continuous, EncodedTable, Schema
 from noisegate.schema.pixels import ImageShape
@@ -50,9 +50,7 @@ def loss(parameters, numeric, codes):
 
 def opened(data=None, feature_map=None, *, norm=1.0, schema=SCHEMA, **options):
     gate = Gate(frame() if data is None else data, schema=schema, epsilon=90.0, **options)
-    plan = GradientPlan(name="g", steps=3, sampling_probability=0.5, clip_norm=norm, parameters={"w": (2,)}).calibrate(
-        gate.budget
-    )
+    plan = steps_of(2, clip_norm=norm).calibrate(gate.budget)
     return gate.gradients(plan, loss, method="test", public={}, represent=feature_map or Folded())
 
 
@@ -143,18 +141,16 @@ def test_the_map_is_run_once_in_blocks_of_one_shape():
     ],
 )
 def test_a_map_that_is_unusable_is_named_before_anything_is_spent(change, error, message, tmp_path, monkeypatch):
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.register("clinic", epsilon=100.0, delta=1e-5)
+    ledger = ledger_of(tmp_path, epsilon=100.0)
     session = opened(feature_map=Folded(change), ledger=ledger, dataset="clinic")
     monkeypatch.setattr(session._access.source, "unread", lambda: pytest.fail("records were read"))
     with session, pytest.raises(error, match=message):
         session.step(START)
-    assert [entry.kind for entry in ledger.history("clinic")] == [Kind.REGISTER]
+    assert kinds(ledger) == []
 
 
 def test_a_number_that_is_not_finite_at_a_private_record_is_refused_and_nothing_is_spent(tmp_path):
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.register("clinic", epsilon=100.0, delta=1e-5)
+    ledger = ledger_of(tmp_path, epsilon=100.0)
     data = frame()
     data.loc[7, "a"] = 0.125
     rare = Folded(lambda vectors, records: np.where(records.numeric[:, :1] == 0.5625, np.inf, vectors))
@@ -164,7 +160,7 @@ def test_a_number_that_is_not_finite_at_a_private_record_is_refused_and_nothing_
     ):
         session.step(START)
     assert "0.125" not in str(caught.value)
-    assert [entry.kind for entry in ledger.history("clinic")] == [Kind.REGISTER, Kind.RESERVE, Kind.VOID]
+    assert kinds(ledger) == [Kind.RESERVE, Kind.VOID]
 
 
 def test_gradients_are_probed_at_represented_records(monkeypatch):

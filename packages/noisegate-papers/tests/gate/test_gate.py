@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from tests.shared.stated import kinds, ledger_of
 
 from noisegate.data.tables.tables import TableSource
 from noisegate.errors import BudgetRefusedError, DataError, LedgerError, LedgerWarning, OptionError
@@ -40,13 +41,7 @@ def ask(gate, plan=None, maps=MAPS, **options):
 
 @pytest.fixture
 def ledger(tmp_path):
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.register("clinic", epsilon=2.0, delta=1e-5)
-    return ledger
-
-
-def kinds(ledger):
-    return [entry.kind for entry in ledger.history("clinic")]
+    return ledger_of(tmp_path, epsilon=2.0)
 
 
 def test_what_leaves_is_the_noisy_sum_and_its_certificate():
@@ -106,7 +101,7 @@ def test_a_plan_for_another_budget_is_refused(budget, ledger):
     gate = gate_of(ledger=ledger, dataset="clinic")
     with pytest.raises(OptionError, match="calibrated for"):
         ask(gate, plan=PLAN.calibrate(budget))
-    assert kinds(ledger) == [Kind.REGISTER]
+    assert kinds(ledger) == []
 
 
 def test_a_map_that_mixes_records_is_refused_before_anything_is_spent(ledger):
@@ -116,7 +111,7 @@ def test_a_map_that_mixes_records_is_refused_before_anything_is_spent(ledger):
 
     with pytest.raises(OptionError, match="neighbours or its position"):
         ask(gate_of(ledger=ledger, dataset="clinic"), maps={"counts": Normalised()})
-    assert kinds(ledger) == [Kind.REGISTER]
+    assert kinds(ledger) == []
 
 
 def test_a_second_answer_is_refused(ledger):
@@ -124,7 +119,7 @@ def test_a_second_answer_is_refused(ledger):
     ask(gate)
     with pytest.raises(OptionError, match="open another gate"):
         ask(gate)
-    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT]
+    assert kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT]
 
 
 def test_a_gate_that_failed_once_stays_shut(tmp_path):
@@ -198,7 +193,7 @@ def test_bad_data_voids_the_reservation_and_draws_nothing(data, error, spied, le
         ask(gate_of(data, ledger=ledger, dataset="clinic"))
     assert "draw" not in spied
     assert [word for word in spied if word != "read"] == ["reserve", "void"]
-    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.VOID]
+    assert kinds(ledger) == [Kind.RESERVE, Kind.VOID]
     assert ledger.show("clinic")[0].spent == 0.0
     assert ledger.history("clinic")[-1].reason == "stopped by DataError before any release"
 
@@ -241,7 +236,7 @@ def test_once_noise_is_drawn_the_cost_stays_spent(error, spied, ledger, monkeypa
     with pytest.raises(error):
         ask(gate_of(ledger=ledger, dataset="clinic"))
     assert spied == ["reserve", "read", "confirm", "draw"]
-    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM]
+    assert kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM]
     assert 0.99 < ledger.show("clinic")[0].spent <= 1.0
 
 
@@ -272,7 +267,7 @@ def test_a_commit_that_fails_leaves_the_cost_spent_and_keeps_what_was_paid_for(e
     with pytest.warns(LedgerWarning, match="gone"):
         release = ask(gate_of(ledger=ledger, dataset="clinic"))
     assert release.values
-    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM]
+    assert kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM]
     assert ledger.show("clinic")[0].spent > 0
 
 
@@ -286,7 +281,7 @@ def test_one_reservation_pays_for_one_release(ledger):
     ledger.commit(reservation, certificate="0" * 64)
     with pytest.raises(OptionError, match=r"not handed out: .*committed already.*one reservation pays for one release"):
         session.release()
-    assert kinds(ledger) == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT]
+    assert kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT]
 
 
 def test_a_release_is_kept_where_warnings_are_errors(ledger, capsys, monkeypatch):

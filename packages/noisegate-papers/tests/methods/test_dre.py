@@ -7,8 +7,9 @@ import pytest
 import torch
 from tests.shared.columns import boolean, categorical, continuous, integer
 from tests.shared.feature_space import PIXELS, drawings, write_decoder
+from tests.shared.stated import ledger_of
 
-from noisegate import Budget, Gate, Ledger
+from noisegate import Budget, Gate
 from noisegate.errors import DataError, ModelError, OptionError
 from noisegate.gate.queries.gradients import GradientSession
 from noisegate.schema import Schema
@@ -57,9 +58,7 @@ def gate(data=PRIVATE, schema=SCHEMA, **options):
 
 @pytest.fixture
 def ledger(tmp_path):
-    book = Ledger(tmp_path / "ledger.db")
-    book.register("d", epsilon=200.0, delta=1e-4)
-    return book
+    return ledger_of(tmp_path, "d", epsilon=200.0, delta=1e-4)
 
 
 def dre(**options):

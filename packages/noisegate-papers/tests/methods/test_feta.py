@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 from tests.shared.feature_space import moves
+from tests.shared.stated import kinds, ledger_of
 
 from noisegate import DPDM, DPFETA, Budget, Gate
 from noisegate.errors import OptionError
-from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.privacy import noise
 from noisegate.records import Rows
 from noisegate.schema import ImageShape
@@ -72,12 +72,11 @@ def test_a_record_moves_the_sum_of_its_class_by_the_bound_and_no_more():
 
 
 def test_a_loss_that_the_gate_refuses_costs_nothing(tmp_path, monkeypatch):
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.register("clinic", epsilon=100.0, delta=1e-3)
+    ledger = ledger_of(tmp_path, epsilon=100.0, delta=1e-3)
     monkeypatch.setattr(DPDM, "loss", lambda self, schema: lambda parameters, numeric, codes: torch.rand(()))
     with pytest.raises((OptionError, RuntimeError)):
         method().query(gate_of(ledger=ledger, dataset="clinic"))
-    assert [entry.kind for entry in ledger.history("clinic")] == [Kind.REGISTER]
+    assert kinds(ledger) == []
 
 
 @pytest.mark.slow

@@ -6,11 +6,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
-from tests.shared.feature_space import SCHEMA, stripes, write_decoder
+from tests.shared.feature_space import SCHEMA, features_of, stripes, write_decoder
 
 from noisegate import Budget, Gate
 from noisegate.errors import ModelError, OptionError
-from noisegate.schema import EncodedTable
 from noisegate_papers.methods.gan import DPGANFineTuned, DPGANInversion
 from noisegate_papers.models.inputs import encode_features
 
@@ -44,9 +43,8 @@ def gate(data=None, schema=SCHEMA, **options):
     return Gate(rows, schema=schema, **{"epsilon": 1000.0, "records": 200, **options})
 
 
-def mean_feature(method, data):
-    images = np.stack([data[name].to_numpy() for name in data.column_names if name != "label"], axis=1) / 255
-    return method.represent(SCHEMA)(EncodedTable(images, np.zeros((len(images), 0), np.int32))).mean(axis=0)
+def mean_feature(method, down):
+    return features_of(stripes(100, seed=5, down=down), method)[0].mean(axis=0)
 
 
 def made(generator, label, rows=200):
@@ -73,7 +71,7 @@ def test_private_features_are_learnt_for_each_label(decoder):
     method = DPGANInversion(**LEARNS, decoder=decoder)
     model = method.fit(gate()).model
     for label in range(2):
-        own, other = (mean_feature(method, stripes(100, seed=5, down=float(down))) for down in (label, 1 - label))
+        own, other = (mean_feature(method, float(down)) for down in (label, 1 - label))
         found = made(model.source, label)
         assert np.linalg.norm(found - own) < 0.8 * np.linalg.norm(found - other)
     assert model.weights == pytest.approx([0.5, 0.5], abs=0.3)
@@ -94,7 +92,7 @@ def test_fine_tuning_starts_from_public_features(decoder, public):
     fresh = DPGANInversion(**LEARNS).training(SCHEMA, plan, 20.0, "cpu").result()
     assert all(torch.equal(fresh[name], value) for name, value in weights.items())
     generator.load_state_dict({name: value for name, value in trained.items() if name in weights})
-    goal = mean_feature(method, stripes(100, seed=5, down=1.0))
+    goal = mean_feature(method, 1.0)
     assert np.linalg.norm(made(generator, 0) - goal) < 0.6 * np.linalg.norm(start - goal)
 
 

@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+from tests.shared.stated import ledger_of
 
-from noisegate import DPMERF, Gate, Ledger
+from noisegate import DPMERF, Gate
 from noisegate.errors import DivergedError, ModelError, OptionError
 from noisegate.methods.gradient import JOURNAL_FILE, STATE_FILE, GradientMethod
 from noisegate.models.folder import verify_model, write_model
@@ -83,6 +84,10 @@ def gate(**options):
     return Gate(table, schema=SCHEMA, **{"epsilon": 50.0, "records": 40, **options})
 
 
+def saved(release, folder):
+    return write_model(folder / "m", release=release, tensors={"x": np.zeros(1)}, model={"kind": "none"})
+
+
 def test_every_paid_step_is_taken_and_what_was_trained_is_released(tmp_path):
     done = []
     method = Summing()
@@ -90,25 +95,22 @@ def test_every_paid_step_is_taken_and_what_was_trained_is_released(tmp_path):
     assert done == list(range(1, STEPS + 1))
     expected = torch.stack([method.made.total] * 3).numpy()
     assert np.array_equal(release.values["run"].reshape(3, 2).astype(np.float32), expected)
-    folder = write_model(tmp_path / "m", release=release, tensors={"x": np.zeros(1)}, model={"kind": "none"})
-    assert verify_model(folder).certificate.public["gradients"]["run"]["trained"] == {"sums": [3, 2]}
+    assert verify_model(saved(release, tmp_path)).certificate.public["gradients"]["run"]["trained"] == {"sums": [3, 2]}
 
 
 def test_a_release_of_another_size_than_was_trained_is_not_verified(tmp_path):
     release = Summing().query(gate())
     release.certificate.public["gradients"]["run"]["trained"] = {"sums": [2, 2]}
-    folder = write_model(tmp_path / "m", release=release, tensors={"x": np.zeros(1)}, model={"kind": "none"})
     with pytest.raises(ModelError, match="other releases than"):
-        verify_model(folder)
+        verify_model(saved(release, tmp_path))
 
 
 @pytest.mark.parametrize("broken", [3, {"run": 3}, {"run": {"trained": 3}}, {"run": {"trained": {"sums": ["x"]}}}])
 def test_a_certificate_with_broken_shapes_is_refused_without_a_traceback(broken, tmp_path):
     release = Summing().query(gate())
     release.certificate.public["gradients"] = broken
-    folder = write_model(tmp_path / "m", release=release, tensors={"x": np.zeros(1)}, model={"kind": "none"})
     with pytest.raises(ModelError, match="the shapes of what was trained are broken"):
-        verify_model(folder)
+        verify_model(saved(release, tmp_path))
 
 
 def test_shapes_of_what_was_trained_excuse_no_sum_over_all_records(tmp_path):
@@ -121,14 +123,12 @@ def test_shapes_of_what_was_trained_excuse_no_sum_over_all_records(tmp_path):
     hashes = array_hashes(release_arrays(values, release.noise_std))
     public = {**release.certificate.public, "gradients": {name: {"trained": {"x": [size]}}}}
     forged = replace(release, values=values, certificate=replace(release.certificate, hashes=hashes, public=public))
-    folder = write_model(tmp_path / "m", release=forged, tensors={"x": np.zeros(1)}, model={"kind": "none"})
     with pytest.raises(ModelError, match="other releases than"):
-        verify_model(folder)
+        verify_model(saved(forged, tmp_path))
 
 
 def test_what_is_trained_must_have_the_planned_shapes_before_anything_is_spent(tmp_path):
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.register("d", epsilon=60.0, delta=1e-4)
+    ledger = ledger_of(tmp_path, "d", epsilon=60.0, delta=1e-4)
 
     class Other(Sums):
         def result(self):
@@ -145,8 +145,7 @@ def test_what_is_trained_must_have_the_planned_shapes_before_anything_is_spent(t
 
 
 def test_an_interrupted_run_goes_on_where_it_stood_and_pays_once(tmp_path):
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.register("d", epsilon=60.0, delta=1e-4)
+    ledger = ledger_of(tmp_path, "d", epsilon=60.0, delta=1e-4)
     stop = []
 
     def stop_after_two(done):

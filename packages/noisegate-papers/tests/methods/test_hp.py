@@ -2,8 +2,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.shared.columns import categorical, continuous
+from tests.shared.stated import ledger_of
 
-from noisegate import DPHP, Budget, Gate, Ledger
+from noisegate import DPHP, Budget, Gate
 from noisegate.privacy import accounting
 from noisegate.schema import Schema, pixel_schema
 
@@ -40,8 +41,7 @@ def test_the_product_of_a_record_goes_to_its_own_class_alone():
 
 
 def test_every_release_of_products_is_in_the_plan_the_ledger_and_the_certificate(tmp_path):
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.register("people", epsilon=5.0, delta=1e-4)
+    ledger = ledger_of(tmp_path, "people", epsilon=5.0, delta=1e-4)
     method = DPHP(products="random", draws=4, components=4)
     release = method.query(gate(ledger=ledger, dataset="people"))
     names = ["sum", "product-1", "product-2", "product-3", "product-4", "counts"]

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.shared.feature_space import SCHEMA, UNLABELLED, ShowingEngine, stripes
+from tests.shared.feature_space import SCHEMA, UNLABELLED, found_noise, stripes
 
 from noisegate import Adjacency, Budget, Gate
 from noisegate.errors import ModelError, OptionError
@@ -42,24 +42,13 @@ def test_signed_activations_have_the_sensitivity_of_signed_vectors():
     assert times[SECOND] == pytest.approx(math.sqrt(2))
 
 
-def noise_found(method):
-    """Of each release, as a part of the noise that was planned; and what the engine had."""
-    engine = ShowingEngine()
-    release = method.query(Gate(stripes(40), schema=SCHEMA, epsilon=1.0, engine=engine))
-    (totals, tasks), ratios = engine.totals[0], {}
-    for name, values in release.values.items():
-        exact = tasks[name].grid.restore(totals.sums[name]).T
-        ratios[name] = np.std(values - exact) / release.noise_std[name]
-    return ratios, totals, tasks
-
-
 def test_everything_that_is_released_has_its_noise():
     """Above all the embedding for stopping and the counts, which the published code releases as they are.
 
     The ratio of found and planned noise lies within 1/2 and 3/2 but for a chance below 1e-9, over 416 numbers or more;
     of the counts, that not all of twelve runs show the exact ones.
     """
-    ratios, totals, tasks = noise_found(EVERYTHING)
+    ratios, totals, tasks = found_noise(EVERYTHING)
     assert set(ratios) == {FIRST, SECOND, *STOPPING.values(), "counts"}
     assert all(0.5 < ratios[name] < 1.5 for name in ratios if name != "counts")
     assert ratios["counts"] > 1e-4
@@ -85,7 +74,7 @@ def test_another_network_may_say_when_to_stop():
     other = replace(EVERYTHING, layers=("early",), stopping_network="encoder")
     assert asked(other)[STOPPING[FIRST]] == (64 + 64 + 144 + 144, 1)
     assert asked(replace(other, stopping_network=None))[STOPPING[FIRST]] == (64, 1)
-    ratios, *_ = noise_found(other)
+    ratios, *_ = found_noise(other)
     assert all(0.5 < ratios[name] < 1.5 for name in STOPPING.values()), "over 416 numbers each, as above"
     assert other.public_facts(SCHEMA)["settings"]["stopping_sha256"] == SHIPPED_SHA256
     with pytest.raises(ModelError, match="is another one"):

@@ -1,8 +1,8 @@
 """DP-MEPF with an encoder that is trained at the gate: one plan, and the embedding is by what was trained."""
 
 import numpy as np
-import pyarrow as pa
 import pytest
+from tests.shared.feature_space import SCHEMA, stripes
 
 from noisegate import Budget, Gate
 from noisegate.errors import ModelError, OptionError, SchemaError
@@ -11,24 +11,20 @@ from noisegate.privacy.events import SampledGaussianEvent
 from noisegate.schema import EncodedTable, pixel_schema
 from noisegate_papers.methods.mepf import ENCODER, FIRST, DPMEPFTrained
 
-SCHEMA = pixel_schema(8, 8, labels=("across", "down"))
 QUICK = {"steps": 4, "batch": 8, "check_every": 2, "check_batches": 2, "check_images": 20}
 TINY = {"image": (8, 8, 1), "latent": 4, "hidden": (8,), "channels": (4, 2), "fit_options": QUICK}
 ENCODERS = dict(encoder_width=4, encoder_depth=2, encoder_steps=30, encoder_sampling_probability=0.2, stopping="none")
 ROWS = 200
 
 
-def stripes():
-    random = np.random.default_rng(0)
-    down = random.integers(0, 2, ROWS)
-    across = (np.arange(8) % 4 < 2)[:, None] * np.ones(8)
-    images = random.integers(0, 60, (ROWS, 8, 8)) + np.where(down[:, None, None], across.T, across) * 190
-    columns = dict(zip(SCHEMA.names[:-1], images.astype(np.int64).reshape(ROWS, 64).T, strict=True))
-    return pa.table(columns | {"label": np.array(["across", "down"])[down]}), images.reshape(ROWS, 64) / 255, down
+def striped():
+    """Records as pixels from 0 to 1, and whether their stripes go down."""
+    table = stripes(ROWS).to_pandas()
+    return table.drop(columns="label").to_numpy() / 255, (table.label == "down").to_numpy().astype(int)
 
 
 def gate(epsilon=1.0, **options):
-    return Gate(stripes()[0], schema=SCHEMA, epsilon=epsilon, records=ROWS, **options)
+    return Gate(stripes(ROWS), schema=SCHEMA, epsilon=epsilon, records=ROWS, **options)
 
 
 def make(**options):
@@ -54,7 +50,7 @@ def exact():
 
 
 def test_the_embedding_is_that_of_the_released_encoder(exact):
-    _, images, down = stripes()
+    images, down = striped()
     method = method_of(exact.certificate)
     codes = down[:, None].astype(np.int32)
     module = method._fresh(SCHEMA)
@@ -76,7 +72,7 @@ def test_the_encoder_learnt_to_tell_the_labels_apart(exact):
 
     from noisegate.privacy.gradient_plan import unpacked
 
-    _, images, down = stripes()
+    images, down = striped()
     module = method_of(exact.certificate)._fresh(SCHEMA)
     shapes = {name: tuple(value.shape) for name, value in module.named_parameters()}
     arrays = unpacked(exact.values[ENCODER], shapes)
@@ -92,7 +88,7 @@ def test_bits_of_the_encoder_do_not_matter_for_the_norm(exact):
     module = method._fresh(SCHEMA)
     for value in module.parameters():
         value.data.mul_(1e4)
-    _, images, down = stripes()
+    images, down = striped()
     vectors = method._with(module).maps(SCHEMA)[FIRST](EncodedTable(images, down[:, None].astype(np.int32)))
     assert np.linalg.norm(vectors, axis=1).max() <= 1 + 1e-6
 
@@ -101,7 +97,7 @@ def test_what_it_needs_is_said_before_anything_is_spent(exact):
     with pytest.raises(SchemaError, match="tell labels apart"):
         make().plan(pixel_schema(8, 8, labels=None), Budget(epsilon=1.0))
     with pytest.raises(OptionError, match="records=None"):
-        make().query(Gate(stripes()[0], schema=SCHEMA, epsilon=1.0))
+        make().query(Gate(stripes(ROWS), schema=SCHEMA, epsilon=1.0))
     with pytest.raises(ModelError, match="once its encoder is trained"):
         make().maps(SCHEMA)
     with pytest.raises(ModelError, match="no encoder of this size"):

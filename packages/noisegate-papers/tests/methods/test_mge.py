@@ -7,12 +7,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
-from tests.shared.feature_space import SCHEMA, ShowingEngine, stripes, write_decoder
+from tests.shared.feature_space import SCHEMA, features_of, found_noise, stripes, write_decoder
 
 from noisegate import Adjacency, Budget, Gate
 from noisegate.errors import ModelError, OptionError, UserError
 from noisegate.privacy.grid import UNITS
-from noisegate.schema import EncodedTable
 from noisegate_papers.features.transforms import matrices_of
 from noisegate_papers.methods.mge_dre import DPMGE, MEAN, SECOND
 
@@ -30,26 +29,12 @@ def public(tmp_path_factory):
     return str(path)
 
 
-def features_of(data, method):
-    """The features of records and their labels."""
-    images = np.stack([data[name].to_numpy() for name in data.column_names if name != "label"], axis=1) / 255
-    codes = np.array([["across", "down"].index(label) for label in data["label"].to_pylist()])
-    records = EncodedTable(images, np.zeros((len(images), 0), np.int32))
-    return method.encoding()(records).astype(np.float64), codes
-
-
 @pytest.mark.parametrize("covariance", ["diagonal", "full"])
 def test_everything_that_is_released_has_its_noise(method, covariance):
     """Found over planned noise is within 1/2 and 3/2 but for a chance below 1e-9, over 64 numbers or more; of the two
     counts, that not both of them show the exact ones.
     """
-    engine = ShowingEngine()
-    asked = replace(method, covariance=covariance, axes=32)
-    release = asked.query(Gate(stripes(40), schema=SCHEMA, epsilon=1.0, engine=engine))
-    (totals, tasks), ratios = engine.totals[0], {}
-    for name, values in release.values.items():
-        exact = tasks[name].grid.restore(totals.sums[name]).T
-        ratios[name] = np.std(values - exact) / release.noise_std[name]
+    ratios, *_ = found_noise(replace(method, covariance=covariance, axes=32))
     assert set(ratios) == {MEAN, SECOND, "counts"}
     assert all(0.5 < ratios[name] < 1.5 for name in (MEAN, SECOND))
     assert ratios["counts"] > 1e-4

@@ -6,10 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from tests.shared.stated import kinds, ledger_of
 
 from noisegate import Gate
 from noisegate.errors import ModelError, OptionError
-from noisegate.ledger.ledger import Kind, Ledger
+from noisegate.ledger.ledger import Kind
 from noisegate.methods.pairwise import Pairwise
 from noisegate.privacy.grid import UNITS
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
@@ -129,9 +130,7 @@ def test_replacing_a_record_costs_more_than_adding_one_and_needs_their_number():
 
 @pytest.fixture
 def ledger(tmp_path):
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.register("clinic", epsilon=3.0, delta=1e-5)
-    return ledger
+    return ledger_of(tmp_path, epsilon=3.0)
 
 
 @pytest.mark.parametrize(
@@ -146,10 +145,9 @@ def ledger(tmp_path):
 def test_what_cannot_be_is_refused_before_anything_is_spent(ledger, changes, message):
     with pytest.raises(OptionError, match=message):
         fit(method=replace(TINY, **changes), ledger=ledger, dataset="clinic")
-    assert [entry.kind for entry in ledger.history("clinic")] == [Kind.REGISTER]
+    assert kinds(ledger) == []
     fit(ledger=ledger, dataset="clinic")
-    kinds = [entry.kind for entry in ledger.history("clinic")]
-    assert kinds == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT]
+    assert kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT]
 
 
 @pytest.mark.parametrize(

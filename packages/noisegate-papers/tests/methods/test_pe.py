@@ -9,12 +9,13 @@ from noisegate import Gate, PrivateEvolution
 from noisegate.errors import ModelError, OptionError
 from noisegate.gate import execution
 from noisegate.gate.queries import sums
-from noisegate.gate.queries.sums import SumSession
 from noisegate.schema import pixel_schema
 from noisegate.testing import FakeGate
 from noisegate_evaluate.auditing.examples import _made_up
 from noisegate_images.features.perceptual import Perceptual
 from noisegate_papers.training.image_evolution import simulated_shapes, varied
+
+from .conftest import votes_of
 
 SCHEMA, PLAIN = pixel_schema(8, 8, labels=("across", "down")), pixel_schema(8, 8, labels=None)
 SMALL = {"image": (8, 8, 1), "candidates": 60, "images": 80, "rounds": 3}
@@ -43,19 +44,6 @@ def public(tmp_path):
     return tmp_path / "public.npz"
 
 
-@pytest.fixture
-def asked(monkeypatch):
-    """Returns the maps of the votes, in the order of the rounds."""
-    seen, ask = [], SumSession.ask
-
-    def watched(session, maps):
-        seen.extend(one for name, one in maps.items() if name.startswith("votes-"))
-        return ask(session, maps)
-
-    monkeypatch.setattr(SumSession, "ask", watched)
-    return seen
-
-
 def gate_of(private, epsilon=4.0, **options):
     return Gate(private, schema=SCHEMA, epsilon=epsilon, records=400, **options)
 
@@ -64,7 +52,7 @@ def test_candidates_of_an_evolution_follow_from_the_release_and_not_from_the_ima
     method = PrivateEvolution(**SMALL)
     release = method.query(gate_of(private, epsilon=1.0))
     evolution = method.evolution(SCHEMA, release.values["counts"][0], release.noise_std["votes-1"])
-    for place, votes in enumerate(asked):
+    for place, votes in enumerate(votes_of(asked)):
         if place:
             evolution.select(release.values[f"votes-{place}"][:, 0])
         again = evolution.votes(method.compared(), 0)

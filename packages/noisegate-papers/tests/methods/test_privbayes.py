@@ -10,7 +10,6 @@ import pytest
 from noisegate import Budget, Gate, PrivBayes
 from noisegate.data.tables.tables import TableSource
 from noisegate.errors import ModelError
-from noisegate.gate.queries.sums import SumSession
 from noisegate.gate.sums import SumTask, sum_records
 from noisegate.records import Rows
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
@@ -57,67 +56,55 @@ def gate_of(schema, epsilon=1.0, rows=3000, **options):
     return Gate(people(rows).select(schema.names), schema=schema, epsilon=epsilon, records=rows, **options)
 
 
-@pytest.fixture
-def maps(monkeypatch):
-    """Returns the maps that sessions were asked, by query."""
-    asked, ask = {}, SumSession.ask
-
-    def watched(session, maps):
-        asked.update(maps)
-        return ask(session, maps)
-
-    monkeypatch.setattr(SumSession, "ask", watched)
-    return asked
-
-
 def same(left, right):
     return all(getattr(left, name) == getattr(right, name) for name in ("bins", "coded", "tables", "weights"))
 
 
 @pytest.mark.parametrize("schema", [SCHEMA, PLAIN, MANY], ids=["label", "plain", "many"])
 @pytest.mark.parametrize("degree", [1, 2])
-def test_a_record_moves_one_cell_of_each_family_whatever_its_parents(schema, degree, maps):
+def test_a_record_moves_one_cell_of_each_family_whatever_its_parents(schema, degree, asked):
     method, gate = PrivBayes(degree=degree), gate_of(schema, epsilon=50.0)
     plan = method.plan(schema, gate.budget)
     method.query(gate, plan)
-    asked, planned = maps[FAMILIES], plan.release(FAMILIES)
-    largest = max(len(table) for table in asked.tables)
+    families, planned = dict(asked)[FAMILIES], plan.release(FAMILIES)
+    largest = max(len(table) for table in families.tables)
     assert largest == degree + (2 if schema.label else 1), "the case has families of as many parents as there may be"
     batches = TableSource(people(200).select(schema.names), schema).batches()
     records = Rows.concatenate(list(batches))
-    task = SumTask(feature_map=asked, grid=planned.query.grid, columns=1, label=None)
+    task = SumTask(feature_map=families, grid=planned.query.grid, columns=1, label=None)
     units = planned.query.grid.bound.units
     without = sum_records(records.rows(slice(5, None)), {"q": task}).sums["q"][0]
     for place in range(5):
         rows = np.r_[place, 5 : len(records)]
         moved = sum_records(records.rows(rows), {"q": task}).sums["q"][0] - without
-        for start, end in zip(asked.starts, asked.starts[1:], strict=False):
+        for start, end in zip(families.starts, families.starts[1:], strict=False):
             assert np.count_nonzero(moved[start:end]) == 1
         # Rounded to the grid, the weights lose a little.
         assert 0.98 * units**2 < sum(int(one) ** 2 for one in moved) <= units**2 <= planned.event.sensitivity**2
 
 
 @pytest.mark.parametrize("schema", [SCHEMA, PLAIN, MANY], ids=["label", "plain", "many"])
-def test_families_follow_from_what_was_released_and_from_nothing_else(schema, maps):
+def test_families_follow_from_what_was_released_and_from_nothing_else(schema, asked):
     method = PrivBayes()
     release = method.query(gate_of(schema, epsilon=0.3))
-    first = dict(maps)
+    first = dict(asked)
     design = method.design(schema, 0.3)
     assert same(design.chosen(release).counted, first[FAMILIES])
     # The same records with other noise make other families, so the comparison can fail.
     method.query(gate_of(schema, epsilon=0.3))
-    assert not same(maps[FAMILIES], first[FAMILIES])
+    assert not same(dict(asked)[FAMILIES], first[FAMILIES])
 
 
 @pytest.mark.parametrize("schema", [SCHEMA, PLAIN, MANY], ids=["label", "plain", "many"])
 @pytest.mark.parametrize("settings", [{}, {"degree": 1}, {"most_cells": 40}, {"usefulness": 1e-6, "most_cells": 10**5}])
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 100.0])
-def test_families_are_never_larger_than_planned(schema, settings, epsilon, maps):
+def test_families_are_never_larger_than_planned(schema, settings, epsilon, asked):
     method, gate = PrivBayes(**settings), gate_of(schema, epsilon=epsilon, rows=300)
     plan = method.plan(schema, gate.budget)
     method.query(gate, plan)
-    assert maps[FAMILIES].dim <= plan.release(FAMILIES).query.dim
-    assert len(maps[FAMILIES].tables) == len(schema.names) - (schema.label is not None)
+    families = dict(asked)[FAMILIES]
+    assert families.dim <= plan.release(FAMILIES).query.dim
+    assert len(families.tables) == len(schema.names) - (schema.label is not None)
 
 
 def test_tables_of_other_families_are_refused():

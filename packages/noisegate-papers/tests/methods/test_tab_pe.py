@@ -9,12 +9,13 @@ import pytest
 from noisegate import Gate, TabPE
 from noisegate.data.tables.tables import TableSource
 from noisegate.errors import ModelError
-from noisegate.gate.queries.sums import SumSession
 from noisegate.gate.sums import SumTask, sum_records
 from noisegate.privacy.events import Adjacency
 from noisegate.records import Rows
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
 from noisegate_papers.training.evolution import Evolution, OneWay
+
+from .conftest import votes_of
 
 COLUMNS = (
     Continuous(name="x", lower=0.0, upper=1.0, missing=True),
@@ -46,23 +47,6 @@ def people(rows=3000, seed=0):
 
 def gate_of(schema, epsilon=2.0, rows=3000, **options):
     return Gate(people(rows), schema=schema, epsilon=epsilon, records=rows, **options)
-
-
-@pytest.fixture
-def asked(monkeypatch):
-    """Returns the maps that sessions were asked, in their order."""
-    seen, ask = [], SumSession.ask
-
-    def watched(session, maps):
-        seen.extend(maps.items())
-        return ask(session, maps)
-
-    monkeypatch.setattr(SumSession, "ask", watched)
-    return seen
-
-
-def votes_of(asked):
-    return [one for name, one in asked if name.startswith("votes-")]
 
 
 @BOTH

@@ -2,23 +2,16 @@
 
 import pytest
 from tests.shared.gate_room import *  # noqa: F403
+from tests.shared.stated import ledger_of
 
 from noisegate.gate.queries.gradients import GradientSession, StepSession
-from noisegate.ledger.ledger import Ledger
 from noisegate.privacy import noise
 
 
 @pytest.fixture
 def ledger(tmp_path, request):
     """A ledger in which the data set "clinic" has the cap that the file of the test states."""
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.register("clinic", epsilon=request.module.CAP, delta=1e-5)
-    return ledger
-
-
-def kinds(ledger):
-    """What was written into it since."""
-    return [entry.kind for entry in ledger.history("clinic")][1:]
+    return ledger_of(tmp_path, epsilon=request.module.CAP)
 
 
 @pytest.fixture

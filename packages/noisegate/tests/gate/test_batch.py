@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from tests.shared.stated import kinds
 
 from noisegate.errors import OptionError
 from noisegate.gate import samples
@@ -19,8 +20,6 @@ from noisegate.privacy.grid import UNITS
 from noisegate.privacy.release import Release
 from noisegate.privacy.shard_plan import BatchPlan
 from noisegate.schema import Continuous, Schema
-
-from .conftest import kinds
 
 CAP = 2.0
 SCHEMA = Schema((Continuous(name="a", lower=0.0, upper=1.0), Continuous(name="b", lower=0.0, upper=1.0)))

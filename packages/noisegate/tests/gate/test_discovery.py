@@ -6,12 +6,12 @@ from datetime import UTC, date, datetime, timedelta
 
 import pyarrow as pa
 import pytest
+from tests.shared.stated import ledger_of
 
 from noisegate.discovery import schema_gate as discovery
 from noisegate.discovery.exact_counts import read_counts
 from noisegate.discovery.schema_gate import SchemaGate, discover_schema
 from noisegate.errors import DataError, OptionError, SchemaError
-from noisegate.ledger.ledger import Ledger
 from noisegate.privacy.schema_certificate import RECORD
 from noisegate.schema import Categorical, Continuous, Date, Datetime, Integer
 
@@ -117,8 +117,7 @@ def test_a_label_is_never_missing_unless_that_is_stated(tmp_path, label):
 
 @pytest.mark.parametrize("label", ["rate", "job"])
 def test_a_record_without_its_label_is_refused_before_anything_is_spent(tmp_path, label):
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.register("clinic", epsilon=5, delta=1e-5)
+    ledger = ledger_of(tmp_path, epsilon=5)
     cure = f"record 4, column '{label}': the value is missing.*missing = true for it"
     with pytest.raises(DataError, match=cure):
         discover_schema(
@@ -243,8 +242,7 @@ def test_a_request_that_cannot_be_met_spends_nothing(ledger, table, options, err
 
 def test_replace_one_checks_the_number_of_records(tmp_path):
     table, kinds = people(300).select(["age", "job"]), {"age": "integer", "job": "categorical"}
-    book = Ledger(tmp_path / "ledger.db")
-    book.register("survey", epsilon=50.0, delta=1e-5, adjacency="replace-one")
+    book = ledger_of(tmp_path, "survey", epsilon=50.0, adjacency="replace-one")
     options = {"kinds": kinds, "adjacency": "replace-one", "ledger": book, "dataset": "survey", "epsilon": 20.0}
     with pytest.raises(DataError, match="records=299"):
         discover_schema(table, records=299, **options)

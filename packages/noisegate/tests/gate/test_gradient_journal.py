@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from tests.shared.stated import kinds, steps_of
 
 from noisegate.errors import OptionError
 from noisegate.features.feature_map import Counts
@@ -14,11 +15,8 @@ from noisegate.gate.gate import Gate
 from noisegate.gate.journal import Journal
 from noisegate.ledger.ledger import Kind
 from noisegate.privacy import noise
-from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.plan import Query
 from noisegate.schema import Continuous, Schema
-
-from .conftest import kinds
 
 CAP = 60.0
 SCHEMA = Schema((Continuous(name="a", lower=0.0, upper=1.0),))
@@ -36,9 +34,7 @@ def loss(parameters, numeric, codes):
 
 def opened(journal, *, steps=5, method="test", queries=(), **options):
     gate = Gate(pd.DataFrame({"a": np.linspace(0, 1, 40)}), schema=SCHEMA, epsilon=50.0, **options)
-    plan = GradientPlan(
-        name="g", steps=steps, sampling_probability=0.5, clip_norm=1.0, parameters={"w": (2,)}, queries=queries
-    )
+    plan = steps_of(2, steps=steps, queries=queries)
     return gate.gradients(plan.calibrate(gate.budget), loss, method=method, public={}, journal=journal)
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from tests.shared.stated import steps_of
 
 from noisegate.gate.per_example.gradients import FactoredLoss, block_gradients, gradient_source
-from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.grid import UNITS
 
 from .conftest import squared
@@ -43,7 +43,7 @@ def hostile():
 def plain_source(rows=8):
     """A record's gradient is the row of `hostile` that its code names."""
     table = torch.from_numpy(hostile())
-    plan = GradientPlan(name="g", steps=1, sampling_probability=0.5, clip_norm=NORM, parameters={"w": (DIM,)})
+    plan = steps_of(DIM, clip_norm=NORM)
 
     def loss(parameters, numeric, codes):
         return (parameters["w"] * table[codes[:1]][0]).sum()
@@ -56,9 +56,7 @@ def factored_source(rows=8):
     groups, width, outputs = 2, 20, 3
     inputs = torch.from_numpy(hostile().reshape(-1, groups, width))
     slopes = torch.from_numpy(hostile()[:, : groups * outputs].reshape(-1, groups, outputs))
-    plan = GradientPlan(
-        name="g", steps=1, sampling_probability=0.5, clip_norm=NORM, parameters={"w": (2, 3, 20)}, factored=True
-    )
+    plan = steps_of(clip_norm=NORM, parameters={"w": (2, 3, 20)}, factored=True)
     loss = FactoredLoss(
         inputs=lambda numeric, codes: inputs[codes[:1]][0],
         loss=lambda found, numeric, codes: (found * slopes[codes[1:]][0]).sum(),
@@ -71,9 +69,7 @@ def linear_source(rows=8):
     width, outputs = 20, 3
     inputs = torch.from_numpy(hostile()[:, :width])
     slopes = torch.from_numpy(hostile()[:, : outputs + 2])
-    plan = GradientPlan(
-        name="g", steps=1, sampling_probability=0.5, clip_norm=NORM, parameters={"b": (2,), "w": (3, 20)}
-    )
+    plan = steps_of(clip_norm=NORM, parameters={"b": (2,), "w": (3, 20)})
 
     def loss(parameters, numeric, codes):
         found = torch.nn.functional.linear(inputs[codes[:1]], parameters["w"])[0]

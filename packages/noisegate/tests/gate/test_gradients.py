@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from tests.shared.stated import kinds
 
 from noisegate.errors import DataError, OptionError
 from noisegate.features.feature_map import Counts
@@ -15,8 +16,6 @@ from noisegate.models.folder import verify_model, write_model
 from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.plan import Query
 from noisegate.schema import Boolean, Continuous, Schema
-
-from .conftest import kinds
 
 CAP = 100.0
 SCHEMA = Schema((*(Continuous(name=n, lower=-1.0, upper=1.0) for n in "abc"), Boolean(name="ill")), label="ill")

@@ -8,6 +8,8 @@ import pytest
 
 pytest.importorskip("mbi", reason="needs the extra noisegate[marginals]")
 
+from tests.shared.stated import ledger_of
+
 from noisegate.errors import BudgetRefusedError, CalibrationError, DataError, OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.gate.gate import Gate
@@ -188,8 +190,7 @@ def test_replace_one_needs_the_exact_number(tmp_path):
 
 
 def test_no_more_records_are_read_than_the_proof_covers(tmp_path, monkeypatch):
-    book = Ledger(tmp_path / "ledger.db")
-    book.register("clinic", epsilon=1.0, delta=1e-5)
+    book = ledger_of(tmp_path, epsilon=1.0)
     gate = Gate(people(), schema=SCHEMA, epsilon=1.0, ledger=book, dataset="clinic")
     monkeypatch.setattr(marginals, "MOST_RECORDS", len(people()) - 1)
     with pytest.raises(DataError, match="more than 105 records"):

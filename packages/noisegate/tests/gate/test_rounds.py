@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pandas as pd
 import pytest
+from tests.shared.stated import kinds
 
 from noisegate.data.tables.tables import TableSource
 from noisegate.errors import DataError, OptionError
@@ -17,8 +18,6 @@ from noisegate.privacy import noise
 from noisegate.privacy.accounting import epsilon as cost
 from noisegate.privacy.plan import Plan, Query
 from noisegate.schema import Boolean, Continuous, Schema
-
-from .conftest import kinds
 
 CAP = 1000.0
 SCHEMA = Schema((Continuous(name="age", lower=0.0, upper=100.0, missing=True), Boolean(name="ill")), label="ill")

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from tests.shared.stated import kinds, steps_of
 
 from noisegate.discovery.schema_gate import SchemaGate
 from noisegate.errors import BudgetRefusedError, LedgerError, OptionError
@@ -20,13 +21,10 @@ from noisegate.gate.queries import marginals
 from noisegate.gate.session import State
 from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.privacy import noise
-from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.marginal_plan import MarginalPlan
 from noisegate.privacy.plan import Plan, Query
 from noisegate.privacy.shard_plan import BatchPlan
 from noisegate.schema import Boolean, Continuous, Schema
-
-from .conftest import kinds
 
 CAP = 1.0
 SCHEMA = Schema((Continuous(name="x", lower=0.0, upper=1.0), Boolean(name="y")), label="y")
@@ -72,16 +70,14 @@ class Kinds:
         session = gate.open(Plan(queries=(counts,)).calibrate(gate.budget), method="test", public={})
         return session, lambda: session.ask({"counts": Counts()}), session.release
 
-    def gradients(self):
+    def gradients(self, journal=None):
         gate = self.gate()
-        plan = GradientPlan(
-            name="g", steps=3, sampling_probability=0.5, clip_norm=1.0, parameters={"w": (1,)}
-        ).calibrate(gate.budget)
+        plan = steps_of(1).calibrate(gate.budget)
 
         def loss(parameters, numeric, codes):
             return (parameters["w"] * numeric).sum()
 
-        session = gate.gradients(plan, loss, method="test", public={})
+        session = gate.gradients(plan, loss, method="test", public={}, journal=journal)
         return session, lambda: session.step(AT), lambda: session.release(AT)
 
     def batch(self):

@@ -7,8 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
+from tests.shared.stated import ledger_of
 
-from noisegate import Gate, Ledger, Schema, fit
+from noisegate import Gate, Schema, fit
 from noisegate.errors import UnbookedWarning, installed
 from noisegate.features.feature_map import Counts
 from noisegate.gate import unbooked
@@ -49,8 +50,7 @@ def test_a_second_run_says_what_both_cost():
 
 
 def test_what_is_booked_is_not_counted(tmp_path):
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.register("people", epsilon=9.0, delta=1e-4)
+    ledger = ledger_of(tmp_path, "people", epsilon=9.0, delta=1e-4)
     data = table()
     for _ in range(2):
         assert run(data, ledger=ledger, dataset="people")[0] == []

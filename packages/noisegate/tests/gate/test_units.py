@@ -3,13 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
+from tests.shared.stated import ledger_of
 
 from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.features.contingency import Contingency
 from noisegate.features.feature_map import Counts
 from noisegate.gate.gate import Gate
-from noisegate.ledger.ledger import Ledger
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.plan import Plan, Query
 from noisegate.schema import Boolean, Continuous, Schema
@@ -104,8 +104,7 @@ def test_plan_and_certificate_state_the_unit(column, showing_engine):
 
 
 def test_a_release_of_records_cannot_pass_for_one_of_units(tmp_path, showing_engine):
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.register("visits", epsilon=10.0, delta=1e-5, unit="all records of one patient")
+    ledger = ledger_of(tmp_path, "visits", epsilon=10.0, unit="all records of one patient")
     with pytest.raises(OptionError, match="is what a run with a unit column says"):
         opened(
             visits(),
@@ -120,8 +119,7 @@ def test_a_release_of_records_cannot_pass_for_one_of_units(tmp_path, showing_eng
 
 
 def test_releases_of_units_with_different_limits_add_up(tmp_path, showing_engine):
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.register("visits", epsilon=10.0, delta=1e-5, unit="all records of one patient")
+    ledger = ledger_of(tmp_path, "visits", epsilon=10.0, unit="all records of one patient")
     for contributions in (1, 5):
         _, session = opened(visits(), showing_engine(), contributions, ledger=ledger, dataset="visits")
         session.ask({"tables": TABLES, "counts": Counts()})

@@ -6,6 +6,7 @@ import dp_accounting
 import numpy as np
 import pytest
 from dp_accounting.pld import PLDAccountant
+from tests.shared.stated import summed
 
 from noisegate.errors import CalibrationError
 from noisegate.privacy import accounting
@@ -137,9 +138,7 @@ def test_the_discrete_gaussian_leaks_no_more_than_it_is_charged_for(std, sensiti
     z = np.arange(-reach, reach + sensitivity + 1)
     first, second = (np.exp(-((z - centre) ** 2) / (2 * std**2)) for centre in (sensitivity, 0))
     first, second = first / first.sum(), second / second.sum()
-    event = GaussianEvent(
-        name="q", sensitivity=sensitivity, noise_std=std, coordinates=1, sampler=Sampler.DISCRETE_GAUSSIAN
-    )
+    event = summed(sensitivity=sensitivity, noise_std=std)
     checked = 0
     for delta in np.geomspace(1e-9, 0.4, 40):
         epsilon = accounting.epsilon([event], delta)

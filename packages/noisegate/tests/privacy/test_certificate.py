@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import dp_accounting
 import pytest
+from tests.shared.stated import sampled
 
 from noisegate import __version__
 from noisegate.errors import ModelError
@@ -95,9 +96,7 @@ def test_a_unit_that_no_run_can_have_is_refused(changes):
 
 
 def test_sampled_events_are_checked_for_the_stated_adjacency():
-    event = SampledGaussianEvent(
-        name="s", rate=0.1, steps=5, sensitivity=1e3, noise_std=2e3, coordinates=4, sampler=Sampler.DISCRETE_GAUSSIAN
-    )
+    event = sampled(rate=0.1, steps=5, sensitivity=1e3, noise_std=2e3, coordinates=4, sampler=Sampler.DISCRETE_GAUSSIAN)
     costs = {adjacency: accounting.epsilon([event], 1e-5, adjacency) for adjacency in Adjacency}
     assert costs[Adjacency.ADD_REMOVE] != pytest.approx(costs[Adjacency.REPLACE_ONE], rel=1e-3)
     for adjacency, epsilon in costs.items():

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 from dp_accounting.rdp import RdpAccountant
 from scipy.special import ndtri
+from tests.shared.stated import summed
 
 from noisegate.errors import CalibrationError
 from noisegate.privacy import accounting, composition
 from noisegate.privacy import composition as lattice
 from noisegate.privacy.composition import Pair, Steps, composed_epsilon, lattice_losses
-from noisegate.privacy.events import Adjacency, GaussianEvent, Sampler
+from noisegate.privacy.events import Adjacency, Sampler
 
 from .conftest import sampled_event
 
@@ -206,9 +207,7 @@ def test_events_of_all_records_are_exactly_gaussian(steps, delta, adjacency):
     exact = accounting.gaussian_epsilon(0.5 * moved, delta)
     assert exact * (1 - 1e-8) <= accounting.epsilon([sampled_event(multiplier, 1.0, steps)], delta, adjacency)
     assert accounting.epsilon([sampled_event(multiplier, 1.0, steps)], delta, adjacency) <= exact * (1 + 1e-8)
-    beside = GaussianEvent(
-        name="g", sensitivity=1000, noise_std=4000.0, coordinates=1, sampler=Sampler.ROUNDED_GAUSSIAN
-    )
+    beside = summed(sensitivity=1000, noise_std=4000.0, sampler=Sampler.ROUNDED_GAUSSIAN)
     if delta > 1e-10:  # the rounded sampler has its own distance
         both = accounting.epsilon([sampled_event(multiplier, 1.0, steps), beside], delta, adjacency)
         assert both == pytest.approx(accounting.gaussian_epsilon(math.hypot(0.5 * moved, 0.25), delta), rel=1e-2)

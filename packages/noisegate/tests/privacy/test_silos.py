@@ -3,19 +3,18 @@
 from dataclasses import replace
 
 import pytest
+from tests.shared.stated import summed
 
 from noisegate.errors import ModelError
 from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate, render
-from noisegate.privacy.events import Adjacency, GaussianEvent, Sampler
+from noisegate.privacy.events import Adjacency
 from noisegate.privacy.silos import Silo, Silos
 from noisegate_evaluate.reporting.promise import tradeoff
 
 
 def silo(name, noise_std):
-    event = GaussianEvent(
-        name="sums", sensitivity=32, noise_std=noise_std, coordinates=4, sampler=Sampler.DISCRETE_GAUSSIAN
-    )
+    event = summed(sensitivity=32, noise_std=noise_std, coordinates=4)
     epsilon = accounting.epsilon([event], 1e-5)
     return Silo(name=name, certificates=(f"digest of {name}",), epsilon=epsilon, delta=1e-5, events=(event,))
 

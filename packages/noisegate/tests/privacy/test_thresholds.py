@@ -5,14 +5,13 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
+from tests.shared.stated import ledger_of, sampled
 
 from noisegate.errors import CalibrationError
-from noisegate.ledger.ledger import Ledger
 from noisegate.privacy import accounting
 from noisegate.privacy.events import (
     EventError,
     GaussianEvent,
-    SampledGaussianEvent,
     Sampler,
     ThresholdedGaussianEvent,
     event_from_json,
@@ -101,9 +100,7 @@ def test_the_price_of_thresholds_adds_up():
 
 
 def test_with_sampled_steps_the_price_is_charged_too():
-    steps = SampledGaussianEvent(
-        name="s", rate=0.1, steps=5, sensitivity=1, noise_std=100.0, coordinates=1, sampler=Sampler.DISCRETE_GAUSSIAN
-    )
+    steps = sampled(rate=0.1, steps=5, sensitivity=1, noise_std=100.0, sampler=Sampler.DISCRETE_GAUSSIAN)
     asked = event(z=3.5)
     odds = accounting.threshold_odds([asked])
     with_threshold = accounting.epsilon([steps, asked], 0.01)
@@ -146,8 +143,7 @@ def test_noise_on_counts_has_the_stated_scale():
 
 
 def test_a_ledger_says_what_is_left_after_a_threshold(tmp_path):
-    ledger, asked = Ledger(tmp_path / "ledger.db"), event(z=5.5, std=200_000.0)
-    ledger.register("clinic", epsilon=1.0, delta=1e-5)
+    ledger, asked = ledger_of(tmp_path, epsilon=1.0), event(z=5.5, std=200_000.0)
     ledger.reserve("clinic", [asked], adjacency="add-remove", purpose="discovery")
     left = ledger.show("clinic")[0].remaining
     assert 0.9 < left < 1.0

@@ -6,6 +6,7 @@ from decimal import Decimal, localcontext
 import numpy as np
 import pytest
 from dp_accounting.rdp import rdp_privacy_accountant
+from tests.shared.stated import summed
 
 from noisegate.errors import CalibrationError
 from noisegate.privacy import accounting, events
@@ -20,9 +21,7 @@ RHO = events.ZeroConcentratedEvent(name="aim", rho=0.03, mechanism="AIM")
 def gaussian_event(mu, name="sum"):
     """The event whose charge is exactly μ: the discrete Gaussian is charged with a variance smaller by 4."""
     noise = math.sqrt((1e4 / mu) ** 2 + 4)
-    return events.GaussianEvent(
-        name=name, sensitivity=1e4, noise_std=noise, coordinates=10, sampler=events.Sampler.DISCRETE_GAUSSIAN
-    )
+    return summed(name=name, sensitivity=1e4, noise_std=noise, coordinates=10)
 
 
 def theirs(rho, delta):
@@ -90,9 +89,7 @@ def test_gaussian_events_join_them_with_half_the_square_of_mu():
 
 
 def test_a_rounded_gaussian_beside_them_still_pays_its_distance_in_delta():
-    many = events.GaussianEvent(
-        name="sum", sensitivity=1e4, noise_std=1e5, coordinates=10**7, sampler=events.Sampler.ROUNDED_GAUSSIAN
-    )
+    many = summed(sensitivity=1e4, noise_std=1e5, coordinates=10**7, sampler=events.Sampler.ROUNDED_GAUSSIAN)
     alone = accounting.zcdp_epsilon(0.03 + 0.1**2 / 2, 1e-5)
     assert accounting.epsilon((many, RHO), 1e-5) > alone * 1.01
 

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from tests.shared.stated import ledger_of
 
-from noisegate import Ledger, Pairwise, release, verify
+from noisegate import Pairwise, release, verify
 from noisegate.errors import BudgetRefusedError, OptionError
 from noisegate.privacy import accounting
 from noisegate.silos.merging import add_up
@@ -12,8 +13,7 @@ from .conftest import ONE_ROUND, SCHEMA, SIZES, TABLES
 
 
 def test_both_rounds_of_a_silo_cost_what_one_fit_does(tmp_path):
-    book = Ledger(tmp_path / "ledger.db")
-    book.register("ward", epsilon=1, delta=1e-5)
+    book = ledger_of(tmp_path, "ward", epsilon=1)
     asked = {"schema": SCHEMA, "method": Pairwise(cells=6), "epsilon": 1.0}
     booked = {"ledger": book, "dataset": "ward"}
     first = [release(TABLES[name], silo=name, **asked, **(booked if name == "north" else {})) for name in SIZES]

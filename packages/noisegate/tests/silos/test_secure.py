@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
+from tests.shared.stated import ledger_of
 
 from noisegate import Certificate, Pairwise, merge, release, verify
 from noisegate.errors import ModelError, OptionError, installed
@@ -122,11 +123,8 @@ def test_what_a_share_takes_part_in_is_checked(shares, keys, answers):
 
 
 def test_a_second_answer_under_the_same_masks_is_refused_and_costs_nothing(shares, tmp_path):
-    from noisegate import Ledger
-
     shares(silos=("north",))
-    book = Ledger(tmp_path / "ledger.db")
-    book.register("ward", epsilon=1, delta=1e-5)
+    book = ledger_of(tmp_path, "ward", epsilon=1)
     with pytest.raises(OptionError, match="'north' has answered this sum before"):
         shares(silos=("north",), ledger=book, dataset="ward", **ONE_ROUND)
     assert book.show("ward")[0].spent == 0

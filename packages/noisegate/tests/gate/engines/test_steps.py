@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from tests.shared.stated import kinds, ledger_of
 
 from noisegate import Gate
 from noisegate.data import TableSource
@@ -16,7 +17,7 @@ from noisegate.errors import DataError, OptionError
 from noisegate.features.feature_map import Counts
 from noisegate.gate.samples import HeldGradients
 from noisegate.gate.sums import LocalEngine
-from noisegate.ledger.ledger import Kind, Ledger
+from noisegate.ledger.ledger import Kind
 from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.plan import Query
@@ -155,8 +156,7 @@ def test_a_lost_worker_changes_no_step(part_bytes, name, which, when, joined, da
 
 
 def test_a_step_that_ends_every_worker_is_given_up_and_stays_spent(joined, data, tmp_path):
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.register("clinic", epsilon=100.0, delta=1e-5)
+    ledger = ledger_of(tmp_path, epsilon=100.0)
     with opened(data, RayEngine(workers=1), options={"ledger": ledger, "dataset": "clinic"}) as session:
         session.step(AT)
         joined.dies = lambda called, *_: "before" if called == "totals" else None
@@ -165,7 +165,7 @@ def test_a_step_that_ends_every_worker_is_given_up_and_stays_spent(joined, data,
         with pytest.raises(OptionError, match="ended"):
             session.step(AT)
     assert not joined.alive
-    assert [entry.kind for entry in ledger.history("clinic")] == [Kind.REGISTER, Kind.RESERVE, Kind.CONFIRM]
+    assert kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM]
 
 
 def test_nothing_but_counts_and_totals_comes_back(joined, data):
