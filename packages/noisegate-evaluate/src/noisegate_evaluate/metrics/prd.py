@@ -71,7 +71,11 @@ def distribution_scores(
     starts = random.integers(2**31, size=runs)
     curves = [prd_curve(*_histograms(ours, theirs, clusters, int(start))) for start in starts]
     precision, recall = np.mean(curves, axis=0)
-    best = {name: _best(precision, recall, beta) for name, beta in (("precision", 1 / BETA), ("recall", BETA))}
+    # The largest F_β of the pairs, 0 where both are.
+    best = {
+        name: float(((1 + beta**2) * precision * recall / (beta**2 * precision + recall + _TINY)).max())
+        for name, beta in (("precision", 1 / BETA), ("recall", BETA))
+    }
     return DistributionScores(**best, clusters=clusters, runs=runs, size=size)
 
 
@@ -80,11 +84,6 @@ def prd_curve(synthetic: np.ndarray, real: np.ndarray) -> tuple[np.ndarray, np.n
     slopes = np.tan(np.linspace(_TINY, np.pi / 2 - _TINY, _ANGLES))
     precision = np.minimum(slopes[:, None] * real, synthetic).sum(axis=1)
     return np.clip(precision, 0, 1), np.clip(precision / slopes, 0, 1)
-
-
-def _best(precision: np.ndarray, recall: np.ndarray, beta: float) -> float:
-    """The largest F_β of the pairs, 0 where both are."""
-    return float(((1 + beta**2) * precision * recall / (beta**2 * precision + recall + _TINY)).max())
 
 
 def _histograms(synthetic: np.ndarray, real: np.ndarray, clusters: int, start: int) -> tuple[np.ndarray, np.ndarray]:

@@ -141,7 +141,8 @@ class Tradeoff:
     @property
     def right(self) -> float:
         """The largest share of guesses that are right where both cases are equally likely; of coins it is one half."""
-        return min(_right(*pair) for pair in self.pairs)
+        # (e^ε + δ)/(e^ε + 1), by what cannot overflow.
+        return min((1 + delta * math.exp(-epsilon)) / (1 + math.exp(-epsilon)) for epsilon, delta in self.pairs)
 
 
 def tradeoff(certificate: Certificate) -> Tradeoff:
@@ -159,8 +160,3 @@ def _forward(epsilon: float, delta: float, alarms: float) -> float:
 
 def _backward(epsilon: float, delta: float, alarms: float) -> float:
     return 1 - math.exp(-epsilon) * max(1 - delta - alarms, 0.0)
-
-
-def _right(epsilon: float, delta: float) -> float:
-    # (e^ε + δ)/(e^ε + 1), by what cannot overflow.
-    return (1 + delta * math.exp(-epsilon)) / (1 + math.exp(-epsilon))

@@ -293,22 +293,19 @@ class ChosenLayers(nn.Module):
             if getattr(module, "inplace", False):  # as ReLU in VGG, which would overwrite what was taken
                 module.inplace = False
         for place, name in enumerate(self.layers):
-            modules[name].register_forward_hook(self._taker(place))
+            modules[name].register_forward_hook(partial(self._taken, place))
 
-    def _taker(self, place: int) -> Callable[[nn.Module, Any, Tensor], None]:
-        def taken(module: nn.Module, inputs: Any, output: Float[Tensor, "rows ..."]) -> None:
-            take = getattr(self._call, "take", None)
-            if take is None or place not in self._call.left:
-                return
-            self._call.left.remove(place)
-            if output.ndim == 4:
-                # Channels side by side, as they are in memory: any other order would cost a copy.
-                output = output.mean(dim=(2, 3)) if self.pool else output.permute(0, 2, 3, 1)
-            take(place, output.flatten(1))
-            if not self._call.left:
-                raise _Done
-
-        return taken
+    def _taken(self, place: int, module: nn.Module, inputs: Any, output: Float[Tensor, "rows ..."]) -> None:
+        take = getattr(self._call, "take", None)
+        if take is None or place not in self._call.left:
+            return
+        self._call.left.remove(place)
+        if output.ndim == 4:
+            # Channels side by side, as they are in memory: any other order would cost a copy.
+            output = output.mean(dim=(2, 3)) if self.pool else output.permute(0, 2, 3, 1)
+        take(place, output.flatten(1))
+        if not self._call.left:
+            raise _Done
 
     def _measured(self) -> tuple[int, ...]:
         sizes: dict[int, int] = {}

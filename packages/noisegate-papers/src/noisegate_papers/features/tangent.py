@@ -21,6 +21,7 @@ from noisegate.features.feature_map import Constants, ExactSum, Made, TorchForm,
 from noisegate.privacy.grid import UNITS, Grid
 from noisegate.schema import EncodedTable, Layout
 from noisegate.schema.layout import Cells, numeric_cells
+from noisegate_papers.features.hermite_products import columns_to_learn
 from noisegate_papers.features.products import MOST_ROWS
 
 if TYPE_CHECKING:
@@ -246,9 +247,7 @@ def draw_pairs(layout: Layout, *, width: int, cells: int, memory: int, seed: int
     """Returns the map of a network for each pair of columns but the label, of at most `memory` megabytes."""
     bins = tuple(fine_bins(column, most=cells) for column in layout.numeric)
     sizes = (*(one.size for one in bins), *(column.size for column in layout.coded))
-    usable = [*range(len(bins)), *(len(bins) + place for place in layout.others)]
-    if not usable:
-        raise OptionError("the schema has no column besides the label; there is nothing to learn.")
+    usable = columns_to_learn(layout)
     codes = [_inputs_of(one) for one in bins] + [np.eye(column.size) for column in layout.coded]
     groups = tuple(combinations(usable, 2)) if len(usable) > 1 else ((usable[0],),)
     needed = sum(

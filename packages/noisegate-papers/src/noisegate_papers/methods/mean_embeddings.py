@@ -51,6 +51,15 @@ class EmbeddedMethod(MatchedMethod):
             return {"steps": 1000, "learning_rate": 0.1} if self.generator == "mixture" else {}
         return {**self.image_fit, "learning_rate": 5e-3, **IMAGE_FIT}
 
+    def by_column(self, layout: Layout, setting: str) -> list[Any]:
+        """Returns what `length_scales` or `orders` says of each numeric column, None where nothing."""
+        given: Mapping[str, Any] = getattr(self, setting)
+        names = [column.name for column in layout.numeric] if given else []
+        for name in given:
+            if name not in names:
+                raise OptionError(f"{setting} names {name!r}, which is no numeric column of the schema.")
+        return [given.get(name) for name in names] or [None] * len(layout.numeric)
+
 
 @register("dp-merf")
 @settings
@@ -97,17 +106,14 @@ class DPMERF(EmbeddedMethod):
         layout = schema.layout
         if self.image is not None:
             check_image_schema(schema, self.shape)
-        numeric = [column.name for column in layout.numeric]
-        for name in self.length_scales:
-            if name not in numeric:
-                raise OptionError(f"length_scales names {name!r}, which is no numeric column of the schema.")
+        scales = self.by_column(layout, "length_scales")
         if self.kernel == "pairs":
             check_groups(len(schema.columns), "kernel='pairs'", "kernel='numeric', where there are numeric columns")
         fourier = draw(
             layout,
             count=self.frequencies,
             kernel=self.kernel,
-            length_scales=[self.length_scales.get(name, self.length_scale) for name in numeric],
+            length_scales=[scale or self.length_scale for scale in scales],
             exclude_label=layout.label is not None,
             seed=self.seed,
         )
@@ -287,7 +293,7 @@ class DPHP(EmbeddedMethod):
             check_image_schema(schema, self.shape)
         elif not self.subsets and self.products == "pairs":
             check_groups(len(schema.columns), "products='pairs'", "products='random', 'none' or subsets=[...]")
-        scales, orders = (self._by_column(layout, setting) for setting in ("length_scales", "orders"))
+        scales, orders = (self.by_column(layout, setting) for setting in ("length_scales", "orders"))
         alone = [(column,) for column in design.columns_to_learn(layout)]
         sums = design.weighted(design.tables_of(layout, self._kernel(), scales, orders), alone)
         maps: dict[str, FeatureMap] = {SUM: sums, **self._products(layout, scales)}
@@ -334,15 +340,6 @@ class DPHP(EmbeddedMethod):
         from noisegate_papers.training.perceptual_matching import SumProductMatching
 
         return partial(SumProductMatching, sum_block=SUM, gamma=self.gamma, in_turn=self.matched == "in-turn")
-
-    def _by_column(self, layout: Layout, setting: str) -> list[Any]:
-        """Returns what `length_scales` or `orders` says of each numeric column, None where nothing."""
-        given: Mapping[str, Any] = getattr(self, setting)
-        names = [column.name for column in layout.numeric] if given else []
-        for name in given:
-            if name not in names:
-                raise OptionError(f"{setting} names {name!r}, which is no numeric column of the schema.")
-        return [given.get(name) for name in names] or [None] * len(layout.numeric)
 
     def _kernel(self) -> design.Kernel:
         names = [item.name for item in fields(design.Kernel) if item.name != "rank"]

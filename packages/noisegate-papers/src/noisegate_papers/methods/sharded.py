@@ -208,7 +208,7 @@ class GSWGAN(ShardedMethod):
         from noisegate_papers.training.teachers import Critic, clipped_answers
 
         given = self.teaching(schema) | {"learning": self.learning, "warm_up": self.warm_up}
-        says = clipped_answers(self.clip_norm / math.sqrt(self.batch))
+        says = partial(clipped_answers, clip_norm=self.clip_norm / math.sqrt(self.batch))
         return Critic(**given, penalty=self.penalty, drift=self.drift, says=says)
 
 
@@ -258,7 +258,8 @@ class DataLens(ShardedMethod):
         """Returns a teacher that answers with signs."""
         from noisegate_papers.training.teachers import ShardTeacher, largest_signs
 
-        return ShardTeacher(**self.teaching(schema), says=largest_signs(self.largest, self.bound))
+        says = partial(largest_signs, largest=self.largest, bound=self.bound)
+        return ShardTeacher(**self.teaching(schema), says=says)
 
     def pulled(self, schema: Schema, told: Mapping[str, Tensor]) -> Float[Tensor, "records inputs"]:
         """Returns the mean sign of each entry, or with a threshold the sign of each that is beyond it."""
@@ -309,7 +310,7 @@ class GPATE(ShardedMethod):
         """Returns a teacher that votes for bins."""
         from noisegate_papers.training.teachers import ShardTeacher, histogram_votes
 
-        return ShardTeacher(**self.teaching(schema), says=histogram_votes(self.bound, self.bins))
+        return ShardTeacher(**self.teaching(schema), says=partial(histogram_votes, bound=self.bound, bins=self.bins))
 
     def beside(self, schema: Schema, step: int) -> Mapping[str, Tensor]:
         """Returns the step's own projection, (inputs, coordinates), of independent entries of variance 1/coordinates.

@@ -275,17 +275,15 @@ class Critic(ShardTeacher):
         return loss
 
 
-def largest_signs(largest: int, bound: float) -> Says:
+def largest_signs(
+    teacher: ShardTeacher, weights: Weights, parameters: Weights, *, largest: int, bound: float
+) -> Weights:
     """Returns signs of so many largest entries of each gradient, else 0; those below `bound` are drawn (DataLens)."""
-
-    def says(teacher: ShardTeacher, weights: Weights, parameters: Weights) -> Weights:
-        gradient = teacher.pull(weights, parameters)
-        least = gradient.abs().topk(largest, dim=1).values[:, -1:]
-        chance = (1 + (gradient / bound).clamp(-1, 1)) / 2
-        signs = torch.where(torch.rand_like(chance) < chance, 1.0, -1.0)
-        return {"records": torch.where((gradient.abs() >= least) & (gradient != 0), signs, 0.0)}
-
-    return says
+    gradient = teacher.pull(weights, parameters)
+    least = gradient.abs().topk(largest, dim=1).values[:, -1:]
+    chance = (1 + (gradient / bound).clamp(-1, 1)) / 2
+    signs = torch.where(torch.rand_like(chance) < chance, 1.0, -1.0)
+    return {"records": torch.where((gradient.abs() >= least) & (gradient != 0), signs, 0.0)}
 
 
 def votes(teacher: ShardTeacher, weights: Weights, parameters: Weights) -> Weights:
@@ -294,26 +292,20 @@ def votes(teacher: ShardTeacher, weights: Weights, parameters: Weights) -> Weigh
     return {"votes": torch.where(scores > 0, 0.5, -0.5)}
 
 
-def clipped_answers(clip_norm: float) -> Says:
+def clipped_answers(teacher: ShardTeacher, weights: Weights, parameters: Weights, *, clip_norm: float) -> Weights:
     """Returns the gradient of the generator's loss at each record, clipped record by record (GS-WGAN)."""
-
-    def says(teacher: ShardTeacher, weights: Weights, parameters: Weights) -> Weights:
-        _, slopes = teacher.scores(weights, teacher.made_rows(parameters))
-        length = slopes.square().sum(dim=1, keepdim=True).sqrt()
-        return {"records": -slopes * (clip_norm / length.clamp_min(clip_norm))}
-
-    return says
+    _, slopes = teacher.scores(weights, teacher.made_rows(parameters))
+    length = slopes.square().sum(dim=1, keepdim=True).sqrt()
+    return {"records": -slopes * (clip_norm / length.clamp_min(clip_norm))}
 
 
-def histogram_votes(bound: float, bins: int) -> Says:
+def histogram_votes(
+    teacher: ShardTeacher, weights: Weights, parameters: Weights, *, bound: float, bins: int
+) -> Weights:
     """Returns a vote for the bin of each coordinate of the projected gradient, (records, coordinates, bins) (G-PATE).
 
     Bins are of equal width between ± `bound`; `parameters` hold the projection of the step, (inputs, coordinates).
     """
-
-    def says(teacher: ShardTeacher, weights: Weights, parameters: Weights) -> Weights:
-        projected = teacher.pull(weights, parameters) @ parameters["projection"]
-        place = ((projected / bound + 1) / 2 * bins).floor().clamp(0, bins - 1)
-        return {"votes": (place[..., None] == torch.arange(bins, device=place.device)).to(projected.dtype)}
-
-    return says
+    projected = teacher.pull(weights, parameters) @ parameters["projection"]
+    place = ((projected / bound + 1) / 2 * bins).floor().clamp(0, bins - 1)
+    return {"votes": (place[..., None] == torch.arange(bins, device=place.device)).to(projected.dtype)}

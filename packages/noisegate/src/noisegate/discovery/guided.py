@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import fields
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -185,7 +185,8 @@ class Guide:
             "bought with a part of epsilon (discover)."
         )
         likely = "schema" if Path(_SCHEMA).exists() else "public"
-        return str(self.answer(Question(key="", asks="Which of them", says="", read=one_of(SOURCES), default=likely)))
+        read = partial(one_of, SOURCES)
+        return str(self.answer(Question(key="", asks="Which of them", says="", read=read, default=likely)))
 
     def _discover(self) -> None:
         known, kinds = self.known, self._kinds()
@@ -211,7 +212,9 @@ class Guide:
             f"\nThese are the columns, whose names are taken as public: {', '.join(names)}. Say the kind of each: "
             f"{', '.join(KINDS)}. Its first letters do."
         )
-        kind = {name: self.answer(Question(key="", asks=name, says="", read=one_of(KINDS))) for name in unknown}
+        kind = {
+            name: self.answer(Question(key="", asks=name, says="", read=partial(one_of, KINDS))) for name in unknown
+        }
         return ",".join(f"{name}={kind[name]}" for name in unknown)
 
     def price(self, schema: str) -> None:

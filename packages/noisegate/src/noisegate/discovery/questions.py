@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -73,41 +74,30 @@ def _new(text: str) -> str:
     return text
 
 
-def _above_zero(kind: type[int] | type[float]) -> Callable[[str], Any]:
-    def read(text: str) -> Any:
-        try:
-            number = kind(text)
-        except ValueError:
-            number = kind(0)
-        if not 0 < number < float("inf"):
-            raise ValueError(f"{text!r} is no {'whole ' if kind is int else ''}number above 0")
-        return number
-
-    return read
+def _above_zero(kind: type[int] | type[float], text: str) -> Any:
+    try:
+        number = kind(text)
+    except ValueError:
+        number = kind(0)
+    if not 0 < number < float("inf"):
+        raise ValueError(f"{text!r} is no {'whole ' if kind is int else ''}number above 0")
+    return number
 
 
-def one_of(names: Sequence[str]) -> Callable[[str], str]:
-    """Returns what reads one of some names, or the beginning of one alone."""
-
-    def read(text: str) -> str:
-        meant = [text] if text in names else [name for name in names if text and name.startswith(text)]
-        if len(meant) != 1:
-            raise ValueError(f"{text!r} is none of {', '.join(names)}")
-        return meant[0]
-
-    return read
+def one_of(names: Sequence[str], text: str) -> str:
+    """Returns which of some names a text is, or is the beginning of, alone."""
+    meant = [text] if text in names else [name for name in names if text and name.startswith(text)]
+    if len(meant) != 1:
+        raise ValueError(f"{text!r} is none of {', '.join(names)}")
+    return meant[0]
 
 
-def within(low: float, high: float) -> Callable[[str], float]:
-    """Returns what reads a number from `low` up to `high`."""
-
-    def read(text: str) -> float:
-        number = float(_above_zero(float)(text))
-        if not low <= number <= high:
-            raise ValueError(f"{text!r} is not from {low:g} to {high:g}")
-        return number
-
-    return read
+def within(low: float, high: float, text: str) -> float:
+    """Returns a number from `low` up to `high`."""
+    number = float(_above_zero(float, text))
+    if not low <= number <= high:
+        raise ValueError(f"{text!r} is not from {low:g} to {high:g}")
+    return number
 
 
 QUESTIONS = (
@@ -116,13 +106,13 @@ QUESTIONS = (
         key="records",
         asks="About how many records are there",
         says="A round number that may be known publicly. It forecasts what the noise leaves.",
-        read=_above_zero(int),
+        read=partial(_above_zero, int),
     ),
     Question(
         key="epsilon",
         asks="Epsilon",
         says="How much the result may depend on one record: 1 is common, 0.1 is strict, 10 is loose.",
-        read=within(0.01, 1000),
+        read=partial(within, 0.01, 1000),
         default="1",
     ),
     Question(
@@ -151,7 +141,7 @@ def cap_question(epsilon: float) -> Question:
         key="cap",
         asks="Cap on epsilon over all runs",
         says="The data set is not in the ledger yet. Its cap never changes.",
-        read=within(epsilon, 1000),
+        read=partial(within, epsilon, 1000),
         default=f"{max(4, epsilon):g}",
     )
 
@@ -162,6 +152,6 @@ def part_question(epsilon: float) -> Question:
         key="bounds",
         asks=f"Epsilon for bounds and levels, of the {epsilon:g}",
         says="What is bought with less is coarser. The fit has the rest.",
-        read=within(0.01, epsilon - 0.01),
+        read=partial(within, 0.01, epsilon - 0.01),
         default=f"{epsilon / 4:g}",
     )

@@ -15,8 +15,9 @@ from noisegate.errors import DataError, SchemaError, choices
 from noisegate.linked.links import Link, qualified
 from noisegate.linked.table_schema import LinkedTable, check_origin, key_parts
 from noisegate.schema.columns import HEADINGS, check_keys, row_of
-from noisegate.schema.constraints import Constraint, constraint_from_form
+from noisegate.schema.constraints import Constraint
 from noisegate.schema.files import parse_toml, path_of, read_text, write_toml
+from noisegate.schema.schema import constraints_in
 
 __all__ = ["Link", "LinkedSchema", "LinkedTable"]
 
@@ -153,11 +154,8 @@ class LinkedSchema(Shown):
 
     @classmethod
     def _ruled(cls, tables: Sequence[LinkedTable], form: Mapping[str, Any]) -> LinkedSchema:
-        rules = form.get("constraints", [])
-        if not isinstance(rules, list):
-            raise SchemaError(f"constraints = {rules!r}: write each one under its own [[constraints]]")
-        names = [column.name for table in tables for column in qualified(table)] if rules else []
-        return cls(tables, tuple(constraint_from_form(rule, names) for rule in rules))
+        columns = [column for table in tables for column in qualified(table)]
+        return cls(tables, constraints_in(form, columns))
 
     def usable(self) -> LinkedSchema:
         """Returns this schema, after what is asked of one for new records; see `Schema.usable`."""

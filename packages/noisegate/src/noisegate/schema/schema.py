@@ -167,12 +167,12 @@ class Schema(Shown):
         settings = {key: top[key] for key in _TOP_KEYS if key in top}
         if "images" not in top:
             described = _described(columns)
-            return cls(columns=described, constraints=_constraints(top, described), **settings)
+            return cls(columns=described, constraints=constraints_in(top, described), **settings)
         misplaced = [key for key in ("label", "columns") if key in top]
         if misplaced:
             raise SchemaError(f"`{misplaced[0]}` cannot stand beside [images], which says the columns and the label")
         images = ImageForm.from_form(top["images"])
-        constraints = _constraints(top, images.columns)
+        constraints = constraints_in(top, images.columns)
         return cls(columns=images.columns, label=images.label, constraints=constraints, images=images, **settings)
 
     def card(self) -> ResultCard:
@@ -312,7 +312,8 @@ def _described(forms: Iterable[tuple[str, Any]]) -> tuple[Column, ...]:
     return tuple(described)
 
 
-def _constraints(top: Mapping[str, Any], columns: Sequence[Column]) -> tuple[Constraint, ...]:
+def constraints_in(top: Mapping[str, Any], columns: Sequence[Column]) -> tuple[Constraint, ...]:
+    """Returns the rules of a schema's form between some columns."""
     constraints = top.get("constraints", [])
     if not isinstance(constraints, list):
         raise SchemaError(f"constraints = {constraints!r}: write each one under its own [[constraints]]")
