@@ -38,7 +38,7 @@ def verbs_with_json(group, before=""):
 
 def test_every_verb_with_json_has_a_schema_and_a_row_in_the_page():
     assert {"error", *verbs_with_json(program())} == set(SCHEMAS)
-    page = (ROOT / "docs" / "json.md").read_text(encoding="utf-8").splitlines()
+    page = (ROOT / "packages" / "noisegate" / "README.md").read_text(encoding="utf-8").splitlines()
     for verb, schema in SCHEMAS.items():
         keys = [f"`{key}`{'' if key in schema['required'] else '?'}" for key in schema["properties"]]
         assert f"| `{verb}` | {schema['description']} | {', '.join(keys)} |" in page
