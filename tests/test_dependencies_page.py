@@ -1,4 +1,4 @@
-"""docs/dependencies.md defends every dependency in pyproject.toml, and none that is gone."""
+"""docs/dependencies.md and CONTRIBUTING.md defend every dependency in pyproject.toml, and none that is gone."""
 
 import re
 import tomllib
@@ -19,7 +19,9 @@ def _declared():
 
 
 def _defended():
-    rows = re.findall(r"^\| (`.+?) \| (.+) \|$", (ROOT / "docs" / "dependencies.md").read_text("utf-8"), re.MULTILINE)
+    pages = (ROOT / "docs" / "dependencies.md").read_text("utf-8"), (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    table = pages[0] + pages[1].split("### For development")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| (`.+?) \| (.+) \|$", table, re.MULTILINE)
     return {name for names, reason in rows if reason.strip() for name in re.findall(r"`([^`]+)`", names)}
 
 
