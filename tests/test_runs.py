@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from tests.shared import cli_room
 
 import noisegate
 from noisegate.errors import ModelError, OptionError
@@ -18,6 +19,8 @@ from noisegate_images.training.moment_matching import MomentMatching
 SCHEMA = Schema((Integer(name="age", lower=0, upper=90), Categorical(name="job", levels=("a", "b"))), label="job")
 TINY = {"method": "dp-merf", "frequencies": 10, "hidden": [8], "fit_options": {"steps": 6, "batch": 8}}
 LLM = {"method": "dp-llm", "records": 60, "steps": 6, "maps": 2, "sampling_probability": 0.25}
+
+ctrl_c = cli_room.ctrl_c
 
 
 @pytest.fixture
@@ -39,32 +42,12 @@ def made(desk, data=None, **options):
 
 
 def spent(desk):
-    account = Ledger(desk / "ledger.db").show("clinic")[0]
-    return account.reserved, account.committed, account.voided
+    return cli_room.states(desk / "ledger.db")
 
 
 def kept(desk):
     """The folders of runs that have no model folder."""
     return list((desk / "state" / "noisegate" / "runs").iterdir())
-
-
-@pytest.fixture
-def ctrl_c(monkeypatch):
-    """Presses Ctrl-C once, the nth time that a function has done its work."""
-
-    def press(owner, name, number=1):
-        asked, times = getattr(owner, name), []
-
-        def pressed(*args, **kwargs):
-            result = asked(*args, **kwargs)
-            times.append(name)
-            if len(times) == number:
-                signal.raise_signal(signal.SIGINT)
-            return result
-
-        monkeypatch.setattr(owner, name, pressed)
-
-    return press
 
 
 def test_a_fit_that_is_stopped_goes_on_from_its_folder(desk, ctrl_c):

@@ -59,6 +59,17 @@ def words(text):
     return text.split()
 
 
+def said(text):
+    """What was printed, however its lines were broken."""
+    return " ".join(text.split())
+
+
+def states(ledger):
+    """How many charges of the dataset are reserved, committed and voided."""
+    account = Ledger(ledger).show("clinic")[0]
+    return account.reserved, account.committed, account.voided
+
+
 def keeps(arguments, told):
     """Holds what a verb told with --json to its schema; returns the validator."""
     first, second, *_ = *map(str, arguments), ""
@@ -235,6 +246,27 @@ def pictured(tmp_path_factory):
 @pytest.fixture
 def model(fitted, tmp_path):
     return Path(shutil.copytree(fitted.out, tmp_path / "model-copy"))
+
+
+@pytest.fixture
+def ctrl_c(monkeypatch):
+    """Presses Ctrl-C once, the nth time that a method has done its work; returns what was noted each time before it."""
+
+    def press(owner, name, number=1, noted=type):
+        asked, seen = getattr(owner, name), []
+
+        def pressed(it, *args, **kwargs):
+            seen.append(noted(it))
+            place = len(seen)
+            result = asked(it, *args, **kwargs)
+            if place == number:
+                signal.raise_signal(signal.SIGINT)
+            return result
+
+        monkeypatch.setattr(owner, name, pressed)
+        return seen
+
+    return press
 
 
 def refused(desk, cli, *says, code=2, arguments=None):

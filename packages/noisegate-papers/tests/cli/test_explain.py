@@ -9,7 +9,7 @@ from noisegate import Gate, Schema
 from noisegate.schema import pixel_schema
 from noisegate_papers.methods.classifiers import DPLLM
 
-from .conftest import SCHEMA, rows
+from .conftest import SCHEMA, rows, said
 
 INCOME = "73.25"
 METHOD = DPLLM(maps=2, steps=2, sampling_probability=0.25)
@@ -38,10 +38,6 @@ def record(tmp_path, monkeypatch):
     path = tmp_path / "record.csv"
     path.write_text(f"age,income,job\n30,{INCOME},farmer\n40,,nurse\n")
     return path
-
-
-def said(text):
-    return " ".join(text.split())
 
 
 def test_classes_are_told_by_what_they_answer_to(model, cli):

@@ -11,7 +11,7 @@ import pytest
 
 from noisegate.ledger.ledger import Ledger
 
-from .conftest import Ended, environment, rows, words
+from .conftest import Ended, environment, rows, states, words
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no signals of this kind on Windows")
 
@@ -105,11 +105,6 @@ QUICK_IN_PYTHON = {
 }
 
 
-def states(desk):
-    account = desk.account()
-    return account.reserved, account.committed, account.voided
-
-
 @pytest.mark.parametrize(("stage", "when", "name"), matrix(BEFORE_NOISE + FROM_NOISE + FROM_RELEASE, QUICK_FIT))
 def test_a_fit(desk, play, stage, when, name):
     _stopped_fit(desk, play, desk.fit(), (stage, when, name), {"int": 130, "term": 130})
@@ -124,11 +119,11 @@ def _stopped_fit(desk, play, fit, at, ends):
     stage, when, name = at
     before, (partial, killed) = desk.listing(), (desk.out.with_name("model.partial"), name == "kill")
     ended = play(*fit, at=(stage, when, SIGNALS[name]))
-    reserved, committed, voided = states(desk)
+    reserved, committed, voided = states(desk.ledger)
     kinds = [entry.kind.value for entry in Ledger(desk.ledger).history("clinic")][1:]
     if ended.code == 0:  # nothing was left to be stopped
         assert stage.endswith("save") and not killed and not partial.exists() and not hidden(desk.folder)
-        assert (play("verify", desk.out).code, states(desk)) == (0, (0, 1, 0))
+        assert (play("verify", desk.out).code, states(desk.ledger)) == (0, (0, 1, 0))
         return
     assert ended.code == (ends | {"kill": -signal.SIGKILL})[name]
     assert not desk.out.exists() and not hidden(desk.folder)
@@ -282,7 +277,7 @@ def test_a_signal_while_the_program_is_still_loading(desk, module, name):
     assert "stopped" in ended.stderr and "Traceback" not in ended.stderr
     # A library that is loaded while signals wait: the run stops behind it, either side of its noise.
     kept = (desk.out.with_name("model.partial") / "certificate.json").exists()
-    assert states(desk)[:2] == ((0, 1) if kept else (0, 0))
+    assert states(desk.ledger)[:2] == ((0, 1) if kept else (0, 0))
     assert kept or desk.listing() == before
 
 

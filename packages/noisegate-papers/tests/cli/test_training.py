@@ -1,7 +1,7 @@
 """Methods that train on gradients: the classifier from fit to prediction, and trainings that are interrupted."""
 
 import json
-import signal
+from operator import attrgetter
 
 import pyarrow.csv
 import pytest
@@ -17,7 +17,7 @@ from noisegate.schema import Schema
 from noisegate_papers.methods.classifiers import DPLLM
 from noisegate_papers.models.locally_linear import LocallyLinear
 
-from .conftest import CANARY, HEADER, SCHEMA
+from .conftest import CANARY, HEADER, SCHEMA, said, states
 
 STEPS = 6
 LLM = f"--method dp-llm --records 200 --set steps={STEPS} --set maps=2 --set sampling_probability=0.25".split()
@@ -32,40 +32,13 @@ def resume(desk, *more):
     return ["fit", "--resume", desk.data, "--out", desk.out, *more]
 
 
-def counts(desk):
-    account = desk.account()
-    return account.reserved, account.committed, account.voided
-
-
-def said(text):
-    return " ".join(text.split())
-
-
-@pytest.fixture
-def ctrl_c(monkeypatch):
-    """Presses Ctrl-C in a step of the training, and counts the steps."""
-    taken, asked = [], GradientSession.step
-
-    def press(number):
-        def pressed(session, parameters):
-            taken.append(session.remaining_steps)
-            if len(taken) == number:
-                signal.raise_signal(signal.SIGINT)
-            return asked(session, parameters)
-
-        monkeypatch.setattr(GradientSession, "step", pressed)
-        return taken
-
-    return press
-
-
 def test_from_fit_to_prediction(desk, cli):
     ended = cli(*command(desk))
     assert ended.code == 0, ended.err
     for words in ("noise multiplier", "records a step", "noisegate explain", "epsilon = 2"):
         assert words in said(ended.out)
     assert not desk.out.with_name("model.partial").exists()
-    assert counts(desk) == (0, 1, 0)
+    assert states(desk.ledger) == (0, 1, 0)
     assert cli("verify", desk.out, "--json").json["recomputed_epsilon"] <= 2
     shown = cli("explain", desk.out)
     assert (shown.code, shown.err) == (0, "")
@@ -85,12 +58,12 @@ def test_from_fit_to_prediction(desk, cli):
 
 
 def test_an_interrupted_training_goes_on_with_the_records_and_pays_once(desk, cli, ctrl_c):
-    taken = ctrl_c(3)
+    taken = ctrl_c(GradientSession, "step", 3, attrgetter("remaining_steps"))
     ended = cli(*command(desk))
     assert ended.code == 130
     assert "Stopped after 3 of 6 steps, which cost epsilon = 1." in said(ended.err)
     assert "noisegate fit --resume" in ended.err
-    assert counts(desk) == (1, 0, 0)
+    assert states(desk.ledger) == (1, 0, 0)
     kept = sorted(path.name for path in desk.out.with_name("model.partial").iterdir())
     assert kept == sorted(["room", RUN_FILE, STATE_FILE, JOURNAL_FILE])
     before = desk.listing()
@@ -136,11 +109,11 @@ def test_records_that_do_not_fit_spend_nothing_and_stop_no_training(desk, cli, c
     ended = cli(*command(desk))
     assert ended.code == 2
     assert "'job'" in ended.err
-    assert counts(desk) == (0, 0, 1)
+    assert states(desk.ledger) == (0, 0, 1)
     assert desk.listing() == before
     # The same while a training is taken up: it can be taken up again.
     desk.data.write_text(good)
-    taken = ctrl_c(2)
+    taken = ctrl_c(GradientSession, "step", 2, attrgetter("remaining_steps"))
     assert cli(*command(desk)).code == 130
     desk.data.write_text(f"{HEADER}\n30,50.0,{CANARY},no\n")
     ended = cli(*resume(desk))
@@ -151,7 +124,7 @@ def test_records_that_do_not_fit_spend_nothing_and_stop_no_training(desk, cli, c
     assert ended.code == 0, ended.err
     assert ended.json["fit"] is None
     assert taken == [6, 5, 4, 4, 3, 2, 1]
-    assert counts(desk) == (0, 1, 1)
+    assert states(desk.ledger) == (0, 1, 1)
 
 
 def test_a_classifier_that_could_not_be_written_is_written_later_without_the_records(desk, cli, monkeypatch):
@@ -164,7 +137,7 @@ def test_a_classifier_that_could_not_be_written_is_written_later_without_the_rec
     ended = cli(*command(desk))
     assert ended.code == 2
     assert "the release is kept; go on with" in said(ended.err)
-    assert counts(desk) == (0, 1, 0)
+    assert states(desk.ledger) == (0, 1, 0)
     kept = {path.name for path in desk.out.with_name("model.partial").iterdir()}
     assert kept == {"certificate.json", "release.safetensors"}
     monkeypatch.setattr(LocallyLinear, "save", save)
@@ -176,7 +149,7 @@ def test_a_classifier_that_could_not_be_written_is_written_later_without_the_rec
 
 
 def test_a_training_that_was_killed_right_after_its_last_step_is_explained(desk, cli, ctrl_c):
-    ctrl_c(2)
+    ctrl_c(GradientSession, "step", 2)
     cli(*command(desk))
     (desk.out.with_name("model.partial") / JOURNAL_FILE).unlink()
     for arguments in (resume(desk), command(desk)):

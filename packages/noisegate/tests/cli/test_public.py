@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from .conftest import HEADER, rows
+from .conftest import HEADER, rows, said
 
 DRE = ["--method", "dp-dre", "--records", "200"]
 DRE += [
@@ -24,10 +24,6 @@ def public(desk):
     path = desk.folder / "public.csv"
     path.write_text("\n".join([HEADER, *rows(300, seed=1)]) + "\n")
     return path
-
-
-def said(text):
-    return " ".join(text.split())
 
 
 def test_a_training_goes_on_with_the_public_records_that_it_began_with(desk, cli, public, monkeypatch):
