@@ -6,9 +6,13 @@ from datetime import date
 import numpy as np
 import pandas as pd
 import pytest
+from tests.shared.stated import ledger_of
 
+from noisegate.gate import samples
 from noisegate.gate.gate import Gate
+from noisegate.gate.queries.gradients import GradientSession, StepSession
 from noisegate.gate.sums import Engine, LocalEngine, SumTask
+from noisegate.privacy import noise
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget, Plan, Query
 from noisegate.schema import Boolean, Categorical, Continuous, Date, EncodedTable, Integer, Ordinal, Schema
@@ -43,6 +47,26 @@ class ShowingEngine(Engine):
         self.tasks = tasks
         self.totals.append(LocalEngine(threads=self.threads).sum(source, tasks, progress))
         return self.totals[-1]
+
+
+@pytest.fixture
+def ledger(tmp_path, request):
+    """A ledger in which the data set "clinic" has the cap that the file of the test states."""
+    return ledger_of(tmp_path, epsilon=request.module.CAP)
+
+
+@pytest.fixture
+def exactly(monkeypatch):
+    """Steps hand out their integers, without noise and in grid units."""
+    monkeypatch.setattr(noise, "add_noise", lambda sums, **_: sums)
+    for session in (StepSession, GradientSession):
+        monkeypatch.setattr(session, "_unpacked", lambda self, noisy: noisy)
+
+
+@pytest.fixture
+def everyone(monkeypatch):
+    """Every record is in every sample."""
+    monkeypatch.setattr(samples, "poisson_sample", lambda records, rate, _: np.arange(records))
 
 
 @pytest.fixture

@@ -59,3 +59,14 @@ class Played:
 
     def kill(self, actor):
         self.alive.discard(id(actor.instance))
+
+
+def dying(name, which, when):
+    """Ends a worker before or after it has done what it is asked by this name, if so many were asked it earlier."""
+    asked = []
+
+    def dies(called, *_):
+        asked.append(called)
+        return when if called == name and asked.count(name) == which + 1 else None
+
+    return dies

@@ -1,47 +1,24 @@
 """Gradients at what a public map made of the records: it is run once, in blocks of one shape, and changes no bound."""
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
-from tests.shared.stated import kinds, ledger_of, steps_of
+from tests.shared.stated import kinds, steps_of
+from tests.shared.steps import SCHEMA, Folded, frame, mix
 
 from noisegate.devices import seeded
 from noisegate.errors import DataError, OptionError
-from noisegate.gate import samples
 from noisegate.gate.execution import BLOCK_ROWS, block_rows, embedded_records
 from noisegate.gate.gate import Gate
-from noisegate.gate.queries.gradients import GradientSession
 from noisegate.ledger.ledger import Kind
-from noisegate.privacy import noise
 from noisegate.privacy.grid import UNITS
-from noisegate.schema import Boolean, Continuous, EncodedTable, Schema
+from noisegate.schema import EncodedTable
 from noisegate.schema.pixels import ImageShape
 from noisegate_images.features.perceptual import Activations, Perceptual
 from noisegate_images.networks.named import ChosenLayers
 
-SCHEMA = Schema((*(Continuous(name=n, lower=-1.0, upper=1.0) for n in "abc"), Boolean(name="ill")), label="ill")
-START = {"w": torch.zeros(2)}
-
-
-class Folded:
-    """Two numbers of three columns; says how it was called."""
-
-    dim, norm, nonnegative = 2, 2.0, False
-
-    def __init__(self, change=lambda vectors, records: vectors):
-        self.change, self.shapes = change, []
-
-    def __call__(self, records):
-        self.shapes.append(records.numeric.shape)
-        a, b, c = records.numeric.T
-        return self.change(np.stack([a - b, b * c], axis=1).astype(np.float32), records)
-
-
-def frame(rows=80, seed=0):
-    random = np.random.default_rng(seed)
-    columns = {name: random.uniform(-1, 1, rows) for name in "abc"}
-    return pd.DataFrame({**columns, "ill": columns["a"] > 0})
+CAP = 100.0
+START = {"w": torch.zeros(3)}
 
 
 def loss(parameters, numeric, codes):
@@ -50,20 +27,8 @@ def loss(parameters, numeric, codes):
 
 def opened(data=None, feature_map=None, *, norm=1.0, schema=SCHEMA, **options):
     gate = Gate(frame() if data is None else data, schema=schema, epsilon=90.0, **options)
-    plan = steps_of(2, clip_norm=norm).calibrate(gate.budget)
+    plan = steps_of(3, clip_norm=norm).calibrate(gate.budget)
     return gate.gradients(plan, loss, method="test", public={}, represent=feature_map or Folded())
-
-
-@pytest.fixture
-def everyone(monkeypatch):
-    monkeypatch.setattr(samples, "poisson_sample", lambda records, rate, _: np.arange(records))
-
-
-@pytest.fixture
-def exact(monkeypatch):
-    """Lets every step hand out its sum without noise, in grid units."""
-    monkeypatch.setattr(noise, "add_noise", lambda sums, **_: sums)
-    monkeypatch.setattr(GradientSession, "_unpacked", lambda self, sums: sums)
 
 
 def perceptual():
@@ -88,9 +53,9 @@ def test_what_stands_for_a_record_is_the_same_bits_whatever_its_neighbours_and_p
     assert np.allclose(np.linalg.norm(together.numeric, axis=1), 1)
 
 
-def test_a_step_sums_the_clipped_gradients_of_what_was_made_of_the_records(everyone, exact):
+def test_a_step_sums_the_clipped_gradients_of_what_was_made_of_the_records(everyone, exactly):
     records = (frame()[["a", "b", "c"]].to_numpy() + 1) / 2
-    vectors = np.stack([records[:, 0] - records[:, 1], records[:, 1] * records[:, 2]], axis=1)
+    vectors = np.stack([records[:, 0] - records[:, 1], records[:, 1] * records[:, 2], records[:, 0]], axis=1)
     vectors *= 1 + frame().ill.to_numpy()[:, None]
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     expected = (vectors * np.minimum(1, 0.5 / lengths)).sum(axis=0)
@@ -100,7 +65,7 @@ def test_a_step_sums_the_clipped_gradients_of_what_was_made_of_the_records(every
     assert np.allclose(found, expected, atol=0.002 * 0.5 * 80)
 
 
-def test_one_record_more_or_less_moves_a_step_by_the_bound_at_most(everyone, exact):
+def test_one_record_more_or_less_moves_a_step_by_the_bound_at_most(everyone, exactly):
     # Two records far outside the norm, whatever the map says of its own.
     loud = Folded(lambda vectors, records: vectors * 1e6)
     data = frame(40)
@@ -125,7 +90,7 @@ def test_the_map_is_run_once_in_blocks_of_one_shape():
     assert len(feature_map.shapes) == calls
     assert set(feature_map.shapes) == {(block_rows(feature_map), 3)}
     settings = session.release(START).certificate.public["gradients"]["g"]
-    assert settings["represented"] == {"by": "Folded", "dim": 2}
+    assert settings["represented"] == {"by": "Folded", "dim": 3}
 
 
 @pytest.mark.parametrize(
@@ -136,12 +101,11 @@ def test_the_map_is_run_once_in_blocks_of_one_shape():
             OptionError,
             "'Folded' gives a record another vector",
         ),
-        (lambda vectors, records: vectors[:, :1], OptionError, r"shape \(256, 1\), not \(256, 2\)"),
+        (lambda vectors, records: vectors[:, :1], OptionError, r"shape \(256, 1\), not \(256, 3\)"),
         (lambda vectors, records: np.where(records.codes == 1, np.nan, vectors), DataError, "Folded.*not finite"),
     ],
 )
-def test_a_map_that_is_unusable_is_named_before_anything_is_spent(change, error, message, tmp_path, monkeypatch):
-    ledger = ledger_of(tmp_path, epsilon=100.0)
+def test_a_map_that_is_unusable_is_named_before_anything_is_spent(change, error, message, ledger, monkeypatch):
     session = opened(feature_map=Folded(change), ledger=ledger, dataset="clinic")
     monkeypatch.setattr(session._access.source, "unread", lambda: pytest.fail("records were read"))
     with session, pytest.raises(error, match=message):
@@ -149,8 +113,7 @@ def test_a_map_that_is_unusable_is_named_before_anything_is_spent(change, error,
     assert kinds(ledger) == []
 
 
-def test_a_number_that_is_not_finite_at_a_private_record_is_refused_and_nothing_is_spent(tmp_path):
-    ledger = ledger_of(tmp_path, epsilon=100.0)
+def test_a_number_that_is_not_finite_at_a_private_record_is_refused_and_nothing_is_spent(ledger):
     data = frame()
     data.loc[7, "a"] = 0.125
     rare = Folded(lambda vectors, records: np.where(records.numeric[:, :1] == 0.5625, np.inf, vectors))
@@ -165,14 +128,6 @@ def test_a_number_that_is_not_finite_at_a_private_record_is_refused_and_nothing_
 
 def test_gradients_are_probed_at_represented_records(monkeypatch):
     """A loss that only goes wrong at the map's numbers, which no column of the schema can have, is still found."""
-    from noisegate.gate.per_example.gradients import RecordGradients
-
-    right = RecordGradients.vectors
-
-    def mixed(self, parameters, numeric, codes):
-        (found,) = right(self, parameters, numeric, codes)
-        return (found + found.mean(axis=0) * bool((numeric < 0).any()),)
-
-    monkeypatch.setattr(RecordGradients, "vectors", mixed)
+    mix(monkeypatch, lambda found, numeric: found + found.mean(axis=0) * bool((numeric < 0).any()))
     with opened() as session, pytest.raises(OptionError, match="changes with the record's neighbours"):
         session.step(START)

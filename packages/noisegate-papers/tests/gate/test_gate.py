@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from tests.shared.stated import kinds, ledger_of
+from tests.shared.stated import kinds
 
 from noisegate.data.tables.tables import TableSource
 from noisegate.errors import BudgetRefusedError, DataError, LedgerError, LedgerWarning, OptionError
@@ -22,6 +22,7 @@ from noisegate.schema import Boolean, Schema
 from noisegate_papers.methods.mean_embeddings import DPMERF
 
 SCHEMA = Schema((Boolean(name="ill"), Boolean(name="old")), label="ill")
+CAP = 2.0
 PLAN = Plan(queries=(Query(name="counts", dim=1, columns=2, norm=1.0, share=1.0, nonnegative=True),))
 MAPS = {"counts": Counts()}
 
@@ -37,11 +38,6 @@ def gate_of(data=None, **options):
 def ask(gate, plan=None, maps=MAPS, **options):
     plan = PLAN.calibrate(gate.budget) if plan is None else plan
     return gate.sum(plan, maps, **{"method": "test", "public": {"why": "a test"}, **options})
-
-
-@pytest.fixture
-def ledger(tmp_path):
-    return ledger_of(tmp_path, epsilon=2.0)
 
 
 def test_what_leaves_is_the_noisy_sum_and_its_certificate():

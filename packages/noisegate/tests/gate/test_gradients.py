@@ -1,10 +1,10 @@
 """Sessions of gradients: paid before they read, as many steps as were paid for, nothing but noisy sums comes out."""
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from tests.shared.stated import kinds
+from tests.shared.steps import SCHEMA, SHAPES, START, frame, loss, mix
 
 from noisegate.errors import DataError, OptionError
 from noisegate.features.feature_map import Counts
@@ -15,23 +15,8 @@ from noisegate.ledger.ledger import Kind
 from noisegate.models.folder import verify_model, write_model
 from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.plan import Query
-from noisegate.schema import Boolean, Continuous, Schema
 
 CAP = 100.0
-SCHEMA = Schema((*(Continuous(name=n, lower=-1.0, upper=1.0) for n in "abc"), Boolean(name="ill")), label="ill")
-START = {"w": torch.zeros(3), "bias": torch.zeros(())}
-SHAPES = {"w": (3,), "bias": ()}
-
-
-def frame(rows=80, seed=0):
-    random = np.random.default_rng(seed)
-    columns = {name: random.uniform(-1, 1, rows) for name in "abc"}
-    return pd.DataFrame({**columns, "ill": columns["a"] > 0})
-
-
-def loss(parameters, numeric, codes):
-    score = parameters["w"] @ (2 * numeric - 1) + parameters["bias"]
-    return torch.nn.functional.binary_cross_entropy_with_logits(score, codes[0].float())
 
 
 def plan_of(**options):
@@ -82,8 +67,7 @@ def test_every_step_draws_a_new_sample_of_all_records(monkeypatch):
     assert session.plan.plan.sampling_probability == session.plan.event.rate
 
 
-def test_a_factored_loss_gives_the_sums_that_the_plain_one_gives(monkeypatch):
-    monkeypatch.setattr(samples, "poisson_sample", lambda records, rate, _: np.arange(records))
+def test_a_factored_loss_gives_the_sums_that_the_plain_one_gives(everyone):
     weight = torch.tensor([[[0.3, -0.2, 0.8]], [[0.1, 0.0, -0.5]]])
 
     def inputs(numeric, codes):
@@ -202,15 +186,7 @@ def test_a_loss_that_draws_randomness_is_refused():
 
 
 def test_gradients_that_depend_on_the_place_in_a_block_are_refused(monkeypatch, ledger):
-    from noisegate.gate.per_example.gradients import RecordGradients
-
-    right = RecordGradients.vectors
-
-    def mixed(self, parameters, numeric, codes):
-        (found,) = right(self, parameters, numeric, codes)
-        return (found - found.mean(axis=0),)
-
-    monkeypatch.setattr(RecordGradients, "vectors", mixed)
+    mix(monkeypatch, lambda found, _: found - found.mean(axis=0))
     with opened(options={"ledger": ledger, "dataset": "clinic"}) as session, pytest.raises(OptionError, match="place"):
         session.step(START)
     assert kinds(ledger) == []

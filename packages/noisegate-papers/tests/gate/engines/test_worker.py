@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from tests.shared.played import Played
+from tests.shared.played import Played, dying
 
 from noisegate.data import TableSource
 from noisegate.engines import ray_round as workers
@@ -124,13 +124,7 @@ def test_all_parts_are_summed(hands, monkeypatch, tasks, layout, parts):
 @pytest.mark.parametrize("name", ["add", "totals", "begin"])
 @pytest.mark.parametrize("which", [0, 1, 2, 5])
 def test_a_lost_worker_changes_no_total(which, name, when, monkeypatch, tasks, layout, parts):
-    calls = []
-
-    def dies(called, *_):
-        calls.append(called)
-        return when if called == name and calls.count(name) == which + 1 else None
-
-    same(played(monkeypatch, parts, tasks, layout, dies), parts, tasks)
+    same(played(monkeypatch, parts, tasks, layout, dying(name, which, when)), parts, tasks)
 
 
 def test_each_part_has_a_line_of_the_log_without_numbers_of_records(monkeypatch, tasks, layout, parts, caplog):

@@ -4,10 +4,11 @@ import pickle
 import threading
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
-from tests.shared.stated import kinds, ledger_of
+from tests.shared.played import dying
+from tests.shared.stated import kinds
+from tests.shared.steps import SCHEMA, SHAPES, Folded, frame, loss
 
 from noisegate import Gate
 from noisegate.data import TableSource
@@ -22,46 +23,23 @@ from noisegate.privacy.gradient_plan import GradientPlan
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.plan import Query
 from noisegate.privacy.shard_plan import BatchPlan
-from noisegate.schema import Boolean, Continuous, Schema
 
-SCHEMA = Schema((*(Continuous(name=n, lower=-1.0, upper=1.0) for n in "abc"), Boolean(name="ill")), label="ill")
-START = {"w": torch.zeros(3), "bias": torch.zeros(())}
+CAP = 100.0
 AT = {"w": torch.tensor([0.3, -0.2, 0.1]), "bias": torch.tensor(0.5)}
 ROWS = 211
 TWO = RayEngine(workers=2)
 
 
-def frame(rows=ROWS):
-    random = np.random.default_rng(0)
-    return pd.DataFrame({**{name: random.uniform(-1, 1, rows) for name in "abc"}, "ill": random.random(rows) < 0.5})
-
-
-def loss(parameters, numeric, codes):
-    score = parameters["w"] @ (2 * numeric - 1) + parameters["bias"]
-    return torch.nn.functional.binary_cross_entropy_with_logits(score, codes[0].float())
-
-
-class Folded:
-    """Two numbers of three columns."""
-
-    dim, norm, nonnegative = 3, 2.0, False
-
-    def __call__(self, records):
-        a, b, c = records.numeric.T
-        return np.stack([a - b, b * c, a], axis=1).astype(np.float32)
-
-
 @pytest.fixture
 def data(tmp_path):
-    frame().to_csv(tmp_path / "x.csv", index=False)
+    frame(ROWS).to_csv(tmp_path / "x.csv", index=False)
     return tmp_path / "x.csv"
 
 
 def opened(data, engine, *, steps=3, rate=0.5, norm=1.0, queries=(), loss=loss, options=None, **session):
     gate = Gate(data, schema=SCHEMA, epsilon=90.0, engine=engine, **(options or {}))
-    shapes = {"w": (3,), "bias": ()}
     settings = {"steps": steps, "sampling_probability": rate, "clip_norm": norm, "queries": queries}
-    plan = GradientPlan(name="g", parameters=shapes, **settings).calibrate(gate.budget)
+    plan = GradientPlan(name="g", parameters=SHAPES, **settings).calibrate(gate.budget)
     return gate.gradients(plan, loss, method="test", public={}, **session)
 
 
@@ -142,21 +120,14 @@ def test_every_session_has_a_key_of_its_own_which_nobody_is_told(joined, data, t
     ],
 )
 def test_a_lost_worker_changes_no_step(part_bytes, name, which, when, joined, data, exactly):
-    calls = []
-
-    def dies(called, *_):
-        calls.append(called)
-        return when if called == name and calls.count(name) == which + 1 else None
-
-    joined.dies, engine = dies, RayEngine(part_bytes=part_bytes)
+    joined.dies, engine = dying(name, which, when), RayEngine(part_bytes=part_bytes)
     with opened(data, engine) as session:
         found = [session.step(AT).tolist() for _ in range(3)]
         assert found == expected(session, parts_of(engine, data), 3)
     assert joined.hired == 4 and not joined.alive
 
 
-def test_a_step_that_ends_every_worker_is_given_up_and_stays_spent(joined, data, tmp_path):
-    ledger = ledger_of(tmp_path, epsilon=100.0)
+def test_a_step_that_ends_every_worker_is_given_up_and_stays_spent(joined, data, ledger):
     with opened(data, RayEngine(workers=1), options={"ledger": ledger, "dataset": "clinic"}) as session:
         session.step(AT)
         joined.dies = lambda called, *_: "before" if called == "totals" else None
@@ -224,7 +195,7 @@ def test_questions_are_asked_before_between_and_after_steps(joined, data, exactl
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_units_count_once(kind, joined, tmp_path, exactly):
-    table = frame()
+    table = frame(ROWS)
     table["patient"] = np.random.default_rng(1).integers(0, 90, ROWS)
     table.to_csv(tmp_path / "x.csv", index=False)
     table.to_parquet(tmp_path / "x.parquet", row_group_size=20)
@@ -260,7 +231,7 @@ def test_what_workers_cannot_do_is_refused_before_anything_is_spent(joined, data
     with pytest.raises(OptionError, match="more than sums"):
         gate.batch(plan.calibrate(gate.budget), lambda *_: {"w": np.zeros(2)}, method="test", public={})
     with pytest.raises(OptionError, match="table in memory"):
-        opened(frame(), TWO)
+        opened(frame(ROWS), TWO)
     joined.put = lambda job: pickle.dumps(threading.Lock())
     with opened(data, TWO) as session, pytest.raises(OptionError, match=r"cannot be sent to workers \(TypeError\)"):
         session.step(AT)

@@ -1,0 +1,48 @@
+"""Records, a loss and a map for sessions of steps on gradients."""
+
+import numpy as np
+import pandas as pd
+import torch
+
+from noisegate.gate.per_example.gradients import RecordGradients
+from noisegate.schema import Boolean, Continuous, Schema
+
+SCHEMA = Schema((*(Continuous(name=n, lower=-1.0, upper=1.0) for n in "abc"), Boolean(name="ill")), label="ill")
+SHAPES = {"w": (3,), "bias": ()}
+START = {"w": torch.zeros(3), "bias": torch.zeros(())}
+
+
+def frame(rows=80):
+    random = np.random.default_rng(0)
+    columns = {name: random.uniform(-1, 1, rows) for name in "abc"}
+    return pd.DataFrame({**columns, "ill": columns["a"] > 0})
+
+
+def loss(parameters, numeric, codes):
+    score = parameters["w"] @ (2 * numeric - 1) + parameters["bias"]
+    return torch.nn.functional.binary_cross_entropy_with_logits(score, codes[0].float())
+
+
+class Folded:
+    """Three numbers of three columns; says how it was called."""
+
+    dim, norm, nonnegative = 3, 2.0, False
+
+    def __init__(self, change=lambda vectors, records: vectors):
+        self.change, self.shapes = change, []
+
+    def __call__(self, records):
+        self.shapes.append(records.numeric.shape)
+        a, b, c = records.numeric.T
+        return self.change(np.stack([a - b, b * c, a], axis=1).astype(np.float32), records)
+
+
+def mix(monkeypatch, change):
+    """Changes all gradients of a block at once, so that one may depend on those beside it."""
+    right = RecordGradients.vectors
+
+    def mixed(self, parameters, numeric, codes):
+        (found,) = right(self, parameters, numeric, codes)
+        return (change(found, numeric),)
+
+    monkeypatch.setattr(RecordGradients, "vectors", mixed)
