@@ -14,7 +14,7 @@ import noisegate
 
 ROOT = Path(__file__).parents[1]
 NEEDED = {
-    "noisegate": ["noisegate/py.typed", "noisegate/cli/demo_schema.toml", "noisegate/cli/json_output.json"],
+    "noisegate": ["noisegate/py.typed", "noisegate/discovery/demo_schema.toml", "noisegate/cli/json_output.json"],
     "noisegate-images": ["noisegate_images/networks/weights_cifar10.safetensors", "noisegate_images/py.typed"],
     "noisegate-evaluate": ["noisegate_evaluate/reporting/templates/", "noisegate_evaluate/py.typed"],
     "noisegate-papers": ["noisegate_papers/methods/mean_embeddings.py", "noisegate_papers/py.typed"],

@@ -62,7 +62,7 @@ FEW = ["pixels=20", "orientations=20", "wavelets=20", "channels=[4,2]", 'fit_opt
 KINDS = "csv", "image", "gradient"
 
 LIMITS = Path(__file__).with_name("limits.toml")
-SUBPACKAGES = ("discovery", "engines", "inference", "linked", "silos")
+SUBPACKAGES = ("discovery", "engines", "inference", "linked", "silos", "streams")
 """Of the kernel, which may not import them: each could leave."""
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFilter
 
 from noisegate.cli.console import say
-from noisegate.cli.demo import FIGURES, MODEL, fitted, noisy_count, pages
+from noisegate.discovery.demo import FIGURES, MODEL, fitted, noisy_count, pages
 from noisegate.models.output.sample_file import ImageBatch
 from noisegate.schema import pixel_schema
 from noisegate_images.output.formats import SampleGrid, font_of, image_writer

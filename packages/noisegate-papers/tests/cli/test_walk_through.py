@@ -104,7 +104,7 @@ def test_the_demo(shelf, cli):
 def test_the_demo_of_images(shelf, cli, monkeypatch):
     from PIL import Image
 
-    from noisegate.cli.demo import MADE_OF_IMAGES
+    from noisegate.discovery.demo import MADE_OF_IMAGES
     from noisegate_images import demo
 
     few = dict(pixels=20, orientations=20, wavelets=20, channels=(4, 2), fit_options={"steps": 3, "batch": 20})

@@ -90,7 +90,7 @@ def _copy_survey(folder: Path, epsilon: float) -> tuple[dict[str, Any], Any]:
     from noisegate.models.output.sample_file import table_writer
     from noisegate.schema import Schema
 
-    text = resources.files("noisegate.cli").joinpath("demo_schema.toml").read_text("utf-8")
+    text = resources.files("noisegate.discovery").joinpath("demo_schema.toml").read_text("utf-8")
     (folder / "schema.toml").write_text(text, "utf-8")
     schema = Schema.from_toml(folder / "schema.toml")
     train, test = _write_survey(folder)
