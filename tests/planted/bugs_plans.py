@@ -86,7 +86,7 @@ units-paid-as-records: A unit with several records is paid for like one record.
     wrap grid.GridBound.of_unit: lambda _, bound, contributions: bound
 units-booked-as-records: Plan and ledger speak of records where several of them belong together.
     by test_plan_and_certificate_state_the_unit
-    wrap events.unit_text: lambda _, unit, column, contributions: unit
+    wrap plan.unit_text: lambda _, unit, column, contributions: unit
 records-booked-as-units: A run of records may claim the words for a unit column.
     by test_a_release_of_records_cannot_pass_for_one_of_units
     wrap events.check_unit: lambda check, unit, contributions: check(unit, contributions or 1)

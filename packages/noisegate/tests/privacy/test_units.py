@@ -9,9 +9,9 @@ from tests.shared.stated import certificate
 from noisegate.errors import CalibrationError, ModelError, OptionError
 from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate, render
-from noisegate.privacy.events import Adjacency, unit_text, used
+from noisegate.privacy.events import Adjacency, used
 from noisegate.privacy.grid import UNITS
-from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query
+from noisegate.privacy.plan import Budget, CalibratedPlan, Plan, Query, unit_text
 
 QUESTION = Query(name="q", dim=3, columns=2, norm=2.0, share=1.0)
 

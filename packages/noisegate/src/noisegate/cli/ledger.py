@@ -13,7 +13,8 @@ from noisegate.cli.console import OUT, Verbs, print_json, say, table, warn
 from noisegate.cli.options import Adjacency, Delta, Json, LedgerOption, Unit
 from noisegate.errors import LedgerWarning, OptionError
 from noisegate.ledger.ledger import Entry, Ledger
-from noisegate.privacy.events import RECORD, event_to_json, linked_unit
+from noisegate.privacy.events import RECORD, event_to_json
+from noisegate.privacy.plan import linked_unit
 
 app = typer.Typer(
     cls=Verbs, no_args_is_help=True, help="Keep the books of what was spent.", rich_markup_mode="markdown"

@@ -35,6 +35,7 @@ from noisegate.privacy.certificate import Certificate, canonical_json, headline,
 from noisegate.privacy.events import (
     Adjacency,
     BatchGaussianEvent,
+    ContinualGaussianEvent,
     GaussianEvent,
     SampledGaussianEvent,
     ShardGaussianEvent,
@@ -43,6 +44,7 @@ from noisegate.privacy.events import (
 from noisegate.privacy.grid import UNITS, GridBound
 from noisegate.privacy.release import CERTIFICATE_FILE, VALUES_FILE, Release, check_stated_noise, read_arrays, read_json
 from noisegate.privacy.schema_certificate import SchemaVerification, check_stated, verify_schema
+from noisegate.privacy.silos import OF_PERIODS
 
 FORMAT = 1
 MODEL_FILE, GENERATOR_FILE, PAGE_FILE = "model.json", "generator.safetensors", "certificate.md"
@@ -211,6 +213,9 @@ def _check_events(release: Release, folder: Path) -> None:
     sizes = {name: values.size for name, values in release.values.items() if not name.startswith(adaptive)}
     if "secure_sum" in certificate.public and certificate.silos is None:
         sizes = {name: size // 2 for name, size in sizes.items()}  # each number in two halves: `masks.as_numbers`
+    if (stream := certificate.stream) is not None:  # the event states what all periods release, to come or not
+        told = {f"{OF_PERIODS}{name}": size * stream.period for name, size in sizes.items()}
+        sizes = {name: size * stream.periods for name, size in sizes.items() if told.get(name) != size}
     later = certificate.public.get("adaptive")
     for name, size in sizes.items():
         # Its size was chosen in the course of the run; the event states the largest, which is what was paid for.
@@ -224,17 +229,19 @@ def _check_events(release: Release, folder: Path) -> None:
         raise ModelError(f"{folder / CERTIFICATE_FILE} speaks of other releases than {VALUES_FILE} holds.")
     least = GridBound(units=UNITS, nonnegative=True).of_unit(certificate.contributions or 1)
     for event in summed:
-        below = least.sensitivity(certificate.adjacency)
+        below, of = least.sensitivity(certificate.adjacency), event.sensitivity
         if isinstance(event, BatchGaussianEvent):
             below = 2 * UNITS
         elif isinstance(event, ShardGaussianEvent):
             # Of vectors without negative coordinates, where no shard may be left out.
             below = least.sensitivity(Adjacency.REPLACE_ONE) if event.rate == 1 else 2 * UNITS
+        elif isinstance(event, ContinualGaussianEvent):
+            of = event.record
         elif isinstance(event, SampledGaussianEvent):
             below = UNITS  # a step states the norm of one record, whatever the adjacency
-        if isinstance(event, GaussianEvent | SampledGaussianEvent) and event.sensitivity < below:
+        if isinstance(event, GaussianEvent | SampledGaussianEvent) and of < below:
             raise ModelError(
-                f"{folder / CERTIFICATE_FILE}: event {event.name!r} states sensitivity={event.sensitivity:g}, "
+                f"{folder / CERTIFICATE_FILE}: event {event.name!r} states sensitivity={of:g}, "
                 f"below the {below} that a record has on the grid under {certificate.adjacency.value}."
             )
     for one in concentrated:

@@ -15,11 +15,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import accumulate
 
 from noisegate.errors import CalibrationError, require
 from noisegate.privacy.events import (
+    TOEPLITZ,
     Adjacency,
     BatchGaussianEvent,
+    ContinualGaussianEvent,
     Event,
     GaussianEvent,
     SampledGaussianEvent,
@@ -61,9 +64,41 @@ def effective_multiplier(event: _Gaussian) -> float:
             f"event {event.name!r}: noise_std={event.noise_std:g} grid units is outside [{MINIMUM_STD:g}, "
             f"{MAXIMUM_STD:g}]; no guarantee is proved there."
         )
+    if isinstance(event, ContinualGaussianEvent):
+        numbers = -(-event.coordinates // event.periods)
+        least = continual_sensitivity(event.weights, event.record, event.corrected, numbers)
+        if event.sensitivity < least or event.noise_std > MAXIMUM_STD / 2**10:
+            raise CalibrationError(
+                f"event {event.name!r}: its matrix has a sensitivity of {least:g}, or noise too large."
+            )
     if event.sampler is not Sampler.ROUNDED_GAUSSIAN:
         return math.sqrt(event.noise_std**2 - SMOOTHING_VARIANCE) / event.sensitivity
     return event.noise_multiplier
+
+
+def continual_sensitivity(weights: Sequence[int], record: float, corrected: int, numbers: int) -> float:
+    """Returns the L2 sensitivity of all periods of a `ContinualGaussianEvent`, of so many `numbers` each (G-34).
+
+    To take noise back is rounded, which moves a number of a period by less than one grid unit more.
+    """
+    moved = math.sqrt(corrected * sum(one * one for one in weights)) / TOEPLITZ * record
+    return (moved + math.sqrt(2 * len(weights) * numbers)) * (1 + 1e-12)
+
+
+def noise_taken(weights: Sequence[int], periods: int) -> list[float]:
+    """Returns by how much the fresh noise of a period is in the noise of its own sum, and of those after it."""
+    taken: list[float] = []
+    for period in range(periods):
+        back = sum(one * other for one, other in zip(weights[1:], reversed(taken), strict=False))
+        taken.append(float(period == 0) - back / TOEPLITZ)
+    return taken
+
+
+def prefix_noise(weights: Sequence[int], period: int, window: int | None = None) -> float:
+    """Returns the noise of the total of all periods so far, or of the last `window`, over the fresh noise of one."""
+    totals = list(accumulate(noise_taken(weights, period)))
+    gone = [*[0.0] * min(window or period, period), *totals]
+    return math.hypot(*(one - other for one, other in zip(totals, gone, strict=False)))
 
 
 def sampler_slack(events: Sequence[Event], epsilon: float) -> tuple[float, float]:

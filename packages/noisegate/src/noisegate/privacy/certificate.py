@@ -16,6 +16,7 @@ from noisegate.privacy import accounting
 from noisegate.privacy.events import (
     Adjacency,
     BatchGaussianEvent,
+    ContinualGaussianEvent,
     Event,
     SampledGaussianEvent,
     Sampler,
@@ -28,7 +29,7 @@ from noisegate.privacy.events import (
     several,
     used,
 )
-from noisegate.privacy.silos import Silos
+from noisegate.privacy.silos import Silos, Stream
 
 HEADINGS = (
     *("question", "numbers released", "sensitivity (grid)", "noise (grid)", "noise / sensitivity", "noise drawn by"),
@@ -45,6 +46,8 @@ def in_words(event: Event) -> str:
     """Returns what was asked, with its noise over its sensitivity."""
     if isinstance(event, ZeroConcentratedEvent):
         return f"{event.name}: noisy marginals chosen on the way, rho {event.rho:.4g} together"
+    if isinstance(event, ContinualGaussianEvent):
+        return f"{event.name}: {event.periods} sums, noise / sensitivity {event.noise_multiplier:.4g} of all together"
     if isinstance(event, ThresholdedGaussianEvent):
         return f"{event.name}: counts above a threshold, noise / sensitivity {event.noise_multiplier:.4g}"
     return f"{event.name}: {event.coordinates} numbers, noise / sensitivity {event.noise_multiplier:.4g}"
@@ -61,6 +64,8 @@ def row(event: Event) -> str:
     if isinstance(event, ShardGaussianEvent):
         asked = "all" if event.rate == 1 else f"each by itself at rate {event.rate:g}"
         times = f" x {event.steps} steps, each a sum over {event.shards} disjoint shards, of which {asked} are asked"
+    if isinstance(event, ContinualGaussianEvent):
+        times = f" in {event.periods} periods, C of column ({', '.join(map(str, event.weights[:4]))}, ...) / 256"
     released = f"{event.coordinates}{times}"
     if isinstance(event, ThresholdedGaussianEvent):
         released = f"those of at least {event.threshold}"
@@ -134,6 +139,11 @@ class Certificate(Shown):
         """All events that one unit can be in: what ε is computed from."""
         return self.events if self.silos is None else self.silos.costliest(self.delta, self.adjacency)
 
+    @property
+    def stream(self) -> Stream | None:
+        """How far a stream has come; None of no stream."""
+        return Stream.of(self.public, self.events) if "stream" in self.public else None
+
     def card(self) -> ResultCard:
         """Returns the statement as a card for a terminal or a notebook; `render` makes the page to sign."""
         booked = "nowhere" if self.ledger is None else f"on the data set {self.ledger.get('dataset')!r}"
@@ -142,6 +152,7 @@ class Certificate(Shown):
             facts["booked"], facts["silos"] = "by each silo", self.silos.sentence
         if (bought := schema_cost(self)) is not None:
             facts["schema"] = bought
+        facts |= {} if self.stream is None else {"stream": self.stream.sentence}
         facts |= {event.name: in_words(event).removeprefix(f"{event.name}: ") for event in self.events}
         rows = [[cell.strip() for cell in row(event).strip("| ").split(" | ")] for event in self.events]
         asked = Sheet(title="What was computed from private records", headings=HEADINGS, rows=rows)
@@ -342,6 +353,7 @@ def render(certificate: Certificate) -> str:
         "Nothing else was. All numbers are sums over records of vectors of bounded norm, with noise added once.",
         "",
         *([] if certificate.silos is None else [f"{certificate.silos.sentence} The table is of one silo.", ""]),
+        *([] if certificate.stream is None else [certificate.stream.sentence, ""]),
         f"| {' | '.join(HEADINGS)} |",
         "| --- | --- | --- | --- | --- | --- |",
         *map(row, certificate.events),

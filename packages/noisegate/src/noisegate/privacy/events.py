@@ -127,6 +127,41 @@ class GaussianEvent(_NoisySum, _NamedEvent):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ContinualGaussianEvent(GaussianEvent):
+    """Sums of the records of `periods`, one after the other, with noise that cancels in their total (G-34).
+
+    Attributes, beside those of `GaussianEvent`:
+        sensitivity: L2 norm of what one record, with its correction, moves in all periods together, in grid units.
+        noise_std: Of the fresh noise of each period.
+        periods: How many sums there are at most; `coordinates` counts the numbers of all.
+        weights: First column of the Toeplitz factor, times 256: which parts of earlier noise a period takes back.
+        record: L2 sensitivity of the sum of one period, in grid units.
+        corrected: 1; where a record may be withdrawn or amended once, the square of what that multiplies.
+
+    Examples:
+        >>> from noisegate.privacy.events import ContinualGaussianEvent, Sampler
+        >>> from noisegate.privacy.accounting import prefix_noise
+        >>> noise = {"noise_std": 2e6, "coordinates": 8, "sampler": Sampler.DISCRETE_GAUSSIAN}
+        >>> factor = {"periods": 2, "weights": (256, 128), "record": 100_000, "corrected": 1, "sensitivity": 111_812}
+        >>> sums = ContinualGaussianEvent(name="sums", **noise, **factor)
+        >>> [round(prefix_noise(sums.weights, period) * sums.noise_multiplier, 2) for period in (1, 2)]
+        [17.89, 20.0]
+    """
+
+    periods: int
+    weights: tuple[int, ...]
+    record: float
+    corrected: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "weights", tuple(self.weights))
+        whole = all(type(one) is int and abs(one) <= TOEPLITZ for one in self.weights)
+        if not whole or self.weights[:1] != (TOEPLITZ,) or not len(self.weights) <= self.periods <= MOST_PERIODS:
+            raise EventError(f"event {self.name!r}: weights={self.weights} of {self.periods} periods mean nothing.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class SampledGaussianEvent(_NoisySum, _NamedEvent):
     """`steps` sums over independent Poisson samples of the records, each with Gaussian noise.
 
@@ -278,10 +313,13 @@ class ThresholdedGaussianEvent(_NoisySum, _NamedEvent):
             )
 
 
+TOEPLITZ, MOST_PERIODS = 256, 1000
+"""What the weights of a Toeplitz factor are parts of, and how many periods a stream has at most."""
 Event = GaussianEvent | SampledGaussianEvent | ZeroConcentratedEvent | ThresholdedGaussianEvent
 _KINDS: dict[str, type[Event]] = {
     "gaussian": GaussianEvent,
     "batch-gaussian": BatchGaussianEvent,
+    "continual-gaussian": ContinualGaussianEvent,
     "sampled-gaussian": SampledGaussianEvent,
     "shard-gaussian": ShardGaussianEvent,
     "zero-concentrated": ZeroConcentratedEvent,
@@ -315,41 +353,8 @@ def events_from_json(data: Sequence[Mapping[str, Any]]) -> tuple[Event, ...]:
 
 
 RECORD = "record"
-_SEVERAL = "all records of one"
-_LINKED = "one record of the table"
-
-
-def unit_text(unit: str, column: str | None, contributions: int | None) -> str:
-    """Returns the privacy unit in the words of plan, ledger and certificate.
-
-    It does not name `contributions`: what neighbours are, and so which costs may be added up, does not depend on it.
-    """
-    if column is None and contributions is None:
-        if isinstance(unit, str) and linked(unit):
-            raise OptionError(
-                f"unit={unit!r} is what a run on linked tables says, and here every record is a unit of its own; give "
-                "their schema, with [tables.NAME], or say what one record stands for."
-            )
-        return unit
-    if column is None or contributions is None:
-        raise OptionError(
-            f"unit_column={column!r} and contributions={contributions!r} go together: give the column that says whose "
-            "record each one is, and how many records of a unit are used at most; or neither."
-        )
-    if not isinstance(column, str) or not column.strip() or not column.isprintable():
-        raise OptionError(f"unit_column={column!r} must be the name of a column of the data.")
-    if unit != RECORD:
-        raise OptionError(
-            f"unit={unit!r} says what one record stands for, unit_column={column!r} that several belong together; "
-            "give one of the two."
-        )
-    return f"{_SEVERAL} {column.strip()}"
-
-
-def linked_unit(tables: Sequence[str]) -> str:
-    """Returns the privacy unit of linked tables, the first of which holds the units, in the same words."""
-    root, *others = tables
-    return f"{_LINKED} {root} with all that belongs to it in {', '.join(others)}"
+SEVERAL = "all records of one"
+LINKED = "one record of the table"
 
 
 def check_unit(unit: str, contributions: int | None) -> None:
@@ -369,12 +374,12 @@ def check_unit(unit: str, contributions: int | None) -> None:
 
 def several(unit: str) -> bool:
     """Returns whether the words for a privacy unit say that several records belong together."""
-    return _begins(unit, _SEVERAL)
+    return _begins(unit, SEVERAL)
 
 
 def linked(unit: str) -> bool:
     """Returns whether the words for a privacy unit are those of linked tables."""
-    return _begins(unit, _LINKED)
+    return _begins(unit, LINKED)
 
 
 def _begins(unit: str, words: str) -> bool:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from noisegate.cards import ResultCard, Sheet, Shown
 from noisegate.errors import CalibrationError, OptionError, said
-from noisegate.privacy import accounting
+from noisegate.privacy import accounting, events
 from noisegate.privacy.events import RECORD, Adjacency, Event, GaussianEvent, Sampler, check_unit, used
 from noisegate.privacy.grid import Grid
 from noisegate.privacy.noise import choose_samplers, reached
@@ -317,14 +317,14 @@ class Plan:
         mu = accounting.mu_for(budget.epsilon, budget.delta)
         total = math.fsum(query.share for query in self.queries)
         releases = tuple(
-            _calibrated(query, sampler, mu * math.sqrt(query.share / total), budget)
+            calibrated(query, sampler, mu * math.sqrt(query.share / total), query.sensitivity(budget))
             for query, sampler in zip(self.queries, samplers, strict=True)
         )
         return CalibratedPlan(budget=budget, releases=releases, design=self.design)
 
 
-def _calibrated(query: Query, sampler: Sampler, mu: float, budget: Budget) -> PlannedRelease:
-    sensitivity = query.sensitivity(budget)
+def calibrated(query: Query, sampler: Sampler, mu: float, sensitivity: int) -> PlannedRelease:
+    """Returns a query with the least noise that makes it μ-GDP at a sensitivity, in grid units."""
     ideal = math.sqrt((sensitivity / mu) ** 2 + accounting.SMOOTHING_VARIANCE)
     if not accounting.MINIMUM_STD <= ideal < accounting.MAXIMUM_STD:
         raise CalibrationError(
@@ -335,3 +335,36 @@ def _calibrated(query: Query, sampler: Sampler, mu: float, budget: Budget) -> Pl
     if sampler is Sampler.CONVOLVED_GAUSSIAN:
         noise_std = reached(noise_std)  # convolutions come in steps; the event states what is drawn
     return PlannedRelease(query=query, sensitivity=sensitivity, noise_std=noise_std, sampler=sampler)
+
+
+def unit_text(unit: str, column: str | None, contributions: int | None) -> str:
+    """Returns the privacy unit in the words of plan, ledger and certificate.
+
+    It does not name `contributions`: what neighbours are, and so which costs may be added up, does not depend on it.
+    """
+    if column is None and contributions is None:
+        if isinstance(unit, str) and events.linked(unit):
+            raise OptionError(
+                f"unit={unit!r} is what a run on linked tables says, and here every record is a unit of its own; give "
+                "their schema, with [tables.NAME], or say what one record stands for."
+            )
+        return unit
+    if column is None or contributions is None:
+        raise OptionError(
+            f"unit_column={column!r} and contributions={contributions!r} go together: give the column that says whose "
+            "record each one is, and how many records of a unit are used at most; or neither."
+        )
+    if not isinstance(column, str) or not column.strip() or not column.isprintable():
+        raise OptionError(f"unit_column={column!r} must be the name of a column of the data.")
+    if unit != RECORD:
+        raise OptionError(
+            f"unit={unit!r} says what one record stands for, unit_column={column!r} that several belong together; "
+            "give one of the two."
+        )
+    return f"{events.SEVERAL} {column.strip()}"
+
+
+def linked_unit(tables: Sequence[str]) -> str:
+    """Returns the privacy unit of linked tables, the first of which holds the units, in the same words."""
+    root, *others = tables
+    return f"{events.LINKED} {root} with all that belongs to it in {', '.join(others)}"

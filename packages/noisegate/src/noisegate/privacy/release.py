@@ -15,9 +15,11 @@ import numpy.typing as npt
 
 from noisegate.cards import ResultCard, Shown
 from noisegate.errors import ModelError
+from noisegate.privacy.accounting import prefix_noise
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.events import Event, GaussianEvent, SampledGaussianEvent
+from noisegate.privacy.events import ContinualGaussianEvent, Event, GaussianEvent, SampledGaussianEvent
 from noisegate.privacy.grid import Grid
+from noisegate.privacy.silos import Stream
 from noisegate.schema import Schema
 from noisegate.schema.schema import is_linked, schema_from_json
 
@@ -221,6 +223,9 @@ def check_stated_noise(release: Release, where: Path) -> None:
 def _total(certificate: Certificate, event: GaussianEvent) -> float:
     """Returns the noise on a released sum in grid units: that of all silos, where several were added up."""
     silos = certificate.silos
+    if isinstance(event, ContinualGaussianEvent):
+        stream = Stream.of(certificate.public, certificate.events)
+        return event.noise_std * prefix_noise(event.weights, stream.period, stream.window) if stream else math.nan
     if silos is None:
         return event.noise_std
     if silos.colluding is not None:  # each has a share of the noise, of which those who do not collude suffice

@@ -1,14 +1,21 @@
-"""Several silos, one certificate: whose releases were added up, and what a record of any of them pays (G-30)."""
+"""What was added up to one release, and what a record pays for it: silos (G-30), and periods of a stream (G-34)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from noisegate.errors import ModelError
 from noisegate.privacy import accounting
-from noisegate.privacy.events import Adjacency, Event, GaussianEvent, event_to_json, events_from_json
+from noisegate.privacy.events import (
+    Adjacency,
+    ContinualGaussianEvent,
+    Event,
+    GaussianEvent,
+    event_to_json,
+    events_from_json,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +109,49 @@ class Silos:
             raise ModelError("the certificate states a secure sum, and other events for some of its silos.")
         stated = None if overlapping else _text(stated_by)
         return cls(members=members, overlapping=overlapping, stated_by=stated, colluding=masked)
+
+
+OF_PERIODS = "of a period: "
+"""Before the name of a query in the release of a stream: its answers of single periods, one a column."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stream:
+    """How far a stream has come, of which a release is the total: of all periods so far, or of a window of the last."""
+
+    plan: str
+    period: int
+    periods: int
+    window: int | None
+    corrections: bool
+
+    @classmethod
+    def of(cls, public: Mapping[str, Any], events: Sequence[Event]) -> Stream | None:
+        """Returns what a certificate states beside its events; None of no stream, and a ModelError of nonsense."""
+        if not (continual := [event for event in events if isinstance(event, ContinualGaussianEvent)]):
+            return None
+        try:
+            found = cls(**public["stream"])
+            last = 1 if found.window is None else found.window
+            plain = isinstance(found.plan, str) and all(type(one) is int for one in (found.period, last))
+            plain = plain and 1 <= found.period <= found.periods and last >= 1
+            if not plain or {(event.periods, event.corrected > 1) for event in continual} != {
+                (found.periods, found.corrections)
+            }:
+                raise ValueError("other events")
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelError(f"the certificate does not say how far its stream has come: {error}.") from None
+        return found
+
+    @property
+    def sentence(self) -> str:
+        """What was added up, and what one record may be in it."""
+        last = "all records so far" if self.window is None else f"the records of the last {self.window} periods"
+        changed = ", and is withdrawn or amended once at most, in a later one" if self.corrections else ""
+        return (
+            f"Period {self.period} of {self.periods} of a stream: what is released is about {last}. Each record comes "
+            f"in one period{changed}; epsilon and delta are of all {self.periods} together, those to come included."
+        )
 
 
 def _moved(event: Event, times: int) -> Event:

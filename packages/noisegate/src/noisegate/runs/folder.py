@@ -35,8 +35,8 @@ from noisegate.methods.method import Method
 from noisegate.methods.registry import make_for, method_named
 from noisegate.models.folder import PAGE_FILE, check_new
 from noisegate.privacy.certificate import Certificate, render
-from noisegate.privacy.events import Adjacency, unit_text
-from noisegate.privacy.plan import Budget, PricedPlan
+from noisegate.privacy.events import Adjacency
+from noisegate.privacy.plan import Budget, PricedPlan, unit_text
 from noisegate.privacy.release import Release
 from noisegate.privacy.schema_certificate import discovery_beside
 from noisegate.progress import LOG, log_lines, reading, shown, standard_error
