@@ -132,6 +132,12 @@ class Method(Settings, ABC):
             "method of mean embeddings such as 'dp-merf' (for images 'joint')."
         )
 
+    def decisions(
+        self, schema: Schema, plan: Any, values: Mapping[str, Any], noise_std: Mapping[str, float]
+    ) -> dict[str, Any]:
+        """Returns as JSON what `next_round` decides by such answers; a design with it as `fixed` asks the same."""
+        return {}
+
     def settled(self, schema: Schema, epsilon: float) -> Self:
         """Returns the method with every setting that else follows from ε, so that it asks the same at another ε."""
         return self

@@ -26,7 +26,7 @@ from noisegate.tables import design as rounds
 from noisegate.tables.descent import MixtureSettings
 from noisegate.tables.design import Columns, Design
 from noisegate.tables.forecast import Forecast, forecast, forecast_of
-from noisegate.tables.moments import MOMENTS, moments_map, moments_query
+from noisegate.tables.moments import MOMENTS, moments_map, moments_query, moments_ranges
 from noisegate.tables.released import COARSE, HISTOGRAMS, Floats, Table, Values, read_tables
 
 if TYPE_CHECKING:
@@ -201,6 +201,16 @@ class Pairwise(Method):
         """Returns the histograms of each bought column as they were released, the fine one first."""
         return self._design_of(release).released_histograms(release.values, release.noise_std)
 
+    def decisions(
+        self, schema: Schema, plan: CalibratedPlan, values: Values, noise_std: Mapping[str, float]
+    ) -> dict[str, Any]:
+        """Returns the cells and pairs that answers decide; see `Method`."""
+        found: dict[str, Any] = plan.design.decisions(values, noise_std)
+        if MOMENTS in noise_std:
+            columns = self.moments_columns(schema.layout)
+            found["ranges"] = moments_ranges(plan.design, columns, values, noise_std)
+        return found
+
     def settled(self, schema: Schema, epsilon: float) -> Self:
         """Returns the same with the number of cells that it takes at an ε."""
         return replace(self, cells=self.design(schema, epsilon).cells)
@@ -232,7 +242,8 @@ class Pairwise(Method):
     def _design_of(self, release: Release) -> Design:
         """Returns what was asked, by the rules of its time."""
         certificate = release.certificate
-        return self.design(release.schema, certificate.epsilon, version=certificate.public.get("design", 1))
+        design = self.design(release.schema, certificate.epsilon, version=certificate.public.get("design", 1))
+        return replace(design, fixed=certificate.public.get("fixed", {}))
 
     def model(self, release: Release, fitting: PairwiseFit) -> Mixture | LabelledMixture:
         """Returns the mixture that a fit has reached."""

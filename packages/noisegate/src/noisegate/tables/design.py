@@ -73,6 +73,8 @@ class Design:
             `cells` are cut for it; None to cut so many whatever the noise is.
         graded: Whether fine cells are finer near zero; see `fine_bins`.
         patient: Whether pairs are measured in fewer cells, more noise, before they are given up: version 5.
+        fixed: What an earlier release decided, as `decisions` gives it; empty where this one decides.
+        foreseen: How many times as clear as its histogram a cell will be once all records are counted: of a stream.
     """
 
     layout: Layout
@@ -89,6 +91,8 @@ class Design:
     clear: float | None = None
     graded: bool = False
     patient: bool = False
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    foreseen: float = 1.0
     _denoised: tuple[Any, dict[int, Histogram]] = field(default=(None, {}), init=False, compare=False, repr=False)
     _picked: tuple[Any, tuple[Columns, ...]] = field(default=(None, ()), init=False, compare=False, repr=False)
 
@@ -178,19 +182,36 @@ class Design:
     def final(self, values: Values, stds: Mapping[str, float]) -> dict[str, Contingency]:
         """Returns the maps of the last round."""
         bins = self.bins(values, stds)
-        pairs, yielded = self.pairs if self.pairs is not None else self._chosen(values, stds), 0.0
-        if self.yielding and pairs and self.bought:
-            records = records_of(self._first_round(values, stds))
-            pairs, yielded = self.measured_for(records, pairs, stds[PAIRS])
+        pairs, yielded = self._measured(values, stds)
         tables = self._tables(pairs)
         maps = {name: self._map(bins, asked) for name, asked in tables.items()}
         if yielded < 1:
             return maps if yielded < _LEAST_YIELDED else self._shared(maps, yielded)
         return maps | {PAIRS: self._again}
 
+    def _measured(self, values: Values, stds: Mapping[str, float]) -> tuple[tuple[Columns, ...], float]:
+        """Returns which pairs are measured, and the part of their budget that single columns have instead."""
+        if self.fixed:
+            return tuple(map(tuple, self.fixed["pairs"])), self.fixed["yielded"]
+        pairs = self.pairs if self.pairs is not None else self._chosen(values, stds)
+        if not (self.yielding and pairs and self.bought):
+            return pairs, 0.0
+        return self.measured_for(records_of(self._first_round(values, stds)), pairs, stds[PAIRS])
+
+    def decisions(self, values: Values, stds: Mapping[str, float]) -> dict[str, Any]:
+        """Returns what follows from the rounds before the last, as JSON, so that other records are asked the same."""
+        pairs, yielded = self._measured(values, stds)
+        cells = {"cuts": None} | ({"coarse": _COARSE} if self.screened else {})
+        cuts = {name: [one.cuts for one in self.bins(values, stds, cells=few)] for name, few in cells.items()}
+        return {**cuts, "pairs": pairs, "yielded": yielded}
+
     def bins(self, values: Values, stds: Mapping[str, float], *, cells: int | None = None) -> tuple[NumericBins, ...]:
         """Returns the cells of each numeric column, cut from what the first round released."""
-        found = self.first_histograms(values, stds)
+        if self.fixed:
+            cuts = zip(self.fixed["coarse" if cells else "cuts"], self.fine, strict=True)
+            return tuple(NumericBins(tuple(some), bins.nullable) for some, bins in cuts)
+        first = self.first_histograms(values, stds)
+        found = {place: replace(one, noise_std=one.noise_std / self.foreseen) for place, one in first.items()}
         cut = [
             merged_bins(bins, found[place], cells=cells or self._aimed(values, stds)) if place in found else bins
             for place, bins in enumerate(self.fine)

@@ -28,9 +28,17 @@ def moments_query(design: Design, columns: Columns, share: float) -> tuple[Query
 
 def moments_map(design: Design, columns: Columns, values: Values, stds: Mapping[str, float]) -> Moments:
     """Returns the map: columns with a histogram within the range where it says that records are."""
+    return moments_of(design.layout, columns, dict(moments_ranges(design, columns, values, stds)))
+
+
+def moments_ranges(
+    design: Design, columns: Columns, values: Values, stds: Mapping[str, float]
+) -> list[tuple[int, tuple[float, float, float]]]:
+    """Returns these ranges, by column."""
+    if design.fixed:
+        return [(place, tuple(ends)) for place, ends in design.fixed["ranges"]]
     found = design.released_histograms(values, stds) if design.bought else {}
-    ranges = {place: _range(*cells[-1]) for place, cells in found.items() if place in columns}
-    return moments_of(design.layout, columns, ranges)
+    return [(place, _range(*cells[-1])) for place, cells in found.items() if place in columns]
 
 
 def _range(bins: NumericBins, table: Table) -> tuple[float, float, float]:
