@@ -25,10 +25,11 @@ from noisegate.cli.console import (
     warn,
     warn_about_constraints,
 )
-from noisegate.cli.options import Address, EngineOption, FitOptions, Json, chosen_engine, one_by_one, required
+from noisegate.cli.options import Address, EngineOption, FitOptions, Json, chosen_engine, named, one_by_one, required
 from noisegate.errors import OptionError
 from noisegate.privacy.events import used
 from noisegate.progress import reading
+from noisegate.registry import extension
 
 if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
@@ -71,6 +72,15 @@ def fit_command(
             "done: that needs DATA again.",
         ),
     ] = False,
+    stream: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Plan of `plan --periods`; DATA is its first period.")
+    ] = None,
+    after: Annotated[
+        Path | None, typer.Option("--continue", metavar="DIR", help="Model of the period before; DATA is the next.")
+    ] = None,
+    withdrawn: Annotated[
+        str | None, typer.Option(metavar="FILE", help="With --continue: records that leave the stream.")
+    ] = None,
     engine: EngineOption = "local",
     address: Address = None,
     show_values: ShowValues = False,
@@ -96,6 +106,10 @@ def fit_command(
         model = resume_run(
             folder, one_place(data), given=options.typed(context), ledger=options.ledger, engine=chosen, **told
         )
+    elif stream is not None or after is not None:
+        path = required(one_place(data), DATA)
+        period = extension("noisegate.fits", "stream", "a stream")
+        model = period(path, folder, options, stream, after, withdrawn=withdrawn, engine=chosen, **told)
     else:
         required(data or tables, DATA)  # before a schema is read
         run = options.run(epsilon)
@@ -111,15 +125,15 @@ def records_at(schema: Any, data: Sequence[str] | None, tables: Sequence[str] | 
         if tables:
             raise OptionError(f"--table {tables[0]} is for linked tables, and the schema describes one table.")
         return one_place(data)
-    named = _named(tables or ())
-    if data and len(data) == 1 and Path(data[0]).is_dir() and Path(data[0]).name not in schema.names and not named:
+    paths = named(tables or ())
+    if data and len(data) == 1 and Path(data[0]).is_dir() and Path(data[0]).name not in schema.names and not paths:
         return schema.parts(data[0])
     for path in data or ():
         name = Path(path).stem
-        if name in named:
-            raise OptionError(f"DATA {path}: there is another path for the table {name!r}, {named[name]}; give one.")
-        named[name] = path
-    return schema.parts(named)
+        if name in paths:
+            raise OptionError(f"DATA {path}: there is another path for the table {name!r}, {paths[name]}; give one.")
+        paths[name] = path
+    return schema.parts(paths)
 
 
 def one_place(data: Sequence[str] | None) -> str | None:
@@ -130,20 +144,6 @@ def one_place(data: Sequence[str] | None) -> str | None:
             "give a schema of linked tables."
         )
     return data[0] if data else None
-
-
-def _named(tables: Sequence[str]) -> dict[str, str]:
-    named: dict[str, str] = {}
-    for text in tables:
-        name, equals, path = (part.strip() for part in text.partition("="))
-        if not equals or not name or not path:
-            raise OptionError(
-                f"--table {text!r} must look like NAME=PATH, for instance --table visits=2024/visits.csv."
-            )
-        if name in named:
-            raise OptionError(f"--table names {name!r} twice; give one path for it.")
-        named[name] = path
-    return named
 
 
 def console_observer(asked: str, as_json: bool) -> Observer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import partial, wraps
 from pathlib import Path
@@ -335,6 +335,21 @@ def chosen_engine(engine: str, address: str | None) -> Engine | None:
         return None
     made: Engine = extension("noisegate.engines", engine, f"--engine {engine}")(address=address)
     return made
+
+
+def named(tables: Sequence[str]) -> dict[str, str]:
+    """Returns the paths given as --table NAME=PATH."""
+    found: dict[str, str] = {}
+    for text in tables:
+        name, equals, path = (part.strip() for part in text.partition("="))
+        if not equals or not name or not path:
+            raise OptionError(
+                f"--table {text!r} must look like NAME=PATH, for instance --table visits=2024/visits.csv."
+            )
+        if name in found:
+            raise OptionError(f"--table names {name!r} twice; give one path for it.")
+        found[name] = path
+    return found
 
 
 def required(value: _T | None, what: str) -> _T:

@@ -11,7 +11,7 @@ from noisegate.cli.console import OUT, print_json, show_verdict, warn_about_cons
 from noisegate.cli.fit import show_plan, warn_about_delta
 from noisegate.cli.options import Json, RunOptions, one_by_one
 from noisegate.errors import OptionError
-from noisegate.privacy.events import RECORD, Adjacency, linked_unit, unit_text
+from noisegate.privacy.events import RECORD, Adjacency
 from noisegate.registry import extension
 
 if TYPE_CHECKING:
@@ -42,13 +42,26 @@ def plan_command(
     ] = None,
     save: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write the plan, with its identifier, for several silos to release under."),
+        typer.Option(metavar="FILE", help="Write the plan, for several silos to release under, or with --periods."),
     ] = None,
+    periods: Annotated[
+        str | None,
+        typer.Option(metavar="N|open", help="Records come in so many periods, each in one, and cost ε once."),
+    ] = None,
+    window: Annotated[
+        int | None, typer.Option(help="With --periods: release the last so many, in place of all so far.")
+    ] = None,
+    corrections: Annotated[
+        bool,
+        typer.Option("--corrections", help="With --periods: a record may be withdrawn or amended once, later."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Show what a run would ask, with what noise, and how much signal would be left. Reads no data, spends nothing.
 
     Example: `noisegate plan --schema schema.toml --epsilon 1 --records 30000`
+
+    Of a registry that grows: `noisegate plan --schema schema.toml --epsilon 1 --periods 24 --save registry.json`
 
     By what is wanted: `noisegate plan --schema schema.toml --records 30000 --want "mean(age) by sex ±2 %"`
 
@@ -56,7 +69,7 @@ def plan_command(
     """
     from noisegate.data.tables.tables import TableSource
     from noisegate.methods.registry import AUTO, make_for
-    from noisegate.privacy.plan import Budget
+    from noisegate.privacy.plan import Budget, linked_unit, unit_text
     from noisegate.schema import EncodedTable
     from noisegate.schema.schema import is_linked
 
@@ -89,10 +102,16 @@ def plan_command(
     if options.analyses is not None:
         widths = extension("noisegate.plans", "widths", "what says how exact answers will be")
         answers["analyses"] = widths(stand_in, schema, options, epsilon, as_json=as_json)
-    published = None
+    published, stream = None, None
+    if periods is not None:
+        stream = extension("noisegate.plans", "stream", "a stream")(periods, window, corrections)
+    elif window is not None or corrections:
+        raise OptionError("--window and --corrections are of a stream; give --periods N, or --periods open.")
     if save is not None:
-        method, published = _save(options, method, schema, epsilon, save)
-    plan = method.plan(schema, budget)
+        method, published = _save(options, method, schema, epsilon, save, stream)
+    plan: Any = method.plan(schema, budget)
+    if stream is not None:
+        plan, budget = stream.plan(plan), stream.at_once(budget)
     warn_about_delta(options.delta, records)
     warn_about_constraints(schema)
     why = method.why(schema, epsilon) if options.method == AUTO else None
@@ -102,6 +121,7 @@ def plan_command(
         data = {"method": method.name, "reason": why, **plan.describe(records)}
         told: dict[str, Any] = {"verdict": None if verdict is None else verdict.to_json()}
         told |= {} if published is None else {"plan": published, "saved": str(save)}
+        told |= {} if stream is None else {"stream": stream.to_json()}
         print_json(data | told | answers | {"error_bounds": [bound.to_json() for bound in bounds]})
         return
     if why:
@@ -109,19 +129,26 @@ def plan_command(
     show_plan(plan, records)
     for bound in bounds:
         OUT.print(bound.text())
+    if stream is not None:
+        OUT.print(stream.text())
     show_verdict(verdict)
     if published is not None:
-        OUT.print(
-            f"Plan {published} is in {save}. Each silo: noisegate release DATA --plan {save} --silo NAME --out DIR"
-        )
+        following = f"Each silo: noisegate release DATA --plan {save} --silo NAME --out DIR"
+        following = following if stream is None else f"First period: noisegate fit DATA --stream {save} --out DIR"
+        OUT.print(f"Plan {published} is in {save}. {following}")
 
 
-def _save(options: RunOptions, method: Method, schema: Schema, epsilon: float, out: Path) -> tuple[Method, str]:
+def _save(
+    options: RunOptions, method: Method, schema: Schema, epsilon: float, out: Path, stream: Any
+) -> tuple[Method, str]:
     from noisegate.runs.folder import Run
 
     names = ("delta", "adjacency", "records", "unit_column", "contributions")
     told: dict[str, Any] = {name: getattr(options, name) for name in names}
     told |= {"schema": options.schema or schema, "unit": RECORD, "dataset": None, "ledger": None}
+    run = Run.of(method=method, epsilon=epsilon, settings={}, **told)
+    if stream is not None:
+        return method, str(stream.publish(run, out))
     write: Any = extension("noisegate.plans", "silos", "what publishes the plan of several silos")
-    method, identifier = write(Run.of(method=method, epsilon=epsilon, settings={}, **told), out)
+    method, identifier = write(run, out)
     return method, str(identifier)

@@ -49,8 +49,9 @@ def verify_command(
     bought = schema_cost(certificate)
     if bought is not None:
         OUT.print(bought, soft_wrap=True)
-    if certificate.silos is not None:
-        OUT.print(certificate.silos.sentence, soft_wrap=True)
+    for added in (certificate.silos, certificate.stream):
+        if added is not None:
+            OUT.print(added.sentence, soft_wrap=True)
     OUT.print(f"Hashes are right: {', '.join(found.files)}.")
     if PUBLIC_PAGE in found.others:
         OUT.print(f"{PUBLIC_PAGE} is not part of this; `noisegate report {escape(str(model))} -o DIR` makes it anew.")

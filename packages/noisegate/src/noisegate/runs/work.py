@@ -76,15 +76,24 @@ def held() -> Iterator[Callable[[], None]]:
 
 
 def start_run(
-    run: Run, data: Any, folder: RunFolder, *, device: str, show_values: bool = False, engine: Engine | None = None
+    run: Run,
+    data: Any,
+    folder: RunFolder,
+    *,
+    device: str,
+    show_values: bool = False,
+    engine: Engine | None = None,
+    ask: Ask | None = None,
 ) -> FittedModel:
     """Returns the model of a new run of private records, which is written to the `out` of its folder, if it has one.
 
-    Sums run on `engine`; None for this machine. A UserError or a BudgetRefusedError comes before anything is spent.
+    Sums run on `engine`; None for this machine. What is asked is the query of the method, or `ask`. A UserError or a
+    BudgetRefusedError comes before anything is spent.
     """
     with held() as may_stop:
-        work = _Work(folder=folder, device=device, may_stop=may_stop, data=data)
-        return work.model(run.method, *work.release(run, data, show_values=show_values, resumed=False, engine=engine))
+        work, told = _Work(folder=folder, device=device, may_stop=may_stop, data=data), {"show_values": show_values}
+        release, plan = work.release(run, data, **told, resumed=False, engine=engine, ask=ask)
+        return work.model(run.method, release, plan if ask is None else None)
 
 
 def release_run(
@@ -184,6 +193,7 @@ class _Work:
             if self.folder.out is not None and isinstance(place, str | Path):
                 check_outside(self.folder.out, place)
         plan = run.method.plan(gate.schema, gate.budget)
+        plan = getattr(ask, "priced", lambda same: same)(plan)  # a period of a stream asks it with another noise
         with nullcontext() if resumed else self.folder.prepared(plan.coordinates):
             self.folder.observer.planned(run, gate, plan, data)
             if isinstance(plan, CalibratedStepPlan):

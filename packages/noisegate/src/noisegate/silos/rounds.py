@@ -199,7 +199,8 @@ def release(
         >>> north.certificate.public["silo"], sorted(north.values)
         ('north', ['coarse', 'fine'])
     """
-    noise = {name: value for name, value in (("epsilon", epsilon), ("delta", delta)) if value is not None}
+    price = {"epsilon": epsilon, "delta": delta}
+    noise: dict[str, Any] = {name: value for name, value in price.items() if value is not None}
     booked: dict[str, Any] = {"dataset": dataset, "ledger": ledger}
     told: dict[str, Any]
     if plan is not None:
@@ -304,8 +305,8 @@ def merged_noise(method: Method, schema: Schema, silos: Silos, budget: Budget) -
     return {name: sum(one[name] ** 2 for one in noise) ** 0.5 for name in noise[0]}
 
 
-def write_plan(run: Run, out: Path) -> str:
-    """Writes the plan of a run, which is `settled`, for all silos; returns its identifier."""
+def write_plan(run: Run, out: Path, **more: Any) -> str:
+    """Writes the plan of a run, which is `settled` for several silos; returns its identifier."""
     plan = plan_of(run.method, run.table, run.budget)
     content = {
         "format": FORMAT,
@@ -315,13 +316,14 @@ def write_plan(run: Run, out: Path) -> str:
         "schema": run.schema.to_json(),
         **{name: getattr(run, name) for name in _ASKED},
         "noise": noise_of(plan),
+        **more,
     }
     with new_file(out, "save") as beside:
         beside.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return str(content["plan"])
 
 
-def read_plan(path: Path, **changes: Any) -> Run:
+def read_plan(path: Path, *, settle: bool = True, **changes: Any) -> Run:
     """Returns the run that a published plan, checked, describes, with what is a silo's own from `changes`."""
     try:
         content: Mapping[str, Any] = read_json(path)
@@ -351,7 +353,8 @@ def read_plan(path: Path, **changes: Any) -> Run:
             "of another price: it was changed. Get it anew from whoever published it; a silo that is to pay another "
             f"price gives it as {said('epsilon')}."
         )
-    return settled(Run(**{**told, **changes}))
+    run = Run(**{**told, **changes})
+    return settled(run) if settle else run
 
 
 def publish(run: Run, out: Path) -> tuple[Method, str]:

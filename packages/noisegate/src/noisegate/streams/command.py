@@ -1,0 +1,189 @@
+"""Streams for Python and the command line: `noisegate plan --periods`, and `noisegate fit --stream` or `--continue`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from noisegate.errors import ModelError, OptionError
+from noisegate.ledger.ledger import Ledger
+from noisegate.methods.method import Method
+from noisegate.methods.registry import AUTO
+from noisegate.models.folder import verify
+from noisegate.privacy.events import MOST_PERIODS, RECORD, Adjacency
+from noisegate.privacy.release import Release
+from noisegate.privacy.silos import Stream
+from noisegate.runs.folder import Observer, Run, RunFolder, ShownProgress
+from noisegate.runs.work import start_run
+from noisegate.schema import Schema
+from noisegate.streams.plans import Horizon, read_stream, stream_id
+from noisegate.streams.session import Period
+from noisegate.streams.state import StreamState
+
+if TYPE_CHECKING:
+    from noisegate.gate.sums import Engine
+    from noisegate.models.record_model import FittedModel
+
+
+def plan_stream(
+    path: str | Path,
+    *,
+    schema: Schema | str | Path,
+    epsilon: float,
+    delta: float = 1e-5,
+    periods: int = MOST_PERIODS,
+    window: int | None = None,
+    corrections: bool = False,
+    method: str | Method = AUTO,
+    unit: str = RECORD,
+    **settings: Any,
+) -> str:
+    """Writes the plan of a stream, whose records come in several periods; returns its identifier.
+
+    A record lies in one period, and ``epsilon`` is what it costs once, whatever the number of ``periods``; where that
+    is not known, leave it out. Each release is about all records so far, or those of the last ``window`` periods. With
+    ``corrections`` a record may be withdrawn or amended once, in a later period, at more noise. The others are as for
+    `fit`.
+
+    Raises:
+        UserError: if anything given is unusable.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> from noisegate import Schema, fit_period, plan_stream
+        >>> from noisegate.schema import Boolean
+        >>> schema = Schema([Boolean(name="ill")])
+        >>> identifier = plan_stream("registry.json", schema=schema, epsilon=1.0, periods=12)
+        >>> january, february = (pa.table({"ill": [True, False] * each}) for each in (1000, 900))
+        >>> first = fit_period(january, stream="registry.json", out="january")
+        >>> second = fit_period(february, stream="registry.json", after="january", out="february")
+        >>> second.certificate.epsilon, second.certificate.stream.period, int(second.release.values["counts"]) // 100
+        (1.0, 2, 38)
+    """
+    told: dict[str, Any] = {
+        "records": None,
+        "unit_column": None,
+        "contributions": None,
+        "dataset": None,
+        "ledger": None,
+    }
+    told |= {"adjacency": Adjacency.ADD_REMOVE, "settings": settings, "epsilon": epsilon, "delta": delta, "unit": unit}
+    run = Run.of(method=method, schema=schema, **told)
+    return Horizon(periods=periods, window=window, corrections=corrections).publish(run, Path(path))
+
+
+def fit_period(
+    data: Any,
+    *,
+    stream: str | Path,
+    after: str | Path | None = None,
+    withdrawn: Any = None,
+    out: str | Path | None = None,
+    ledger: Ledger | str | Path | None = None,
+    dataset: str | None = None,
+    device: str = "auto",
+    progress: bool = False,
+    observer: Observer | None = None,
+    engine: Engine | None = None,
+    show_values: bool = False,
+) -> FittedModel:
+    """Returns the model of a stream after one more period, whose records are in ``data``.
+
+    The ``stream`` is the plan that `plan_stream` wrote, and ``after`` the model folder of the period before; None for
+    the first. Records in ``withdrawn`` leave the stream; to amend one, withdraw it as it was and give it in ``data`` as
+    it is. What must stay secret for later periods lies in a folder beside the plan (``registry.private``). A run that
+    was stopped is started again as it was, and gives the same answer. Where the first period was booked, the others
+    find their ``dataset`` and ``ledger`` by themselves. The others are as for `fit`.
+
+    Raises:
+        UserError: if anything given is unusable, or the period was answered already with other records.
+        BudgetRefusedError: if the ledger refuses the first period.
+    """
+    run, period = _period(Path(stream), None if after is None else Path(after), withdrawn, dataset, ledger)
+    folder = RunFolder(None if out is None else Path(out), observer=observer or (ShownProgress() if progress else None))
+    return start_run(run, data, folder, device=device, show_values=show_values, engine=engine, ask=period)
+
+
+def _period(plan: Path, after: Path | None, withdrawn: Any, dataset: str | None, ledger: Any) -> tuple[Run, Period]:
+    """Returns what is asked of the period behind the one in the folder `after`, or of the first."""
+    state = StreamState(plan)
+    booked = state.booked
+    if dataset is None and booked:
+        dataset, ledger = booked["dataset"], ledger or booked["ledger"]
+        if ledger is None:
+            raise OptionError(f"ledger: the stream is booked in a database on {dataset!r}; give its address.")
+    run, horizon = read_stream(plan, dataset=dataset, ledger=ledger)
+    identity, release, period = stream_id(run, horizon), None, 1
+    if after is not None:
+        release = _released(after)
+        facts = release.certificate.stream
+        if facts is None or facts.plan != identity:
+            raise OptionError(f"after: {after} is no period of the stream in {plan}.")
+        period = facts.period + 1
+    if not period - 1 <= state.periods <= period:
+        raise OptionError(
+            f"stream: {state.periods} of its periods have their records, and this would be period {period}; go on from "
+            f"the model folder of the last one (after=, --continue). It may be made again: give the records of period "
+            f"{state.periods} with the folder of the one before."
+            if state.periods
+            else f"{state.folder} is missing or empty: it lay beside the plan, and without it the stream cannot go on."
+        )
+    if period > horizon.periods:
+        raise OptionError(f"the stream was planned for {horizon.periods} periods, and has all of them.")
+    if withdrawn is not None and not (horizon.corrections and period > 1):
+        raise OptionError(
+            "withdrawn: the plan of the stream does not pay for corrections; plan one with corrections=True "
+            "(--corrections)."
+            if not horizon.corrections
+            else "withdrawn: before the first period there is no record."
+        )
+    facts = Stream(plan=identity, period=period, **asdict(horizon))
+    told: dict[str, Any] = {"method": run.method, "horizon": horizon, "state": state, "facts": facts}
+    return run, Period(**told, after=release, withdrawn=withdrawn)
+
+
+def _released(folder: Path) -> Release:
+    verify(folder)
+    return Release.load(folder)
+
+
+def horizon_of(periods: str, window: int | None, corrections: bool) -> Horizon:
+    """Returns the horizon of `noisegate plan --periods`: a number, or "open" where it is not known."""
+    if periods != "open" and not periods.isdecimal():
+        raise OptionError(f"--periods {periods!r} must be a number of periods, or open where it is not known.")
+    known = {} if periods == "open" else {"periods": int(periods)}
+    return Horizon(**known, window=window, corrections=corrections)
+
+
+def next_period(
+    data: Any, folder: RunFolder, options: Any, stream: Path | None, after: Path | None, **told: Any
+) -> FittedModel:
+    """Does what `noisegate fit` does with --stream or --continue."""
+    found = stream if stream is not None or after is None else next(_beside(after), None)
+    if found is None:
+        raise OptionError(
+            f"--continue {after}: the plan of its stream lies neither beside it nor in this folder; add --stream FILE."
+        )
+    own = {"dataset": options.dataset, "ledger": options.ledger if options.dataset is not None else None}
+    run, period = _period(found, after, told.pop("withdrawn"), **own)
+    model = start_run(run, data, folder, ask=period, **told)
+    left = period.horizon.periods - period.facts.period
+    folder.observer.say(
+        f"Period {period.facts.period} of {period.horizon.periods}; {left} are left, at no further cost. Keep "
+        f"{period.state.folder} like the records: with it, anybody can compute their exact sums."
+    )
+    return model
+
+
+def _beside(model: Path) -> Iterator[Path]:
+    """Yields the plan of the stream that a model folder is of, where it lies beside it or in the current folder."""
+    facts = _released(model).certificate.stream
+    for path in sorted({*model.resolve().parent.iterdir(), *Path.cwd().iterdir()}):
+        if facts is not None and path.suffix in (".json", ".toml") and path.with_suffix(".private").is_dir():
+            try:
+                if stream_id(*read_stream(path)) == facts.plan:
+                    yield path
+            except ModelError:
+                continue
