@@ -1,0 +1,181 @@
+"""One period after the other: what is refused, what a run that was stopped gives again, and what is booked."""
+
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+from functools import partial
+from importlib import import_module
+from itertools import product
+
+import numpy as np
+import pytest
+from tests import randomness
+
+from noisegate import Ledger, fit_period, plan_stream, verify
+from noisegate.errors import BudgetRefusedError, ModelError, OptionError
+from noisegate.ledger.accounts import ClosedError
+from noisegate.privacy import noise
+from noisegate.privacy.release import Release
+
+from .conftest import AGES, records
+
+JANUARY, FEBRUARY, EMPTY = records(300, 1, AGES), records(300, 2, AGES), records(0, 3, AGES)
+
+
+def test_periods_add_up_under_the_cells_of_the_first(stream, tmp_path):
+    models = stream(JANUARY, FEBRUARY, EMPTY, EMPTY, schema=AGES, periods=4, epsilon=50.0)
+    counts = [float(model.release.values["counts"].sum()) for model in models]
+    assert np.allclose(counts, [300, 600, 600, 600], atol=20)
+    fixed = [model.certificate.public["fixed"] for model in models]
+    assert fixed[0]["cuts"] and fixed == fixed[:1] * 4
+    assert [model.certificate.stream.period for model in models] == [1, 2, 3, 4]
+    told = models[-1].release
+    assert told.values["of a period: counts"].shape == (2, 4)
+    assert np.allclose(told.values["of a period: counts"].sum(axis=1, keepdims=True), told.values["counts"])
+    assert verify(tmp_path / "s4").recomputed_epsilon <= 50 and len(models[-1].sample(5)) == 5
+    held = {path.name: np.load(path) for path in (tmp_path / "s.private").glob("*.npz")}
+    assert not any("noise" in one for one in held.values())  # after the last period nothing takes noise back
+
+
+def test_noise_that_no_later_period_takes_back_is_erased(stream, tmp_path, monkeypatch):
+    monkeypatch.setattr("noisegate.streams.plans.BAND", 2)
+    stream(JANUARY, FEBRUARY, EMPTY, schema=AGES, periods=9)
+    held = {path.name: np.load(path) for path in (tmp_path / "s.private").glob("*.counts.npz")}
+    assert {name: "noise" in one for name, one in held.items()} == {
+        **{"0001.counts.npz": False, "0002.counts.npz": False, "0003.counts.npz": True}
+    }
+
+
+def test_a_period_has_one_answer_and_its_records_no_second_one(stream, tmp_path, monkeypatch):
+    first, second = stream(JANUARY, FEBRUARY, schema=AGES, periods=5)
+    monkeypatch.setattr(noise, "add_noise", None)  # nothing is drawn from here on
+    shutil.rmtree(tmp_path / "s2")
+    (again,) = stream(FEBRUARY.take(list(range(300))[::-1]), start=2)
+    assert all(np.array_equal(again.release.values[name], one) for name, one in second.release.values.items())
+    for data, start, why in (
+        (JANUARY, 3, "these are the records of period 1"),
+        (FEBRUARY.slice(1), 2, "period 2 was answered with other records"),
+        (EMPTY, 1, "2 of its periods have their records, and this would be period 1"),
+        ((EMPTY, JANUARY), 3, "does not pay for corrections"),
+    ):
+        shutil.rmtree(tmp_path / f"s{start}", ignore_errors=True)
+        with pytest.raises(OptionError, match=why):
+            stream(data, start=start)
+        again.save(tmp_path / "s2") if start == 2 else None
+        first.save(tmp_path / "s1") if start == 1 else None
+    shutil.rmtree(tmp_path / "s.private")
+    with pytest.raises(OptionError, match="missing or empty: it lay beside the plan"):
+        stream(EMPTY, start=3)
+
+
+def test_what_a_stream_cannot_be_is_said(tmp_path, stream):
+    plan = {"path": tmp_path / "p.json", "schema": AGES, "epsilon": 1.0}
+    with pytest.raises(OptionError, match="does not ask in rounds of sums"):
+        plan_stream(**plan, method="privbayes", periods=3)
+    with pytest.raises(OptionError, match="exists; choose another name"):
+        plan_stream(**plan, periods=3), plan_stream(**plan, periods=3)
+    stream(JANUARY, periods=1, schema=AGES)
+    with pytest.raises(OptionError, match="planned for 1 periods, and has all of them"):
+        stream(FEBRUARY, start=2)
+    with pytest.raises(OptionError, match="is no period of the stream"):
+        fit_period(FEBRUARY, stream=plan["path"], after=tmp_path / "s1")
+    (tmp_path / "other.json").write_text("{}")
+    with pytest.raises(ModelError, match="no published plan"):
+        fit_period(FEBRUARY, stream=tmp_path / "other.json")
+
+
+def test_a_stream_is_one_entry_of_the_ledger(stream, tmp_path):
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    ledger.register("registry", epsilon=1.0, delta=1e-5)
+    booked = {"ledger": ledger, "dataset": "registry"}
+    stream(JANUARY, schema=AGES, periods=2, booked=booked)
+    assert ledger.show("registry")[0].reserved == 1
+    (last,) = stream(FEBRUARY, start=2)  # finds its reservation by itself
+    account, history = ledger.show("registry")[0], ledger.history("registry")
+    assert (account.reserved, account.committed) == (0, 1) and account.spent <= 1
+    assert [entry.kind.value for entry in history] == ["register", "reserve", "confirm", "commit"]
+    assert history[1].purpose == "pairwise, 2 periods" and history[-1].certificate == last.certificate.digest()
+    with pytest.raises(BudgetRefusedError):
+        stream(JANUARY, name="another", schema=AGES, periods=2, booked=booked)
+
+
+# Where a run is killed: before or after each call of these.
+STAGES = {
+    "noisegate.ledger.ledger": ("Ledger.reserve", "Ledger.confirm", "Ledger.commit"),
+    "noisegate.privacy.noise": ("add_noise",),
+    "os": ("fsync", "link", "replace", "mkdir"),
+    "noisegate.streams.state": ("StreamState.write", "StreamState.book", "StreamState.forget"),
+    "noisegate.runs.folder": ("RunFolder.keep", "RunFolder.remove"),
+    "noisegate.models.synthesizer": ("Synthesizer.save",),
+}
+
+
+def killed(work, at, after):
+    """Runs `work` in a process of its own, which kills itself at call number `at`; returns whether it came so far."""
+    pid = os.fork()
+    if pid:
+        return os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+    try:
+        secrets.token_bytes, noise._discrete_gaussian = randomness._TOKEN_BYTES, randomness._DISCRETE
+        calls = iter(range(at))
+        for module, names in STAGES.items():
+            for name in names:
+                owner, _, last = name.rpartition(".")
+                holder = getattr(import_module(module), owner) if owner else import_module(module)
+                setattr(holder, last, counting(getattr(holder, last), calls, after=after))
+        work()
+    finally:
+        os._exit(0)
+
+
+def counting(right, calls, *, after):
+    def counted(*given, **told):
+        done = right(*given, **told) if after else None
+        if next(calls, None) is None:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return done if after else right(*given, **told)
+
+    return counted
+
+
+def plays(stream, tmp_path, stages):
+    """Kills each period at every stage, before and after it, and plays it again; returns how often that was."""
+    ledger, count = Ledger(tmp_path / "ledger.sqlite"), 0
+    for at, after in product(stages, (False, True)):
+        name = f"run {at} {after} "
+        ledger.register(name, epsilon=1.0, delta=1e-5)
+        booked, state = {"ledger": ledger.path, "dataset": name}, tmp_path / f"{name}.private"
+        for period, data in enumerate((JANUARY, FEBRUARY, EMPTY), 1):
+            told = {"start": period, "name": name, "schema": AGES, "periods": 3, "booked": booked}
+            play = partial(stream, data, **told)
+            if not killed(play, at, after):
+                continue
+            count += 1
+            answered = {path: np.load(path)["noisy"] for path in state.glob("*.npz")}
+            for left in tmp_path.glob(f"{name}{period}*"):
+                shutil.rmtree(left)
+            known = (state / "booked.json").read_text() if (state / "booked.json").exists() else ""
+            lost = {entry.reservation or "" for entry in ledger.history(name)} - {""}
+            for reservation in lost:  # killed before the stream knew its reservation: a person gives that back
+                with contextlib.suppress(ClosedError):
+                    _ = reservation in known or ledger.void(reservation, reason="killed")
+            play()
+            assert ledger.show(name)[0].spent <= 1
+            assert all(np.array_equal(np.load(path)["noisy"], noisy) for path, noisy in answered.items())
+        total = Release.load(tmp_path / f"{name}3").values["one-way"].ravel()
+        each = [np.load(state / f"{period:04}.one-way.npz")["noisy"].ravel() for period in (1, 2, 3)]
+        assert np.allclose(sum(each) * total[0], sum(each)[0] * total, rtol=1e-12)
+    return count
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are killed by the ways of POSIX")
+def test_killed_at_some_stages_a_period_has_one_answer(stream, tmp_path):
+    assert plays(stream, tmp_path, (6, 17)) > 4
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are killed by the ways of POSIX")
+def test_killed_at_every_stage_a_period_has_one_answer(stream, tmp_path):
+    assert plays(stream, tmp_path, range(60)) >= 200
