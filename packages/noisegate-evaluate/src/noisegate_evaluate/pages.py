@@ -207,12 +207,14 @@ class _Found:
 
     def page(self) -> str:
         """Returns the public page, HTML."""
+        from noisegate_evaluate.reporting.change import changes
         from noisegate_evaluate.reporting.public import public_page
 
         model, summary = self.model, getattr(self.model, "summary", None)
         fitted = getattr(summary, "verdict", None), getattr(summary, "discrepancy", None)
         drawn, png = _drawn(model) if isinstance(model, Synthesizer) else (None, None)
         told: Any = {"released": self.released, "unfitted": self.unfitted, "bounds": self._bounds()}
+        told["changed"] = [] if self.method is None else changes(model.release, self.method)
         return public_page(model.release, *fitted, **told, drawn=drawn, png=png)
 
     def _bounds(self) -> list[str]:

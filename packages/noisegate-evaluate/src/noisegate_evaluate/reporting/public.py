@@ -18,6 +18,7 @@ from noisegate.schema import EncodedTable, NumericColumn
 from noisegate.schema.columns import column_form
 from noisegate.tables.associations import WEAKENED
 from noisegate.verdict import Verdict
+from noisegate_evaluate.reporting.change import Change
 from noisegate_evaluate.reporting.page import Card, Chart, card, heat_map, number, percent, picture, render_page
 from noisegate_evaluate.reporting.promise import questions, tradeoff, tradeoff_chart
 from noisegate_evaluate.reporting.released import (
@@ -31,11 +32,15 @@ from noisegate_evaluate.reporting.released import (
     typical_error,
 )
 
+_MOST_CHANGED = 4  # cells whose shares are drawn over the periods of a stream
 _MOST_NAMED = 300  # columns that a heat map has room for
 
 
 _NOTHING: dict[str, Any] = {
-    **dict.fromkeys(("cards_", "marginals", "unfitted", "worst", "associations", "bounds", "relations"), ()),
+    **dict.fromkeys(
+        ("cards_", "marginals", "unfitted", "worst", "associations", "bounds", "relations", "changed", "change_cards"),
+        (),
+    ),
     **{"errors": None, "picture": None, "unmeasured": 0, "unfitted_cells": (0, 0), "unfitted_error": 0.0},
 }
 """What the template shows of a release that has none of it."""
@@ -60,12 +65,14 @@ def public_page(
     bounds: Sequence[str],
     drawn: EncodedTable | None,
     png: bytes | None,
+    changed: Sequence[Change] = (),
 ) -> str:
     """Returns the page of a model of one table or of images, HTML.
 
     `verdict` is what the fit came to, `distance` from the model to the release, over what the noise explains; None
     where nobody knows. `unfitted` are tables that the fit never saw, `bounds` what the method says of the error of its
-    questions, in words. Of a classifier nothing is `drawn`; of images `png` is a picture of some.
+    questions, in words. Of a stream `changed` is what moved in its last period. Of a classifier nothing is `drawn`; of
+    images `png` is a picture of some.
     """
     schema = release.schema
     found = [] if drawn is None else noisy_marginals(released, drawn)
@@ -96,6 +103,8 @@ def public_page(
         errors=errors_chart(found, errors),
         worst=sorted(errors, key=lambda error: -error.error)[:10],
         **_associations(verdict),
+        changed=[one.row for one in changed if one.clear],
+        change_cards=[one.card(place) for place, one in enumerate(changed[:_MOST_CHANGED])],
         picture=None if png is None else picture(png),
     )
 
