@@ -76,7 +76,7 @@ def independence_probe_skipped(_: Any, name: str, feature_map: Any, layout: Any,
 # Steps.
 
 
-@bug("test_a_resumed_run_that_fails_gives_nothing_back")
+@bug("test_an_error_before_any_noise_gives_the_cost_back_unless_the_run_was_resumed[True]")
 def resumed_run_gives_back(plant: Plant) -> None:
     """A resumed run that fails gives back what the run before it had spent."""
     plant.rewrite("gradients_query.StepSession._reserve", "self.state = self.state.to(State.CONFIRMED)", "pass")

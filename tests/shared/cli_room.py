@@ -136,6 +136,11 @@ class Desk(Place):
         places = {name: str(getattr(self, name)) for name in ("data", "schema", "out", "ledger")}
         return ["python", json.dumps({**places, "dataset": "clinic", "epsilon": 1.0, **TINY_SETTINGS})]
 
+    def unspent(self):
+        account = self.account()
+        assert (account.spent, account.reserved, account.committed) == (0, 0, 0)
+        assert CANARY.encode() not in self.ledger.read_bytes()
+
     def as_before(self):
         """Nothing was written in the ledger, nor is anything beside the files of a fresh desk."""
         assert self.ledger.read_bytes() == self.registered

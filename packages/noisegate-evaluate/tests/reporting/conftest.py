@@ -1,5 +1,6 @@
 """Pages of one small model with hostile names, and a browser to look at them: one of each for all tests."""
 
+import re
 import shutil
 from types import SimpleNamespace
 
@@ -37,6 +38,10 @@ def rows(seed, count=400):
             "ill": draw.random(count) < age / 100,
         }
     )
+
+
+def text(page):
+    return " ".join(re.sub(r"<[^>]+>", " ", page.read_text("utf-8")).split())
 
 
 @pytest.fixture(scope="session")

@@ -10,15 +10,12 @@ from noisegate.linked.method import Linked
 from noisegate.linked.model import LinkedModel
 
 from ..evaluation.metrics.test_links import SCHEMA, made
+from .conftest import text
 
 
 @pytest.fixture(scope="module")
 def model():
     return Linked(fit_options={"steps": 60}).fit(Gate(made(), schema=SCHEMA, epsilon=10.0))
-
-
-def text(page):
-    return " ".join(re.sub(r"<[^>]+>", " ", page.read_text("utf-8")).split())
 
 
 def test_the_public_page_follows_from_the_model_alone(model, tmp_path):

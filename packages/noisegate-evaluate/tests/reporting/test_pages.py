@@ -12,11 +12,7 @@ from noisegate.schema import Boolean
 from noisegate_evaluate import CAVEAT
 from noisegate_evaluate.reporting.promise import tradeoff
 
-from .conftest import FEW, SCHEMA, rows
-
-
-def text(page):
-    return " ".join(re.sub(r"<[^>]+>", " ", page.read_text("utf-8")).split())
+from .conftest import FEW, SCHEMA, rows, text
 
 
 def test_the_public_page_follows_from_the_model_alone(model, pages, tmp_path):

@@ -1,6 +1,6 @@
 """Perceptual features: norms, moments, row independence, and what a network may not do."""
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -104,13 +104,9 @@ def test_pooling_takes_the_mean_of_each_channel():
 
 def test_threads_do_not_disturb_each_other():
     features, tables = encoder_features(), [records(GREY, rows) for rows in range(3, 9)]
-    expected, found = [features(table) for table in tables], {}
-    threads = [threading.Thread(target=lambda i=i: found.update({i: features(tables[i])})) for i in range(len(tables))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert all(np.array_equal(found[i], expected[i]) for i in range(len(tables)))
+    with ThreadPoolExecutor(len(tables)) as pool:
+        found = list(pool.map(features, tables))
+    assert all(np.array_equal(one, features(table)) for one, table in zip(found, tables, strict=True))
 
 
 @pytest.mark.parametrize("moment", [1, 2])

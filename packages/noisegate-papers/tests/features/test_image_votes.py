@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from tests.shared.sums import moves, squared
 
-from noisegate.gate.sums import SumTask, sum_records
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.grid import Grid
 from noisegate.records import Images
@@ -94,18 +94,11 @@ def test_the_nearest_image_is_that_of_whole_numbers_and_the_first_of_equals():
 
 def test_an_image_votes_for_its_label_once_and_moves_the_sum_by_the_bound_and_no_more():
     votes, records = image_votes(), images()
-    task = SumTask(feature_map=votes, grid=GRID, columns=1, label=None)
-    total = sum_records(records, {"q": task}).sums["q"][0]
-    for row in range(12):
-        others = np.delete(np.arange(len(records)), row)
-        moved = total - sum_records(records.rows(others), {"q": task}).sums["q"][0]
-        assert np.count_nonzero(moved) == 1
-        place = int(moved.argmax())
-        assert votes.labels[place] == records.labels[row]
-        assert int(moved[place]) ** 2 <= GRID.bound.sensitivity_squared(Adjacency.ADD_REMOVE)
-        other = records.rows(np.r_[others, (row + 1) % len(records)])
-        replaced = sum_records(other, {"q": task}).sums["q"][0] - total
-        assert int(np.square(replaced).sum()) <= GRID.bound.sensitivity_squared(Adjacency.REPLACE_ONE)
+    for row, (removed, replaced) in enumerate(moves(records, votes, GRID, 12)):
+        assert np.count_nonzero(removed) == 1
+        assert votes.labels[removed.argmax()] == records.labels[row]
+        assert squared(removed) <= GRID.bound.sensitivity_squared(Adjacency.ADD_REMOVE)
+        assert squared(replaced) <= GRID.bound.sensitivity_squared(Adjacency.REPLACE_ONE)
 
 
 def test_the_vote_of_an_image_does_not_depend_on_other_images():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from tests.shared.columns import boolean, categorical, continuous
+from tests.shared.sums import moves, squared, sum_of
 
 from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
@@ -73,19 +74,15 @@ def test_every_distance_is_exact_however_many_columns_there_are():
 
 def test_a_record_votes_once_and_moves_the_sum_by_the_bound_and_no_more():
     features, people = votes(), records()
-    total = sum_records(people, {"q": task_of(features)}).sums["q"][0]
+    total = sum_of(people, features, GRID)
     weight = int(GRID.quantise(np.ones((1, 1), dtype=np.float32))[0, 0])
     assert 0.98 * UNITS < weight <= UNITS
     assert total.sum() == weight * len(people)
-    for place in range(20):
-        others = np.delete(np.arange(len(people)), place)
-        moved = total - sum_records(people.rows(others), {"q": task_of(features)}).sums["q"][0]
-        assert sorted(moved.tolist())[-2:] == [0, weight]
-        assert np.count_nonzero(moved) == 1
-        assert weight**2 <= GRID.bound.sensitivity_squared(Adjacency.ADD_REMOVE)
-        other = people.rows(np.r_[others, (place + 1) % len(people)])
-        replaced = sum_records(other, {"q": task_of(features)}).sums["q"][0] - total
-        assert int(np.square(replaced).sum()) <= GRID.bound.sensitivity_squared(Adjacency.REPLACE_ONE)
+    assert weight**2 <= GRID.bound.sensitivity_squared(Adjacency.ADD_REMOVE)
+    for removed, replaced in moves(people, features, GRID, 20):
+        assert sorted(removed.tolist())[-2:] == [0, weight]
+        assert np.count_nonzero(removed) == 1
+        assert squared(replaced) <= GRID.bound.sensitivity_squared(Adjacency.REPLACE_ONE)
 
 
 def test_what_is_added_is_what_the_grid_makes_of_the_vectors():

@@ -1,20 +1,12 @@
 """DP-Sinkhorn: the gate hands out one clipped gradient of a whole sample a step, and the generator follows it."""
 
-import numpy as np
-import pandas as pd
 import pytest
 import torch
 
 from noisegate import DPSinkhorn, Gate
-from noisegate.schema import Boolean, Continuous, Schema
 from noisegate_papers.training.teachers import transport_gradient, transport_plan
 
-SCHEMA = Schema((Continuous(name="a", lower=0.0, upper=1.0), Boolean(name="ill")), label="ill")
-
-
-def people(rows=200):
-    ill = np.arange(rows) % 2 == 0
-    return pd.DataFrame({"a": np.where(ill, 0.9, 0.2), "ill": ill})
+from .test_sharded import SCHEMA, people
 
 
 def gate_of(epsilon=5.0, data=None, schema=SCHEMA, **options):

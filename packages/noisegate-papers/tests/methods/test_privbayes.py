@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.shared.sums import check_tables, same_tables
 
 from noisegate import Budget, Gate, PrivBayes
 from noisegate.data.tables.tables import TableSource
 from noisegate.errors import ModelError
-from noisegate.gate.sums import SumTask, sum_records
 from noisegate.records import Rows
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
 from noisegate.tables.released import Table
@@ -56,10 +56,6 @@ def gate_of(schema, epsilon=1.0, rows=3000, **options):
     return Gate(people(rows).select(schema.names), schema=schema, epsilon=epsilon, records=rows, **options)
 
 
-def same(left, right):
-    return all(getattr(left, name) == getattr(right, name) for name in ("bins", "coded", "tables", "weights"))
-
-
 @pytest.mark.parametrize("schema", [SCHEMA, PLAIN, MANY], ids=["label", "plain", "many"])
 @pytest.mark.parametrize("degree", [1, 2])
 def test_a_record_moves_one_cell_of_each_family_whatever_its_parents(schema, degree, asked):
@@ -70,17 +66,7 @@ def test_a_record_moves_one_cell_of_each_family_whatever_its_parents(schema, deg
     largest = max(len(table) for table in families.tables)
     assert largest == degree + (2 if schema.label else 1), "the case has families of as many parents as there may be"
     batches = TableSource(people(200).select(schema.names), schema).batches()
-    records = Rows.concatenate(list(batches))
-    task = SumTask(feature_map=families, grid=planned.query.grid, columns=1, label=None)
-    units = planned.query.grid.bound.units
-    without = sum_records(records.rows(slice(5, None)), {"q": task}).sums["q"][0]
-    for place in range(5):
-        rows = np.r_[place, 5 : len(records)]
-        moved = sum_records(records.rows(rows), {"q": task}).sums["q"][0] - without
-        for start, end in zip(families.starts, families.starts[1:], strict=False):
-            assert np.count_nonzero(moved[start:end]) == 1
-        # Rounded to the grid, the weights lose a little.
-        assert 0.98 * units**2 < sum(int(one) ** 2 for one in moved) <= units**2 <= planned.event.sensitivity**2
+    check_tables(Rows.concatenate(list(batches)), families, planned)
 
 
 @pytest.mark.parametrize("schema", [SCHEMA, PLAIN, MANY], ids=["label", "plain", "many"])
@@ -89,10 +75,10 @@ def test_families_follow_from_what_was_released_and_from_nothing_else(schema, as
     release = method.query(gate_of(schema, epsilon=0.3))
     first = dict(asked)
     design = method.design(schema, 0.3)
-    assert same(design.chosen(release).counted, first[FAMILIES])
+    assert same_tables(design.chosen(release).counted, first[FAMILIES])
     # The same records with other noise make other families, so the comparison can fail.
     method.query(gate_of(schema, epsilon=0.3))
-    assert not same(dict(asked)[FAMILIES], first[FAMILIES])
+    assert not same_tables(dict(asked)[FAMILIES], first[FAMILIES])
 
 
 @pytest.mark.parametrize("schema", [SCHEMA, PLAIN, MANY], ids=["label", "plain", "many"])

@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.shared.sums import moves, squared
 
 from noisegate import Gate, TabPE
 from noisegate.data.tables.tables import TableSource
 from noisegate.errors import ModelError
-from noisegate.gate.sums import SumTask, sum_records
+from noisegate.gate.sums import SumTask
 from noisegate.privacy.events import Adjacency
 from noisegate.records import Rows
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
@@ -58,18 +59,14 @@ def test_a_record_votes_once_in_every_round_whatever_the_candidates(schema, adja
     records = Rows.concatenate(list(TableSource(people(300), schema).batches()))
     for place, votes in enumerate(votes_of(asked)):
         planned = plan.release(f"votes-{place + 1}")
+        bound = planned.query.grid.bound
         task = SumTask(feature_map=votes, grid=planned.query.grid, columns=1, label=None)
         assert task.exact is not None, "votes are counted in integers"
-        total = sum_records(records, {"q": task}).sums["q"][0]
-        for row in range(10):
-            others = np.delete(np.arange(len(records)), row)
-            moved = total - sum_records(records.rows(others), {"q": task}).sums["q"][0]
-            assert np.count_nonzero(moved) == 1
-            assert moved.max() ** 2 <= planned.query.grid.bound.sensitivity_squared(Adjacency.ADD_REMOVE)
-            other = records.rows(np.r_[others, (row + 1) % len(records)])
-            replaced = sum_records(other, {"q": task}).sums["q"][0] - total
-            assert int(np.square(replaced).sum()) <= planned.query.grid.bound.sensitivity_squared(Adjacency.REPLACE_ONE)
-        assert planned.event.sensitivity == planned.query.grid.bound.sensitivity(adjacency)
+        for removed, replaced in moves(records, votes, planned.query.grid, 10):
+            assert np.count_nonzero(removed) == 1
+            assert squared(removed) <= bound.sensitivity_squared(Adjacency.ADD_REMOVE)
+            assert squared(replaced) <= bound.sensitivity_squared(Adjacency.REPLACE_ONE)
+        assert planned.event.sensitivity == bound.sensitivity(adjacency)
 
 
 @BOTH

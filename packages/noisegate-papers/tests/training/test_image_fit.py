@@ -1,31 +1,18 @@
 """The fitting loop with an image generator: batch normalisation must not break what holds for tables."""
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import torch
+from tests.shared.feature_space import PIXELS, drawings
 
 from noisegate import DPMERF, Gate
-from noisegate.schema import pixel_schema
 
-SCHEMA = pixel_schema(8, 8, labels=("left", "right"))
 OPTIONS = {"steps": 12, "check_every": 4, "check_batches": 8, "batch": 32}
-
-
-def halves(rows):
-    """Images with one bright half, the one that the label says."""
-    random = np.random.default_rng(1)
-    right = np.arange(rows) % 2
-    pixels = random.integers(0, 60, (rows, 8, 8))
-    pixels[right == 0, :, :4] += 180
-    pixels[right == 1, :, 4:] += 180
-    columns = dict(zip(SCHEMA.names, pixels.reshape(rows, 64).T, strict=False))
-    return pa.table({**columns, "label": np.array(["left", "right"])[right]})
 
 
 @pytest.fixture(scope="module")
 def release():
-    return method().query(Gate(halves(600), schema=SCHEMA, epsilon=50.0))
+    return method().query(Gate(drawings(), schema=PIXELS, epsilon=50.0))
 
 
 def method(generator="convolutional", **options):

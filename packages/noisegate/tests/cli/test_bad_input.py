@@ -7,14 +7,6 @@ import pytest
 from .conftest import CANARY, refused, rows, small_disk
 
 GOOD = "30,50.0,nurse,no"
-
-
-def _unspent(desk):
-    account = desk.account()
-    assert (account.spent, account.reserved, account.committed) == (0, 0, 0)
-    assert CANARY.encode() not in desk.ledger.read_bytes()
-
-
 LEGAL = {
     "one row": [GOOD],
     "constant column": ["30,50.0,nurse,yes", "30,51.0,nurse,no"] * 20,
@@ -49,7 +41,7 @@ def test_what_cannot_be_written(desk, fitted, cli, case):
                              "--page"]),
     ):  # fmt: skip
         refused(desk, cli, f"{option} {place}{ending}", arguments=[*words, f"{place}{ending}"])
-    _unspent(desk)
+    desk.unspent()
 
 
 ADDRESS = "https://example.org/a.csv"
@@ -78,7 +70,7 @@ def test_nothing_is_overwritten(desk, fitted, cli):
         ["demo", "--out", desk.folder],
     ):
         refused(desk, cli, "exists", arguments=arguments)
-    _unspent(desk)
+    desk.unspent()
 
 
 def test_a_full_disk_is_found_before_anything_is_spent(desk, cli):
@@ -87,7 +79,7 @@ def test_a_full_disk_is_found_before_anything_is_spent(desk, cli):
         ended = cli(*desk.fit())
     assert ended.code == 2 and "model.partial cannot be written" in ended.err and "Nothing was spent" in ended.err
     assert desk.listing() == before
-    _unspent(desk)
+    desk.unspent()
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -118,7 +110,7 @@ def test_a_broken_model(desk, model, cli, file, spoil):
 def test_an_exhausted_budget_is_refused_with_the_figures(desk, cli):
     ended = refused(desk, cli, "'clinic'", "ε = 3", "4", "What remains", code=3, arguments=desk.fit(epsilon="4"))
     assert "nothing was spent" in ended.err
-    _unspent(desk)
+    desk.unspent()
 
 
 def test_faults_of_ours_keep_private_values_to_themselves(desk, cli, monkeypatch):
@@ -129,7 +121,7 @@ def test_faults_of_ours_keep_private_values_to_themselves(desk, cli, monkeypatch
 
     monkeypatch.setattr(LocalEngine, "sum", fail)
     refused(desk, cli, "ValueError", "NOISEGATE_TRACEBACK=1", code=1)
-    _unspent(desk)
+    desk.unspent()
 
 
 @pytest.mark.parametrize(

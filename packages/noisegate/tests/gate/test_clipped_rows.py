@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.shared.sums import squared
 
 from noisegate.privacy.grid import (
     UNITS,
@@ -13,8 +14,6 @@ from noisegate.privacy.grid import (
     clipped,
     row_norms,
 )
-
-from .conftest import squared
 
 LARGEST = np.finfo(np.float32).max
 

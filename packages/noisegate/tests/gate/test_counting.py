@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from tests.shared.sums import squared
 
 from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
@@ -12,8 +13,6 @@ from noisegate.gate.sums import SumTask, sum_records
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.grid import UNITS, Grid
 from noisegate.schema import EncodedTable
-
-from .conftest import squared
 
 SIZES = (3, 2)
 TABLES = ((), (0,), (0, 1), (0, 2), (0, 2, 3), (3, 2, 1, 0))

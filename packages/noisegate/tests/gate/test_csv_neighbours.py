@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.shared.sums import squared
 
 from noisegate import discover_schema
 from noisegate.data.tables import csv_file
@@ -10,8 +11,6 @@ from noisegate.gate.gate import Gate
 from noisegate.methods.registry import make_method
 from noisegate.privacy import noise
 from noisegate.schema import Boolean, Categorical, Schema
-
-from .conftest import squared
 
 LEVEL = "Ward 7, General Hospital A1234\r\n" + "B" * 24
 LINE = f'"{LEVEL}",true\n'.encode()

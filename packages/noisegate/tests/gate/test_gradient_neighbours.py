@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 import torch
 from tests.shared.stated import steps_of
+from tests.shared.sums import squared
 
 from noisegate.gate.per_example.gradients import FactoredLoss, block_gradients, gradient_source
 from noisegate.privacy.grid import UNITS
-
-from .conftest import squared
 
 DIM, NORM = 40, 0.7
 LARGEST = float(np.finfo(np.float32).max)

@@ -2,14 +2,13 @@
 
 import numpy as np
 import pytest
+from tests.shared.sums import squared
 
 from noisegate.gate.execution import BLOCK_ROWS
 from noisegate.gate.sums import SumTask, sum_records
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.grid import UNITS, Grid
 from noisegate.schema import EncodedTable
-
-from .conftest import squared
 
 ADD_REMOVE, REPLACE_ONE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 # Enough to fill blocks, so that a record more or less moves all others to other places.

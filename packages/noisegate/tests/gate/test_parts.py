@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow.csv import write_csv
 from tests.shared.columns import boolean, categorical, integer
+from tests.shared.sums import squared
 
 from noisegate import Adjacency, Budget, Gate
 from noisegate.engines.ray import RayEngine
@@ -26,8 +27,6 @@ from noisegate.privacy.grid import UNITS, Grid
 from noisegate.privacy.plan import Plan, Query
 from noisegate.records import WHOLE, WeightedRows
 from noisegate.schema import Schema
-
-from .conftest import squared
 
 MOST = 5
 SCHEMA = LinkedSchema(

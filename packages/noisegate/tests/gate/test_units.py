@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.shared.stated import ledger_of
+from tests.shared.sums import squared
 
 from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
@@ -13,8 +14,6 @@ from noisegate.gate.gate import Gate
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.plan import Plan, Query
 from noisegate.schema import Boolean, Continuous, Schema
-
-from .conftest import squared
 
 SCHEMA = Schema((Continuous(name="x", lower=0.0, upper=1.0, missing=True), Boolean(name="ill")), label="ill")
 TABLES = Contingency(

@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from tests.shared.sums import check_tables, same_tables
 
 from noisegate.data.tables.tables import TableSource
 from noisegate.errors import OptionError
 from noisegate.gate.gate import Gate
-from noisegate.gate.sums import Engine, LocalEngine, SumTask, sum_records
+from noisegate.gate.sums import Engine, LocalEngine
 from noisegate.methods.pairwise import Pairwise
-from noisegate.privacy.grid import UNITS
 from noisegate.privacy.plan import Budget
 from noisegate.schema import Boolean, Categorical, Continuous, EncodedTable, Integer, Ordinal, Schema
 from noisegate.tables.design import COUNTS, PAIRS, SCREEN, SINGLES
@@ -124,20 +124,8 @@ def test_round_numbers_make_more_cells_than_were_aimed_at_and_no_more_than_were_
 @pytest.mark.parametrize(("method", "schema"), CASES)
 def test_a_record_moves_one_cell_of_each_table_and_the_sum_by_the_bound_and_no_more(method, schema, kind):
     plan, maps = rounds(method, schema, kind)
-    people = records(schema)
     for release in plan.releases:
-        features = maps[release.query.name]
-        task = SumTask(feature_map=features, grid=release.query.grid, columns=1, label=None)
-        weights = features.integer_weights(task.grid).tolist()
-        before = sum_records(people.rows(slice(3, None)), {"q": task}).sums["q"][0]
-        for place in range(3):
-            more = EncodedTable.concatenate([people.rows(slice(3, None)), people.rows([place])])
-            moved = sum_records(more, {"q": task}).sums["q"][0] - before
-            for weight, start, end in zip(weights, features.starts, features.starts[1:], strict=False):
-                assert sorted(moved[start:end].tolist())[-1] == weight and np.count_nonzero(moved[start:end]) == 1
-            squared = sum(int(change) ** 2 for change in moved)
-            # Rounded to the grid, the weights of many tables lose a little.
-            assert 0.98 * UNITS**2 < squared <= UNITS**2 <= release.event.sensitivity**2
+        check_tables(records(schema), maps[release.query.name], release)
 
 
 @pytest.mark.parametrize(
@@ -190,10 +178,6 @@ def asked(method, frame, **options):
     return method.query(gate), engine.maps
 
 
-def same(left, right):
-    return all(getattr(left, name) == getattr(right, name) for name in ("bins", "coded", "tables", "weights"))
-
-
 def test_cells_and_pairs_follow_from_what_was_released_and_from_nothing_else():
     method = Pairwise(pairs="chosen", most_pairs=4)
     release, maps = asked(method, people(1000))
@@ -203,10 +187,10 @@ def test_cells_and_pairs_follow_from_what_was_released_and_from_nothing_else():
     expected |= design.final(release.values, release.noise_std)
     assert list(maps) == list(expected)
     for name, features in expected.items():
-        assert same(maps[name], features), name
+        assert same_tables(maps[name], features), name
     # The same records with other noise make other cells, so the comparison can fail.
     _, others = asked(method, people(1000))
-    assert not same(maps[SINGLES], others[SINGLES])
+    assert not same_tables(maps[SINGLES], others[SINGLES])
 
 
 @pytest.mark.parametrize("pairs", ["all", "chosen"])

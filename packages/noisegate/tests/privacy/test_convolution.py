@@ -15,7 +15,8 @@ from noisegate.errors import CalibrationError
 from noisegate.privacy.events import Sampler
 from noisegate.privacy.noise import NARROWEST, WIDTH, add_noise, gaussian_table, multipliers, reached
 
-CHANCE = 1e-9
+from .test_noise import CHANCE, variance_fits
+
 REACH = 20 * WIDTH
 STDS = [NARROWEST, 4.1e6, 3.0 * 2**24, 2.0**49]
 
@@ -80,11 +81,6 @@ def test_multipliers_reach_the_width_and_stay_smooth(std):
 def test_noise_that_is_too_narrow_is_refused():
     with pytest.raises(CalibrationError, match=str(NARROWEST)):
         draw(NARROWEST - 1)
-
-
-def variance_fits(sample, std):
-    statistic = np.square(sample / std).sum()
-    return stats.chi2.ppf(CHANCE / 2, sample.size) < statistic < stats.chi2.isf(CHANCE / 2, sample.size)
 
 
 def shape_fits(sample, std):
