@@ -9,7 +9,7 @@ from typing import Any
 from tests.planted.patches import Plant, bug, table, wrong
 
 MIXES = "test_a_map_that_mixes_records_is_refused_before_anything_is_spent"
-ROUND = "test_rounds::test_an_error_while_noise_is_drawn_leaves_the_cost_spent"
+ROUND = "test_an_error_from_the_noise_on_gives_nothing_back_and_ends_it[sums]"
 MEPF_NOISE = "test_mepf::test_everything_that_is_released_has_its_noise"
 
 

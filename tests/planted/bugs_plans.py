@@ -159,6 +159,6 @@ keys-read-off-the-records: The cells of a column are those that occur.
     wrap marginals._read: lambda read, *given: np.stack([np.unique(codes, return_inverse=True)[1] for codes in
         read(*given)])
 message-of-opendp-passed-on: What OpenDP says of the records is told.
-    by test_what_opendp_says_when_it_stops_is_not_passed_on
+    by test_when_opendp_stops_the_cost_stays_reserved
     rewrite marginals._run: type(any_error).__name__ => str(any_error)
 """)

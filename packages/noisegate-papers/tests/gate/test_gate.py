@@ -110,14 +110,6 @@ def test_a_map_that_mixes_records_is_refused_before_anything_is_spent(ledger):
     assert kinds(ledger) == []
 
 
-def test_a_second_answer_is_refused(ledger):
-    gate = gate_of(ledger=ledger, dataset="clinic")
-    ask(gate)
-    with pytest.raises(OptionError, match="open another gate"):
-        ask(gate)
-    assert kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM, Kind.COMMIT]
-
-
 def test_a_gate_that_failed_once_stays_shut(tmp_path):
     gate = gate_of(adjacency="replace-one", records=41)
     with pytest.raises(DataError):

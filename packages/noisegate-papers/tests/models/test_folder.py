@@ -7,6 +7,7 @@ import shutil
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.shared.stated import certificate
 
 from noisegate import DPMERF, Gate, Synthesizer
 from noisegate.errors import ModelError, UserError
@@ -20,7 +21,7 @@ from noisegate.models.folder import (
     write_model,
 )
 from noisegate.privacy import accounting, grid
-from noisegate.privacy.certificate import Certificate, render
+from noisegate.privacy.certificate import render
 from noisegate.privacy.events import (
     Adjacency,
     BatchGaussianEvent,
@@ -280,15 +281,9 @@ def measured(folder, rho, *stds, **claim):
 
 def released(folder, events, values, noise_std, **claim):
     public = {"schema": SCHEMA.to_json(), "gradients": {"s": {"norm": 1.0}}}
-    fields = {"adjacency": Adjacency.ADD_REMOVE, "unit": "record", "method": "aim", "public": public, **claim}
-    certificate = Certificate(
-        epsilon=accounting.epsilon(events, 1e-5),
-        delta=1e-5,
-        events=events,
-        hashes=array_hashes(release_arrays(values, noise_std)),
-        **fields,
-    )
-    release = Release(values=values, noise_std=noise_std, certificate=certificate)
+    claim = {"epsilon": accounting.epsilon(events, 1e-5), "method": "aim", "public": public, **claim}
+    stated = certificate(events=events, hashes=array_hashes(release_arrays(values, noise_std)), **claim)
+    release = Release(values=values, noise_std=noise_std, certificate=stated)
     return write_model(folder, release=release, tensors={"weights": np.ones(1)}, model={})
 
 

@@ -196,12 +196,3 @@ def test_no_more_records_are_read_than_the_proof_covers(tmp_path, monkeypatch):
     with pytest.raises(DataError, match="more than 105 records"):
         ask(gate)
     assert book.show("clinic")[0].spent == 0
-
-
-def test_what_opendp_says_when_it_stops_is_not_passed_on():
-    def stop(_):
-        raise ValueError("SECRET")
-
-    with pytest.raises(DataError, match=r"OpenDP stopped with ValueError.*cost stays reserved") as caught:
-        marginals._run(stop, None, "mst")
-    assert caught.value.__context__ is None

@@ -14,7 +14,6 @@ from noisegate.features.contingency import Contingency
 from noisegate.features.feature_map import Counts
 from noisegate.gate.gate import Gate
 from noisegate.ledger.ledger import Kind
-from noisegate.privacy import noise
 from noisegate.privacy.accounting import epsilon as cost
 from noisegate.privacy.plan import Plan, Query
 from noisegate.schema import Boolean, Continuous, Schema
@@ -203,19 +202,6 @@ def test_an_error_in_a_later_round_leaves_the_whole_cost_spent(error, ledger, mo
     assert kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM] and 499 < ledger.show("clinic")[0].spent <= 500
     with pytest.raises(OptionError, match="has ended"):
         session.ask({"pairs": LATER})
-
-
-def test_an_error_while_noise_is_drawn_leaves_the_cost_spent(ledger, monkeypatch):
-    def broken(*_, **__):
-        raise MemoryError
-
-    monkeypatch.setattr(noise, "add_noise", broken)
-    session = opened(ledger=ledger, dataset="clinic")
-    with pytest.raises(MemoryError):
-        session.ask({"bins": FIRST})
-    assert kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM]
-    with pytest.raises(OptionError, match="has ended"):
-        session.ask({"bins": FIRST})
 
 
 def test_data_that_changes_between_rounds_stops_the_run_and_quotes_no_number(tmp_path):

@@ -74,24 +74,18 @@ def test_events_that_cost_more_than_is_stated_are_refused(changes):
 
 
 @pytest.mark.parametrize(
-    "changes", [*({"delta": bad} for bad in (0.0, -1e-5, 1.0, 5.0, math.nan)), {"epsilon": math.nan}]
-)
-def test_figures_that_mean_nothing_are_refused(changes):
-    with pytest.raises(ModelError):
-        certificate(**changes).check()
-
-
-@pytest.mark.parametrize(
     "changes",
     [
+        *({"delta": bad} for bad in (0.0, -1e-5, 1.0, 5.0, math.nan)),
+        {"epsilon": math.nan},
         {"unit": "all records of one patient"},
         {"unit": "patient\nand all the others"},
         {"unit": "all records of one patient", "contributions": 3, "adjacency": Adjacency.REPLACE_ONE},
     ],
 )
-def test_a_unit_that_no_run_can_have_is_refused(changes):
+def test_figures_that_mean_nothing_and_a_unit_that_no_run_can_have_are_refused(changes):
     assert certificate(unit="all records of one patient", contributions=3).check() == COST
-    with pytest.raises(ModelError, match=r"mean nothing|nothing is proved"):
+    with pytest.raises(ModelError, match=r"means? nothing|nothing is proved"):
         certificate(**changes).check()
 
 
@@ -106,16 +100,14 @@ def test_sampled_events_are_checked_for_the_stated_adjacency():
             replace(stated, epsilon=epsilon * 0.999).check()
 
 
-@pytest.mark.parametrize("field", ["guarantee", "events", "method", "public", "hashes", "format", "noisegate"])
-def test_a_missing_field_is_refused(field):
-    stored = certificate().to_json()
-    del stored[field]
-    with pytest.raises(ModelError):
-        Certificate.from_json(stored)
+LACKING = [
+    {name: value for name, value in certificate().to_json().items() if name != field}
+    for field in ("guarantee", "events", "method", "public", "hashes", "format", "noisegate")
+]
 
 
-@pytest.mark.parametrize("stored", [[], {}, {"format": 2}, {"format": 1}, None])
-def test_what_is_no_certificate_is_refused(stored):
+@pytest.mark.parametrize("stored", [[], {}, {"format": 2}, {"format": 1}, None, *LACKING])
+def test_what_is_no_certificate_or_lacks_a_field_is_refused(stored):
     with pytest.raises(ModelError):
         Certificate.from_json(stored)
 
