@@ -3,17 +3,15 @@ from datetime import UTC, date, datetime
 
 import numpy as np
 import pytest
+from tests.shared.columns import boolean, categorical, continuous, integer
 
 from noisegate.errors import SchemaError
 from noisegate.schema import (
-    Boolean,
     Categorical,
     Comparison,
-    Continuous,
     Datetime,
     EncodedTable,
     Impossible,
-    Integer,
     Schema,
 )
 
@@ -77,9 +75,9 @@ def test_constraints_read_as_written_and_come_back():
 
 
 def test_odd_names_and_levels_come_back_too():
-    odd = (Categorical(name='a "b\\c =', levels=('x"', "y z", "1..2")), Integer(name="<=", lower=0, upper=9))
+    odd = (Categorical(name='a "b\\c =', levels=('x"', "y z", "1..2")), integer("<=", 0, 9))
     read = Schema(
-        (*odd, Integer(name="n", lower=0, upper=9)),
+        (*odd, integer("n", 0, 9)),
         constraints=(
             Impossible(values={odd[0].name: 'x"', "<=": (np.int64(3), None)}),
             Impossible(values={odd[0].name: "y z"}),
@@ -91,7 +89,7 @@ def test_odd_names_and_levels_come_back_too():
 
 def test_a_schema_without_constraints_keeps_the_digest_that_it_had_before_there_were_any():
     """Ledgers and certificates hold digests: computed with the version before constraints."""
-    plain = Schema((Boolean(name="y"), Integer(name="n", lower=0, upper=9)), label="y")
+    plain = Schema((boolean("y"), integer("n", 0, 9)), label="y")
     assert plain.digest() == "dc66fddf0213621ea857d42cc84f817a6d3845ab7d3d3100d06af6af0781e75a"
     assert schema("").digest() != schema().digest()
 
@@ -171,15 +169,15 @@ def test_moments_are_compared_with_their_like():
 
 
 def test_a_rule_that_can_be_read_in_two_ways_is_refused():
-    numbers = tuple(Integer(name=name, lower=0, upper=9) for name in ("a", "b < c", "a < b", "c"))
+    numbers = tuple(integer(name, 0, 9) for name in ("a", "b < c", "a < b", "c"))
     for left, right in (("a", "b < c"), ("a < b", "c")):
         with pytest.raises(SchemaError, match="'a < b < c' can be read in 2 ways"):
             Schema(numbers, constraints=(Comparison(left=left, relation="<", right=right),))
 
 
 def test_a_rule_that_the_bounds_just_allow_is_taken():
-    touching = (Continuous(name="a", lower=1, upper=2), Categorical(name="k", levels=("x",)))
-    touching += (Integer(name="b", lower=0, upper=1),)
+    touching = (continuous("a", 1, 2), categorical("k", "x"))
+    touching += (integer("b", 0, 1),)
     Schema(touching, constraints=(Comparison(left="a", relation="<=", right="b"),))
     with pytest.raises(SchemaError, match="no values within the bounds"):
         Schema(touching, constraints=(Comparison(left="a", relation="<", right="b"),))

@@ -10,13 +10,9 @@ from hypothesis import strategies as st
 from tests.shared.columns import boolean, categorical, continuous, integer
 
 from noisegate.schema import (
-    Boolean,
-    Categorical,
-    Continuous,
     Date,
     Datetime,
     EncodedTable,
-    Integer,
     Ordinal,
     Schema,
     decode,
@@ -38,12 +34,12 @@ def tables(draw):
     length = timedelta(microseconds=draw(st.integers(1, 2**53)))
     schema = Schema(
         (
-            Integer(name="n", lower=lower, upper=lower + width, missing=True),
+            integer("n", lower, lower + width, missing=True),
             Date(name="d", lower=date(1, 1, 1), upper=date(9999, 12, 31), missing=True),
             Datetime(name="t", lower=start, upper=start + length, missing=True),
             Ordinal(name="o", levels=ONES, missing=True),
-            Categorical(name="k", levels=(5, -3, 2**60), missing=True),
-            Boolean(name="b", missing=True),
+            categorical("k", (5, -3, 2**60), missing=True),
+            boolean("b", missing=True),
         )
     )
     cells = {
@@ -134,10 +130,10 @@ def test_digits_finer_than_a_microsecond_are_dropped_alike():
 @pytest.mark.parametrize(
     ("column", "array"),
     [
-        (Continuous(name="x", lower=0, upper=1), pa.array([True])),
-        (Integer(name="x", lower=0, upper=1), pa.array([date(2020, 1, 1)])),
+        (continuous("x", 0, 1), pa.array([True])),
+        (integer("x", 0, 1), pa.array([date(2020, 1, 1)])),
         (Date(name="x", lower=date(2020, 1, 1), upper=date(2021, 1, 1)), pa.array([1])),
-        (Boolean(name="x"), pa.array([b"true"])),
+        (boolean("x"), pa.array([b"true"])),
         (Ordinal(name="x", levels=("1", "2")), pa.array([1.0])),
         (Ordinal(name="x", levels=("true",)), pa.array([True])),
     ],
@@ -158,7 +154,7 @@ def test_levels_match_across_text_and_whole_numbers():
 
 
 def test_other_takes_unknown_levels_but_not_missing_ones():
-    schema = Schema((Categorical(name="x", levels=(1, 2), other=2),))
+    schema = Schema((categorical("x", (1, 2), other=2),))
     assert encode({"x": pa.array(["1", "7", "what"])}, schema).codes.tolist() == [[0], [1], [1]]
     with pytest.raises(Problem) as caught:
         encode({"x": pa.array(["1", "?"])}, schema)
@@ -168,10 +164,10 @@ def test_other_takes_unknown_levels_but_not_missing_ones():
 
 NAN = math.nan
 TOKENS = pa.array(["", "?", "NA"])
-TEN = Integer(name="n", lower=0, upper=10)
+TEN = integer("n", 0, 10)
 DAY = Date(name="d", lower=date(2020, 1, 1), upper=date(2020, 1, 11))
 MOMENT = Datetime(name="t", lower=datetime(2020, 1, 1, tzinfo=UTC), upper=datetime(2020, 1, 1, 10, tzinfo=UTC))
-ZIP = Categorical(name="z", levels=("01", "10"))
+ZIP = categorical("z", ("01", "10"))
 
 
 @pytest.mark.parametrize(
@@ -189,12 +185,12 @@ ZIP = Categorical(name="z", levels=("01", "10"))
         (ZIP, [1, 10, 2, None], [0, 1, 2, 2], [2]),
         (ZIP, ["1", " 01 ", "?"], [2, 0, 2], [0]),
         (ZIP, [1.0, NAN], [0, 2], []),
-        (Categorical(name="c", levels=("true", "false")), [True, False], [0, 1], []),
-        (Categorical(name="c", levels=("a", "rest"), other="rest"), ["a", "b", "?"], [0, 1, 2], []),
-        (Categorical(name="c", levels=("nan", "a")), ["a", "nan"], [1, 0], []),
+        (categorical("c", ("true", "false")), [True, False], [0, 1], []),
+        (categorical("c", ("a", "rest"), other="rest"), ["a", "b", "?"], [0, 1, 2], []),
+        (categorical("c", ("nan", "a")), ["a", "nan"], [1, 0], []),
         (Ordinal(name="o", levels=(1, 2, 3)), [1.0, 3.0, NAN, 2.5], [0, 2, 3, 3], [3]),
-        (Boolean(name="b"), ["TRUE", "no", "1", "maybe"], [1, 0, 1, 2], [3]),
-        (Boolean(name="b"), [None, None], [2, 2], []),
+        (boolean("b"), ["TRUE", "no", "1", "maybe"], [1, 0, 1, 2], [3]),
+        (boolean("b"), [None, None], [2, 2], []),
     ],
 )
 def test_a_tolerant_reading_places_what_it_can_and_marks_the_rest(column, cells, values, outside):
@@ -230,7 +226,7 @@ def test_positions_and_codes_become_typed_values():
 
 
 def test_what_no_encoder_makes_is_refused():
-    schema = Schema((Integer(name="n", lower=0, upper=9), Boolean(name="b")))
+    schema = Schema((integer("n", 0, 9), boolean("b")))
     one = np.zeros((1, 1), np.int32)
     with pytest.raises(ValueError, match="'n': a missing value"):
         decode(EncodedTable(np.array([[np.nan]]), one), schema)
