@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ SLOW = {"aim": 8, "mst": 4}
 
 def rows(epsilons: list[float], runs: int | None) -> dict[str, Callable[[], Any]]:
     """Returns what can be audited, by the name of its row."""
+    import periods
+
     import planted
     from noisegate.methods.registry import METHODS
     from noisegate_evaluate.auditing.measure import measured
@@ -50,8 +53,17 @@ def rows(epsilons: list[float], runs: int | None) -> dict[str, Callable[[], Any]
     def choice(score: Callable[[Any], float]) -> Callable[[], Any]:
         return lambda: measured(*planted.choices(score, epsilon=1.0, runs=1000), kind="guesses", chance=1e-4)
 
+    def stream(epsilon: float) -> Any:
+        return measured(*periods.runs(epsilon, runs or 400), kind="releases", chance=1e-4)
+
+    def broken_stream() -> Any:
+        with periods.priced_as_one_period():
+            return stream(1.0)
+
     names = sorted(name for name in {*METHODS, "discover"} if name not in SLOW)
     found = {f"{name} @ {epsilon:g}": plain(name, epsilon) for epsilon in epsilons for name in [*names, *SLOW]}
+    found |= {f"stream of {periods.PERIODS} periods @ {one:g}": partial(stream, one) for one in epsilons}
+    found["planted: priced as one period (stream)"] = broken_stream
     for name, bugs, count in (
         ("dp-merf", planted.ON_SUMS, 160),
         ("dp-llm", planted.ON_GRADIENTS, 8),

@@ -70,6 +70,26 @@ def test_nothing_that_leaves_a_fit_knows_more_than_its_noise(name, tmp_path, mon
     assert_alike(one, other)
 
 
+def test_nothing_that_leaves_a_stream_knows_more_than_its_noise(tmp_path, monkeypatch):
+    def of(second):
+        def work(place):
+            shutil.rmtree(tmp_path / "owner", ignore_errors=True)
+            (plan := tmp_path / "owner" / "s.json").parent.mkdir()
+            noisegate.plan_stream(plan, schema=TABLE, epsilon=3.0, periods=3, corrections=True, **TINY["pairwise"])
+            told = {"stream": plan, "progress": True}
+            for period, count in enumerate((30, 70 if second else 5, 40), 1):
+                told |= {"out": place / f"m{period}", "after": place / f"m{period - 1}" if period > 1 else None}
+                told["withdrawn"] = table(second, 30).slice(0, 1 + 8 * second) if period > 1 else None
+                model = noisegate.fit_period(table(second, count), **told)
+            return model.sample(20, seed=1)
+
+        return work
+
+    one, other = (left(monkeypatch, tmp_path / "out", of(second)) for second in (0, 1))
+    assert one["error"] == b"None", one
+    assert_alike(one, other)
+
+
 def test_nothing_of_images_is_known_to_methods_of_tables(tmp_path, monkeypatch, images):
     for name, settings in (("dp-merf", PICTURES | {"frequencies": 10}), ("dp-sgd", STEPS | {"width": 2, "depth": 1})):
         options = {"on_error": "skip", "records": 1000}

@@ -102,3 +102,32 @@ def an_attacker_who_sees_half(tradeoff: Any, certificate: Any) -> Any:
 
 
 table(Path(__file__).with_name("cost.txt").read_text(encoding="utf-8"), _is=_is, priced=_priced)
+
+
+# Streams: what every period adds, and what one record pays for all of them.
+table(
+    """
+noise-of-a-period-forgotten: No period takes earlier noise back, so that it adds up.
+    by test_every_release_is_the_exact_total_with_the_stated_noise
+    rewrite stream_session.StreamSession._answer: sums - taken_back(weights, before) => sums
+noise-drawn-twice: A period that is played again gets fresh noise.
+    by test_a_period_has_one_answer_and_its_records_no_second_one
+    rewrite stream_session.StreamSession._answer: self._state.read(period, name) is None => True
+matrix-priced-unrounded: The sensitivity is that of the matrix before it is rounded, and of noise that is not.
+    by test_the_stated_sensitivity_is_that_of_the_rounded_matrix_and_of_rounded_noise[7]
+    wrap accounting.continual_sensitivity: lambda right, weights, record, corrected, numbers: record * math.sqrt(corrected
+        * sum(math.prod((2 * j - 1) / (2 * j) for j in range(1, k + 1)) ** 2 for k in range(len(weights))))
+corrections-not-paid: A record that is amended pays like one that stays as it was.
+    by test_a_record_moves_a_whole_stream_by_at_most_the_stated_sensitivity[amended-None]
+    wrap stream_plans.Horizon.corrected: lambda right, horizon, query: 1
+withdrawn-twice: What is withdrawn leaves the sums twice.
+    by test_periods_add_up_under_the_cells_of_the_first
+    rewrite stream_session._Periodic.sum: totals.sums[name] -= sums => totals.sums[name] -= 2 * sums
+period-answered-again: Records that were released are released again, as those of another period.
+    by test_a_period_has_one_answer_and_its_records_no_second_one
+    wrap stream_state.StreamState.check_new: lambda right, *arguments, **options: None
+noise-kept-for-ever: Noise that no later period takes back is not erased.
+    by test_noise_that_no_later_period_takes_back_is_erased
+    wrap stream_state.StreamState.forget: lambda right, *arguments: None
+"""
+)

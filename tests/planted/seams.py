@@ -41,6 +41,9 @@ SEAMS = {
     "runs": "noisegate.runs.work",
     # What several silos share.
     "silo_rounds": "noisegate.silos.rounds",
+    "stream_plans": "noisegate.streams.plans",
+    "stream_session": "noisegate.streams.session",
+    "stream_state": "noisegate.streams.state",
     # What is handed out.
     "folder": "noisegate.models.folder",
     # What looks for bugs.

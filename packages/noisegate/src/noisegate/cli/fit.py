@@ -109,7 +109,7 @@ def fit_command(
     elif stream is not None or after is not None:
         path = required(one_place(data), DATA)
         period = extension("noisegate.fits", "stream", "a stream")
-        model = period(path, folder, options, stream, after, withdrawn=withdrawn, engine=chosen, **told)
+        model = period(context, path, folder, options, withdrawn=withdrawn, engine=chosen, **told)
     else:
         required(data or tables, DATA)  # before a schema is read
         run = options.run(epsilon)

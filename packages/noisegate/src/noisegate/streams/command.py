@@ -157,17 +157,26 @@ def horizon_of(periods: str, window: int | None, corrections: bool) -> Horizon:
     return Horizon(**known, window=window, corrections=corrections)
 
 
-def next_period(
-    data: Any, folder: RunFolder, options: Any, stream: Path | None, after: Path | None, **told: Any
-) -> FittedModel:
+_BESIDE_A_STREAM = {
+    *("data", "out", "stream", "after", "withdrawn", "dataset", "ledger", "device", "engine", "address"),
+    *("show_values", "as_json", "settings"),
+}
+
+
+def next_period(context: Any, data: Any, folder: RunFolder, options: Any, **told: Any) -> FittedModel:
     """Does what `noisegate fit` does with --stream or --continue."""
+    typed = options.typed(context)
+    stream, after = (Path(typed[name]) if name in typed else None for name in ("stream", "after"))
+    twice = [folder.observer.option(name) for name in sorted(set(typed) - _BESIDE_A_STREAM)]
+    twice += [folder.observer.setting(*each) for each in typed["settings"].items()]
+    if twice:
+        raise OptionError(f"{twice[0]}: the plan of the stream says what is asked; leave it out.")
     found = stream if stream is not None or after is None else next(_beside(after), None)
     if found is None:
         raise OptionError(
             f"--continue {after}: the plan of its stream lies neither beside it nor in this folder; add --stream FILE."
         )
-    own = {"dataset": options.dataset, "ledger": options.ledger if options.dataset is not None else None}
-    run, period = _period(found, after, told.pop("withdrawn"), **own)
+    run, period = _period(found, after, told.pop("withdrawn"), options.dataset, options.book)
     model = start_run(run, data, folder, ask=period, **told)
     left = period.horizon.periods - period.facts.period
     folder.observer.say(

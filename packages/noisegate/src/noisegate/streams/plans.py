@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from noisegate.errors import ModelError, OptionError
+from noisegate.errors import ModelError, OptionError, said
 from noisegate.privacy import accounting
 from noisegate.privacy.accounting import continual_sensitivity, effective_multiplier, prefix_noise
 from noisegate.privacy.certificate import canonical_json
@@ -82,7 +82,7 @@ class Horizon:
         for name, most in (("periods", MOST_PERIODS), ("window", self.periods)):
             value = getattr(self, name)
             if not (type(value) is int and 1 <= value <= most) and (name, value) != ("window", None):
-                raise OptionError(f"{name}={value!r} must be a whole number from 1 to {most}.")
+                raise OptionError(f"{said(name, value)} must be a whole number from 1 to {most}.")
 
     @cached_property
     def weights(self) -> tuple[int, ...]:

@@ -1,0 +1,96 @@
+"""A stream, as an attacker sees it who has all its releases: in one world the first period has one record more."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import noisegate
+from noisegate.privacy import accounting
+from noisegate.privacy.certificate import Certificate
+from noisegate.privacy.events import ContinualGaussianEvent, GaussianEvent
+from noisegate.privacy.silos import OF_PERIODS, Stream
+from noisegate.schema import Categorical, Schema
+from noisegate.streams import plans
+from noisegate.streams.session import Period
+from noisegate.streams.state import StreamState
+from noisegate_evaluate.auditing.measure import Seen
+
+PERIODS, RECORDS = 6, 20
+SCHEMA = Schema(tuple(Categorical(name=name, levels=("a", "b", "c")) for name in "xyz"))
+
+
+def runs(epsilon: float, count: int) -> tuple[list[Seen], Certificate]:
+    """Returns what is seen of so many streams, half of them in each world, and the certificate of one."""
+    seen = []
+    random = np.random.default_rng(0)
+    tables = [_table(random, RECORDS) for _ in range(PERIODS)]
+    worlds = [tables, [pa.concat_tables([tables[0], _table(random, 1)]), *tables[1:]]]
+    for run in range(count):
+        with tempfile.TemporaryDirectory() as folder:
+            release, exact = _stream(Path(folder) / "s.json", worlds[run % 2], epsilon), []
+        for world in worlds:
+            exact.append(
+                {name: np.stack([_sums(release, name, one) for one in world]) for name in ("pairs", "one-way")}
+            )
+        one = Seen(world=run % 2)
+        for name in exact[0]:
+            event = next(event for event in release.certificate.events if event.name == name)
+            assert isinstance(event, ContinualGaussianEvent)
+            late = np.subtract.outer(range(PERIODS), range(PERIODS))
+            factor = np.where(late >= 0, np.array(event.weights)[late.clip(0)] / 256, 0)  # makes the noise white again
+            fresh = release.noise_std[name] / accounting.prefix_noise(event.weights, PERIODS)
+            told = release.values[OF_PERIODS + name].T
+            one.answer(name, factor @ told / fresh, np.stack([factor @ world[name] / fresh for world in exact]))
+        seen.append(one)
+    events = [GaussianEvent(**{name: getattr(event, name) for name in _PLAIN}) for event in release.certificate.events]
+    return seen, replace(release.certificate, events=tuple(events))
+
+
+_PLAIN = ("name", "sensitivity", "noise_std", "coordinates", "sampler")
+
+
+@contextmanager
+def priced_as_one_period() -> Iterator[None]:
+    """A bug: a record pays for what it moves in its own period, and not for what later ones take back."""
+    right = plans.continual_sensitivity, accounting.continual_sensitivity
+    plans.continual_sensitivity = accounting.continual_sensitivity = lambda weights, record, *rest: record
+    try:
+        yield
+    finally:
+        plans.continual_sensitivity, accounting.continual_sensitivity = right
+
+
+def _table(random: np.random.Generator, count: int) -> pa.Table:
+    return pa.table({name: random.choice(["a", "b", "c"], count) for name in SCHEMA.names})
+
+
+def _stream(plan: Path, tables: list[pa.Table], epsilon: float) -> Any:
+    noisegate.plan_stream(plan, schema=SCHEMA, epsilon=epsilon, periods=PERIODS, method="pairwise")
+    run, horizon = plans.read_stream(plan)
+    told: dict[str, Any] = {"method": run.method, "horizon": horizon, "state": StreamState(plan)}
+    release = None
+    for number, records in enumerate(tables, 1):
+        facts = Stream(plan=plans.stream_id(run, horizon), period=number, **asdict(horizon))
+        period = Period(**told, facts=facts, after=release)
+        gate = run.gate(records, show_values=False, progress=lambda done: None)
+        gate.counted = False
+        release = period(gate, period.priced(run.method.plan(gate.schema, gate.budget)))
+    return release
+
+
+def _sums(release: Any, name: str, records: pa.Table) -> Any:
+    from noisegate.data.tables.tables import TableSource
+    from noisegate.methods.registry import method_of
+    from noisegate.schema import EncodedTable
+
+    method = method_of(release.certificate)
+    tables = method._design_of(release).final(release.values, release.noise_std)[name]
+    return tables(EncodedTable.concatenate(list(TableSource(records, SCHEMA).batches()))).sum(axis=0)

@@ -1,0 +1,126 @@
+"""A table that grows: its copy after each period from a stream, from releases of single periods, and from one of all.
+
+    python benchmarks/streams/run.py --data DIR --out FOLDER [--epsilon 1] [--periods 24] [--seeds 3] [--arms ARM ...]
+
+DIR holds train.csv and test.csv of the UCI table "Adult", which is shuffled and cut into periods. Figures are computed
+on real data, outside the guarantee: total variation error over pairs of columns and ROC-AUC of classifiers
+that are trained on the copy, both by the test records. FOLDER keeps the streams.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import noisegate
+from noisegate import Schema
+from noisegate.data.frames import read_table
+from noisegate.privacy.release import Release
+from noisegate.privacy.silos import Stream
+from noisegate.streams.plans import read_stream, stream_id
+from noisegate.streams.session import Period
+from noisegate.streams.state import StreamState
+from noisegate_evaluate import evaluate_tables
+
+HERE = Path(__file__).parent
+SHOWN = (1, 3, 6, 12, 18, 24)
+
+
+def main() -> None:
+    """Runs all arms with all seeds, and prints and writes their figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--periods", type=int, default=24)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--arms", nargs="*", help="names of arms; all where it is not given")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    schema = Schema.from_toml(HERE.parent / "adult" / "schema.toml")
+    train, test = (read_table(options.data / name, schema) for name in ("train.csv", "test.csv"))
+    found: list[dict[str, Any]] = []
+    for seed in range(options.seeds):
+        order = np.random.default_rng(seed).permutation(len(train))
+        cuts = [part.tolist() for part in np.array_split(order, options.periods)]
+        periods = [train.take(pa.array(part)) for part in cuts]
+        folder = options.out / str(seed)
+        folder.mkdir(parents=True, exist_ok=True)
+        given: Any = (periods, schema, options.epsilon)
+        arms: dict[str, Callable[[], list[tuple[int, Any, float]]]] = {
+            "stream": partial(_stream, folder / "known", *given, {"periods": options.periods}),
+            "stream, open": partial(_stream, folder / "open", *given, {}),
+            "periods added up": partial(_added_up, *given),
+            "at once": partial(_at_once, *given),
+        }
+        for arm, copies in arms.items():
+            if options.arms and arm not in options.arms:
+                continue
+            for period, model, noise in copies():
+                so_far = pa.concat_tables(periods[:period])
+                report = evaluate_tables(model.sample(len(train), seed=seed), test, schema, train=train)
+                entry = {"arm": arm, "seed": seed, "period": period, "noise": noise, "records": len(so_far)}
+                assert report.downstream is not None  # Adult has a label
+                entry |= {"pairs": report.marginals.order(2).mean, "roc_auc": report.downstream.mean.roc_auc}
+                found.append(entry)
+                print(json.dumps(entry), flush=True)
+                if options.json:
+                    options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    for arm in dict.fromkeys(entry["arm"] for entry in found):
+        last = [entry for entry in found if entry["arm"] == arm and entry["period"] == options.periods]
+        told = {name: statistics.fmean(entry[name] for entry in last) for name in ("noise", "pairs", "roc_auc")}
+        print(f"{arm:18} " + "  ".join(f"{name} {value:.4f}" for name, value in told.items()))
+
+
+def _noise(release: Release) -> float:
+    return release.noise_std["pairs"]
+
+
+def _stream(
+    place: Path, periods: list[pa.Table], schema: Schema, epsilon: float, horizon: dict[str, int]
+) -> list[tuple[int, Any, float]]:
+    plan, copies, release = place.with_suffix(".json"), [], None
+    noisegate.plan_stream(plan, schema=schema, epsilon=epsilon, **horizon)
+    run, asked = read_stream(plan)
+    told: dict[str, Any] = {"method": run.method, "horizon": asked, "state": StreamState(plan)}
+    for number, records in enumerate(periods, 1):  # as `fit_period` does, with a fit of those alone that are shown
+        gate = run.gate(records, show_values=False, progress=lambda done: None)
+        facts = Stream(plan=stream_id(run, asked), period=number, **asdict(asked))
+        period = Period(**told, facts=facts, after=release)
+        release = period(gate, period.priced(run.method.plan(gate.schema, gate.budget)))
+        if number in SHOWN:
+            copies.append((number, run.method.fit_release(release), _noise(release)))
+    return copies
+
+
+def _added_up(periods: list[pa.Table], schema: Schema, epsilon: float) -> list[tuple[int, Any, float]]:
+    copies = []
+    for number in SHOWN[1:]:
+        asked: dict[str, Any] = {"schema": schema, "epsilon": epsilon}
+        named = [(f"period {at}", records) for at, records in enumerate(periods[:number], 1)]
+        first = noisegate.merge([noisegate.release(records, silo=silo, **asked) for silo, records in named])
+        last = [noisegate.release(records, silo=silo, after=first, **asked) for silo, records in named]
+        model = noisegate.merge(last, after=first)
+        copies.append((number, model, _noise(model.release)))
+    return copies
+
+
+def _at_once(periods: list[pa.Table], schema: Schema, epsilon: float) -> list[tuple[int, Any, float]]:
+    copies = []
+    for number in SHOWN:
+        model = noisegate.fit(pa.concat_tables(periods[:number]), schema=schema, epsilon=epsilon)
+        copies.append((number, model, _noise(model.release)))
+    return copies
+
+
+if __name__ == "__main__":
+    main()
