@@ -5,21 +5,17 @@ import logging
 import re
 from contextlib import nullcontext
 
-import pyarrow as pa
 import pytest
 from rich.console import Console
 from tests.shared.stated import ledger_of
+from tests.test_python import SCHEMA, SMALL, TABLE
 
-from noisegate import Pairwise, Schema, fit
+from noisegate import Schema, fit
 from noisegate import progress as shown
 from noisegate.errors import installed
 from noisegate.runs import folder as observer
 from noisegate.runs.folder import ShownProgress
-from noisegate.schema import Boolean, Integer
-
-SCHEMA = Schema((Integer(name="age", lower=0, upper=99), Boolean(name="ill")), label="ill")
-TABLE = pa.table({"age": [31, 58, 44, 67] * 50, "ill": [False, True, False, True] * 50})
-SMALL = Pairwise(cells=4, fit_options={"components": 4, "steps": 10})
+from noisegate.schema import Boolean
 
 
 def test_a_run_logs_what_it_plans_books_and_fits(caplog, tmp_path):

@@ -1,11 +1,9 @@
 """The report on images: what is compared with what, what it is called, and the caveat; and images as it takes them."""
 
-import io
 from functools import partial
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from noisegate.errors import DataError
 from noisegate.records import Images
@@ -20,6 +18,8 @@ from noisegate_evaluate import (
     read_classifiers,
 )
 from noisegate_evaluate.metrics.prd import distribution_scores
+
+from .test_report import page
 
 SCHEMA = pixel_schema(4, 4, labels=("no", "yes"))
 ONE = read_classifiers("cnn,logistic", selection=SelectionRecipe(epochs=1, batch=16, shift=0, device="cpu"))
@@ -51,12 +51,6 @@ def report():
     return measured(images(0), images(1), SCHEMA, images(2))
 
 
-def page(report):
-    console = Console(file=io.StringIO(), width=120)
-    console.print(report.render())
-    return " ".join(console.file.getvalue().split())
-
-
 def test_distances_are_to_the_training_images_and_the_floor_is_between_real_ones(report):
     assert report.compared_with == "train"
     rows = [Pixels()(images(seed).pixels) for seed in range(3)]
@@ -77,7 +71,7 @@ def test_without_labels_there_are_distances_alone():
     report = measured(*unlabelled, pixel_schema(4, 4))
     assert report.downstream is None
     assert report.notes == ("no downstream scores, because the images have no labels",)
-    assert "no labels" in page(report)
+    assert "no labels" in " ".join(page(report).split())
 
 
 def test_encoded_images_come_back_exactly():

@@ -1,6 +1,7 @@
 """Training an encoder on public images: it learns, repeats itself, goes on after a stop, and never inverts."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,17 +11,12 @@ from noisegate.errors import ModelError, OptionError
 from noisegate.schema.pixels import ImageShape
 from noisegate_images.networks.named import ChosenLayers, load_network
 from noisegate_papers.contrib.pretraining.encoder import EncoderFitting, EncoderTraining, augmented
-from noisegate_papers.contrib.pretraining.training import PublicImages, partial_of
+from noisegate_papers.contrib.pretraining.training import partial_of
+
+from .test_decoder import images as bright_and_dark
 
 QUICK = EncoderTraining(epochs=2, batch=8, learning_rate=0.05)
-
-
-def images(rows=24, seed=0):
-    """Bright images and dark ones."""
-    random = np.random.default_rng(seed)
-    labels = np.arange(rows) % 2
-    pixels = random.integers(0, 60, (rows, 32, 32, 3)) + 190 * labels[:, None, None, None]
-    return PublicImages(pixels=pixels.astype(np.uint8), labels=labels.astype(np.int64), classes=("dark", "bright"))
+images = partial(bright_and_dark, side=32)
 
 
 def test_a_kept_training_is_taken_up_with_the_same_images_and_options_only(tmp_path):
