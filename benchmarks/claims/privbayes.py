@@ -1,15 +1,17 @@
-"""PrivBayes in dpmm takes a sensitivity 69 to 1,522 times too small, and in DataSynthesizer costs 3.5ε for ε.
+"""PrivBayes in dpmm takes a sensitivity 69 to 1,522 times too small, and in DataSynthesizer costs 2.5ε for ε.
 
     python benchmarks/claims/privbayes.py [--json FILE]
 
-dpmm (models/priv_bayes.py) chooses parents by mutual information in bits over the root of both entropies, with the
-sensitivity of plain mutual information in nats. Of two columns that are constant but for one record, which both tell
-apart, the score is 1; without that record it is 0, whatever the number of records.
+dpmm (sassoftware/dpmm 5661637, src/dpmm/models/priv_bayes.py:92 and 105-106) chooses parents by mutual information in
+bits over the root of both entropies, with the sensitivity of plain mutual information in nats (137-141). Of two columns
+that are constant but for one record, which both tell apart, the score is 1; without that record it is 0, whatever the
+number of records.
 
-DataSynthesizer (lib/PrivBayes.py, DataDescriber.py), with n public, that is under replace-one, as its sensitivity of
-mutual information has it: ε/2 for the structure; counts with Laplace noise of (d − k)/(ε/2), d − k tables, each of
-which a replaced record moves by 2, so ε and not ε/2; and histograms of single columns, saved in the same description,
-with d/(εn), each moved by 2/n, so another 2ε. Domains, and which columns are binary, are read off the records besides.
+DataSynthesizer 0.1.13 (9072285), with n public, that is under replace-one, as its own sensitivities have it (2/n in
+datatypes/AbstractAttribute.py:71): ε/2 for the structure (DataDescriber.py:179); counts with Laplace noise of
+(d − k)/(ε/2) (lib/PrivBayes.py:198-203), d − k tables, each of which a replaced record moves by 2, so ε and not ε/2;
+and histograms of single columns, saved in the same description, with all of ε again (DataDescriber.py:127 and 290-295,
+called from 168). Domains, and which columns are binary, are read off the records besides.
 """
 
 from __future__ import annotations
@@ -18,10 +20,21 @@ import math
 import sys
 
 import numpy as np
+from corrected import information_sensitivity, privbayes_datasynthesizer, privbayes_dpmm
 from numpy.typing import NDArray
-from showing import show
+from showing import Claims, Said, show
 
 RECORDS = (1000, 32_561)
+SAID: Said = {
+    "dpmm, n = 1000: ε of one choice calibrated for 1, at least": (34, 0.05),
+    "dpmm, n = 32561: ε of one choice calibrated for 1, at least": (760, 0.5),
+    "dpmm, n = 32561: a change of one record over it": (1522, 0.5),
+    "DataSynthesizer, ε = 1: ε of the saved description": (2.5, 0),
+}
+CLAIMS: Claims = [
+    *((f"dpmm, {n} records", 1, f"dpmm, n = {n}: ε of one choice calibrated for 1, at least") for n in RECORDS),
+    ("DataSynthesizer", 1, "DataSynthesizer, ε = 1: ε of the saved description"),
+]
 
 
 def entropy(counts: NDArray[np.float64]) -> float:
@@ -37,36 +50,24 @@ def score(table: NDArray[np.float64]) -> float:
     return information / math.sqrt(both) if both > 0 else 0.0
 
 
-def claimed(records: int) -> float:
-    """Returns the sensitivity that the mechanism is calibrated with, of plain mutual information in nats."""
-    first = 2 / records * math.log((records + 1) / 2)
-    return first + (1 - 1 / records) * math.log(1 + 2 / (records - 1))
-
-
-def choice_epsilon(records: int, epsilon: float) -> float:
-    """Returns how far the log-odds of the worse of two pairs moves, calibrated for `epsilon`, when one record does.
-
-    The mechanism chooses with weights exp(ε · score / 2Δ). The second pair has score 0 in both worlds.
-    """
-    worlds = [np.array([[records, 0.0], [0.0, 0.0]]), np.array([[records - 1, 0.0], [0.0, 1.0]])]
-    gains = [epsilon * score(table) / (2 * claimed(records)) for table in worlds]
-    # Minus the log of the probability of the second pair.
-    losses = [float(np.logaddexp(0, gain)) for gain in gains]
-    return abs(losses[1] - losses[0])
+def worlds(records: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Returns the joint counts of two columns where all records are alike, and where one differs in both."""
+    return np.array([[records, 0.0], [0.0, 0.0]]), np.array([[records - 1, 0.0], [0.0, 1.0]])
 
 
 def figures() -> dict[str, float]:
     """Returns what dpmm's choice costs, and what DataSynthesizer's description does."""
     found = {}
     for records in RECORDS:
-        found[f"dpmm, n = {records}: sensitivity claimed"] = claimed(records)
-        found[f"dpmm, n = {records}: a change of one record over it"] = 1 / claimed(records)
-        found[f"dpmm, n = {records}: ε of one choice calibrated for 1, at least"] = choice_epsilon(records, 1.0)
-    structure, counts, histograms = 0.5, 2 * 0.5, 2 * 1.0
-    found["DataSynthesizer, ε = 1: ε of the conditional tables with their structure"] = structure + counts
-    found["DataSynthesizer, ε = 1: ε of the saved description"] = structure + counts + histograms
+        alike, other = (score(table) for table in worlds(records))
+        found[f"dpmm, n = {records}: sensitivity claimed"] = information_sensitivity(records)
+        found[f"dpmm, n = {records}: a change of one record over it"] = abs(other - alike) / information_sensitivity(
+            records
+        )
+        found[f"dpmm, n = {records}: ε of one choice calibrated for 1, at least"] = privbayes_dpmm(records)
+    found["DataSynthesizer, ε = 1: ε of the saved description"] = privbayes_datasynthesizer()
     return found
 
 
 if __name__ == "__main__":
-    sys.exit(show(__doc__ or "", figures))
+    sys.exit(show(__doc__ or "", figures, SAID, CLAIMS))

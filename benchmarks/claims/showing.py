@@ -1,30 +1,39 @@
-"""How the scripts of this folder say what they found: a claim, figures with their meaning, and JSON where asked for."""
+"""How the scripts of this folder say what they found: figures, and each claim beside what is true."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-DELTA = 1e-5
+Said = Mapping[str, tuple[float, float]]
+"""Figures that the page says, by their names, and how far from them a script may be."""
+Claims = Sequence[tuple[str, str | float, str]]
+"""What is claimed, the claimed figure or its name, and the name of the true one, which is more."""
 
 
-def show(description: str, figures: Callable[[], Mapping[str, float]]) -> int:
-    """Prints the figures of a script under its first line, and writes them with --json FILE; returns the exit code."""
+def show(description: str, figures: Callable[[], Mapping[str, float]], said: Said, claims: Claims) -> int:
+    """Prints figures and claims, writes the figures with --json FILE, and returns 0; an AssertionError if one fails."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, default=None, help="write the figures there")
     options = parser.parse_args()
-    found = figures()
+    found, console = figures(), Console()
     table = Table(title=description.splitlines()[0], title_justify="left")
     table.add_column("figure")
     table.add_column("", justify="right")
     for name, value in found.items():
         table.add_row(name, f"{value:.4g}")
-    Console().print(table)
+    console.print(table)
+    for what, figure, name in claims:
+        claimed, true = found[figure] if isinstance(figure, str) else figure, found[name]
+        console.print(f"{what}: claimed {claimed:.4g}, true {true:.4g}")
+        assert true > 1.1 * claimed, (what, claimed, true)
+    for name, (value, tolerance) in said.items():
+        assert abs(found[name] - value) <= tolerance, (name, found[name], value)
     if options.json:
         options.json.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return 0
