@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
     from noisegate_images.networks.encoder import Encoder
 
-FEATURES = ("encoder", "inception-v3", "pixels")
-"""What can be asked for by name."""
+FEATURES = ("encoder", "inception-v3", "pixels")  # what can be asked for by name
 _IMAGES_AT_ONCE = 250
 
 
@@ -120,10 +119,8 @@ def check_pixels(pixels: np.ndarray) -> None:
 
 
 def in_batches(network: nn.Module, pixels: np.ndarray) -> np.ndarray:
-    """Returns what a network gives over uint8 images, (rows, height, width, channels): float32, (rows, dim).
-
-    It takes (rows, channels, height, width) in [0, 1]; it runs on a GPU if there is one, else on one thread.
-    """
+    """Returns what a network gives over uint8 images, (rows, height, width, channels): float32, (rows, dim)."""
+    # It takes (rows, channels, height, width) in [0, 1]; it runs on a GPU if there is one, else on one thread.
     import torch
 
     from noisegate.devices import choose_device, one_thread
@@ -139,8 +136,7 @@ def in_batches(network: nn.Module, pixels: np.ndarray) -> np.ndarray:
     return torch.cat(parts).numpy()
 
 
-IMAGES = 10_000
-"""Of either set, unless more are asked for."""
+IMAGES = 10_000  # of either set, unless more are asked for
 
 
 def images_of(batches: Iterable[Rows], schema: Schema) -> Images:
@@ -274,11 +270,9 @@ class PixelColumns:
 
 
 def find_pixels(schema: Schema, image: ImageShape | None = None) -> PixelColumns:
-    """Returns the pixels among the columns of a schema: all but the label.
-
-    Names as :func:`noisegate.schema.pixel_schema` gives them tell the shape and where each stands; with others,
-    ``image`` is the shape and columns stand row by row from the top left, with the channels of a pixel in turn.
-    """
+    """Returns the pixels among the columns of a schema: all but the label."""
+    # Names as :func:`noisegate.schema.pixel_schema` gives them tell the shape and where each stands; with others,
+    # ``image`` is the shape and columns stand row by row from the top left, with the channels of a pixel in turn.
     label = None if schema.label_column is None else schema.label_column.name
     columns: dict[str, Continuous | Decimal | Integer] = {}
     for column in (one for one in schema.columns if one.name != label):

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from noisegate.models.record_model import FittedModel as Model
     from noisegate_evaluate.comparison import ImageReport, Report
     from noisegate_evaluate.reporting.private import Measured
-    from noisegate_evaluate.reporting.public import ReleasedLink
     from noisegate_evaluate.reporting.released import Released
     from noisegate_evaluate.utility.runner import Progress
 
@@ -45,10 +44,16 @@ class LinkedFound:
 
     def page(self) -> str:
         """Returns the public page, HTML."""
-        from noisegate_evaluate.reporting.public import linked_page
+        from noisegate_evaluate.reporting.public import ReleasedLink, linked_page
+        from noisegate_evaluate.reporting.released import Released
 
         model, fitted = self.model, self.model.summary
-        links = self._links()
+        read: Any = method_of(model.certificate)
+        links, drawn = [], self._tables(_FAMILIES)
+        for link in model.schema.links:
+            bins, tables = read.released_link(model.release, link)
+            released = Released(layout=link.schema.layout, bins=bins, tables=tables)
+            links.append(ReleasedLink(link=link, released=released, drawn=self._transitions(drawn, link)))
         return linked_page(model.release, fitted.verdict, fitted.discrepancy, schema=model.schema, links=links)
 
     def measured(
@@ -68,18 +73,6 @@ class LinkedFound:
 
     def _tables(self, families: int) -> dict[str, pa.Table]:
         return replace(self.model, convert=None).sample(families, seed=_SEED)
-
-    def _links(self) -> list[ReleasedLink]:
-        from noisegate_evaluate.reporting.public import ReleasedLink
-        from noisegate_evaluate.reporting.released import Released
-
-        read: Any = method_of(self.model.certificate)
-        found, drawn = [], self._tables(_FAMILIES)
-        for link in self.model.schema.links:
-            bins, tables = read.released_link(self.model.release, link)
-            released = Released(layout=link.schema.layout, bins=bins, tables=tables)
-            found.append(ReleasedLink(link=link, released=released, drawn=self._transitions(drawn, link)))
-        return found
 
     def _transitions(self, drawn: dict[str, pa.Table], link: Link) -> Any:
         """Returns one transition of each synthetic family that has any, at random by its weight: as all count alike."""

@@ -118,8 +118,7 @@ def _column(table: pa.Table, name: str, which: str) -> pa.Array:
     return table.column(name).combine_chunks()
 
 
-Tables: TypeAlias = Mapping[str, pa.Table]
-"""Linked tables by name, with their keys."""
+Tables: TypeAlias = Mapping[str, pa.Table]  # linked tables by name, with their keys
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,10 +238,8 @@ def _ratio(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def encode_tolerantly(column: Column, array: pa.Array, tokens: pa.Array) -> tuple[npt.NDArray[Any], Mask]:
-    """Returns the positions or codes of one column, and where it is outside of all that it can say, (rows,).
-
-    Positions are float64 in [0, 1], NaN where missing or outside; codes are int32, there the number of levels.
-    """
+    """Returns the positions or codes of one column, and where it is outside of all that it can say, (rows,)."""
+    # Positions are float64 in [0, 1], NaN where missing or outside; codes are int32, there the number of levels.
     if pt.is_nested(array.type):  # as text, which no schema can place
         array = pa.array([None if cell is None else str(cell) for cell in array.to_pylist()], pa.string())
     known: Collection[Any] = () if column.numeric else column.levels

@@ -33,8 +33,7 @@ from noisegate_evaluate.utility.recipe import LabelledRows, Suite
 from noisegate_evaluate.utility.runner import Progress, UtilityReport, utility_scores
 from noisegate_evaluate.utility.suites import read_classifiers, read_suite
 
-BINS = 10
-"""Equal-width bins of numeric columns in figures of links: tables of two columns of few rows have few cells."""
+BINS = 10  # equal-width bins of numeric columns in figures of links: tables of two columns of few rows have few cells
 
 
 def evaluate_tables(

@@ -116,11 +116,9 @@ class LabelledTables:
         return cls(column=column, schema=schema, tables=tables, labels=labels, remarks=tuple(remarks))
 
     def features(self) -> dict[str, np.ndarray]:
-        """Returns the features of both, float32, (rows, features), as the training table fixes them; none is the label.
-
-        A missing number becomes the training median, with an indicator column where training had missing ones. A
-        missing level has a column of its own, and a value outside the levels has none, so it never crashes.
-        """
+        """Returns the features of both, float32, (rows, features), by the training table; none is the label."""
+        # A missing number becomes the training median, with an indicator column where training had missing ones. A
+        # missing level has a column of its own, and a value outside the levels has none, so it never crashes.
         train, columns = self.tables["training"], (one for one in self.schema.columns if one.name != self.column.name)
         blocks = [_block(train, column, self.schema) for column in columns]
         # A leading constant, so that a table whose only column is the label still has a feature.

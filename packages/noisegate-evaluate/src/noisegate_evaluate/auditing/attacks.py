@@ -26,10 +26,8 @@ from noisegate_evaluate.auditing.examples import UNIT, FamilyWorlds, Worlds, can
 from noisegate_evaluate.auditing.measure import Seen, SeenSteps, SeenSums, by_threshold, measured, orthonormal
 from noisegate_evaluate.auditing.watched import Vector, Vectors, Watch, WatchedGate
 
-Progress = Callable[[int, int], None]
-"""Called with the runs that were done and how many there will be."""
-CHANCE = 1e-4
-"""That anything in a report is wrong."""
+Progress = Callable[[int, int], None]  # called with the runs that were done and how many there will be
+CHANCE = 1e-4  # that anything in a report is wrong
 PROJECTION, ONE_RUN, SAMPLES, ATTRIBUTE = "projection", "one-run", "samples", "attribute"
 # Answers along the difference of the worlds that are looked at, over all runs, where nobody says how many runs: enough
 # to tell the noise within a fifth. Of steps those of half of the runs can be looked at.
@@ -183,22 +181,17 @@ def _canary_scores(auditor: Auditor, canaries: EncodedTable, coins: Any) -> list
     for name, sums in watch.sums.items():
         std = release.noise_std[name]
         steps.append((release.values[name].reshape(-1) / std, sums.reshape(len(canaries), -1) / std))
-    return [sum((_posterior(*step, prior) for step in steps), np.zeros(len(canaries))) for prior in _PRIORS]
-
-
-def _posterior(noisy: Vector, vectors: Vector, prior: float) -> Vector:
-    """Returns the coins that are to be expected given an answer, were they normal; no two alike count twice."""
-    left = vectors @ (noisy - vectors.sum(axis=0) / 2)
-    return np.asarray(np.linalg.solve(vectors @ vectors.T + prior * np.eye(len(vectors)), left))
+    # The coins that are to be expected given the answers, were they normal; no two alike count twice.
+    answers = [(vectors @ vectors.T, vectors @ (noisy - vectors.sum(axis=0) / 2)) for noisy, vectors in steps]
+    same = np.eye(len(canaries))
+    nothing = np.zeros(len(canaries))
+    return [sum((np.linalg.solve(gram + prior * same, left) for gram, left in answers), nothing) for prior in _PRIORS]
 
 
 def from_samples(
     auditor: Auditor, *, runs: int | None = None, chance: float = CHANCE, progress: Progress = lambda *_: None
 ) -> AuditReport:
-    """Returns what synthetic records alone tell of a record: how much more they agree with it than with the others.
-
-    Half of the runs teach the attacker where to draw the line.
-    """
+    """Returns what synthetic records alone tell of a record: how much more they agree with it than with the others."""
     schema, total = _of_records(auditor, SAMPLES), runs or _RUNS
     worlds: Any = auditor.worst_worlds()
     scores: list[float] = []
@@ -210,6 +203,7 @@ def from_samples(
         rest = worlds.others if worlds.old is None else worlds.old
         scores.append(_agreement(made, worlds.new) - _agreement(made, rest))
         progress(done + 1, total)
+    # Half of the runs teach the attacker where to draw the line.
     world, learnt = np.arange(total) % 2, np.arange(total) < total // 2
     said, used = by_threshold(np.array(scores), world, learnt), ~learnt
     found = auditor.bound(events, said[used & (world == 1)], said[used & (world == 0)], chance)
@@ -219,12 +213,10 @@ def from_samples(
 def of_attribute(
     auditor: Auditor, *, runs: int | None = None, chance: float = CHANCE, progress: Progress = lambda *_: None
 ) -> AuditReport:
-    """Returns how well one column of a record is guessed from synthetic records, in runs with that record and without.
-
-    The attacker knows all else, and takes the value that agrees best. The other records differ in that column alone,
-    each with a value of its own: none is likelier than another but for the record itself, whose value is drawn anew in
-    each run.
-    """
+    """Returns how well one column of a record is guessed from synthetic records, in runs with it and without."""
+    # The attacker knows all else, and takes the value that agrees best. The other records differ in that column alone,
+    # each with a value of its own: none is likelier than another but for the record itself, whose value is drawn anew
+    # in each run.
     schema, total, random = _of_records(auditor, ATTRIBUTE), runs or _RUNS, np.random.default_rng()
     values, rights, events = _in_one_column(schema), [], tuple[Event, ...]()
     replaced = auditor.budget.adjacency is Adjacency.REPLACE_ONE

@@ -87,10 +87,8 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 
 
 def spread_limits(values: npt.ArrayLike, chance: float, *, degrees: int | None = None) -> tuple[float, float]:
-    """Returns limits of the standard deviation of normal numbers of mean zero: below and above with `chance`/2.
-
-    With `degrees`, `values` is the root of the sum of squares of so many numbers.
-    """
+    """Returns limits of the standard deviation of normal numbers of mean zero: below and above with `chance`/2."""
+    # With `degrees`, `values` is the root of the sum of squares of so many numbers.
     from scipy import stats
 
     numbers = np.asarray(values, dtype=np.float64)
@@ -113,11 +111,10 @@ def rate_limits(found: int, trials: int, chance: float) -> tuple[float, float]:
 def sensitivity_factor(
     events: Sequence[Event], adjacency: Adjacency, hits: Flags, alarms: Flags, chance: float
 ) -> float:
-    """Returns the least factor on the sensitivity of events that lets an attacker be right as often.
-
-    It is too large by a chance of `chance` only. `hits` tells for each run with the record, `alarms` for each without,
-    whether it was taken for one with it. 0 if guessing would do; at most 64, for an attacker that never errs.
-    """
+    """Returns the least factor on the sensitivity of events that lets an attacker be right as often."""
+    # It is too large by a chance of `chance` only. `hits` tells for each run with the record, `alarms` for each
+    # without, whether it was taken for one with it. 0 if guessing would do; at most 64, for an attacker that never
+    # errs.
     power, _ = rate_limits(int(hits.sum()), hits.size, chance)
     _, false = rate_limits(int(alarms.sum()), alarms.size, chance)
     if power <= false:

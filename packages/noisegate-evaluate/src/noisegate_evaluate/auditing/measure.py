@@ -155,12 +155,10 @@ _QUIETEST, _QUIETEST_SAMPLED = 1e-3, 0.2
 
 
 def measured(seen: Sequence[Seen], certificate: Certificate, *, kind: str, chance: float) -> AuditReport:
-    """Returns what runs in both worlds say of the certificate of one of them; `chance` is that any of it is wrong.
-
-    A quarter of `chance` each goes to the noise of queries along the difference, to the noise in all directions, and to
-    guesses. How loud the noise is may be told along the difference, which finds noise that is missing there, or in all
-    directions, of which there are thousands, unless it is surely louder along the difference.
-    """
+    """Returns what runs in both worlds say of the certificate of one of them; `chance` is that any of it is wrong."""
+    # A quarter of `chance` each goes to the noise of queries along the difference, to the noise in all directions, and
+    # to guesses. How loud the noise is may be told along the difference, which finds noise that is missing there, or in
+    # all directions, of which there are thousands, unless it is surely louder along the difference.
     events, delta, adjacency = certificate.events, certificate.delta, certificate.adjacency
     names = sorted({name for one in seen for name in one.residuals})
     left = {name: np.concatenate([one.residuals.get(name, []) for one in seen]) for name in names}
@@ -197,11 +195,9 @@ def _as_measured(seen: Sequence[Seen], events: Sequence[Event], loudest: dict[st
 
 
 def guessed_factor(seen: Sequence[Seen], events: Sequence[Event], adjacency: Adjacency, chance: float) -> float:
-    """Returns how much more sensitive than stated the questions must be for the worlds to be told apart as often.
-
-    Three attackers guess: by the likelihoods of both worlds as the noise is stated, by how far the answers are from
-    those of world 0, and by the form of the release. The last two learn from half of the runs.
-    """
+    """Returns how much more sensitive than stated the questions must be for the worlds to be told apart as often."""
+    # Three attackers guess: by the likelihoods of both worlds as the noise is stated, by how far the answers are from
+    # those of world 0, and by the form of the release. The last two learn from half of the runs.
     worlds = np.array([one.world for one in seen])
     likelier = np.array([one.score for one in seen]) > 0
     learnt = np.zeros(len(seen), dtype=bool)

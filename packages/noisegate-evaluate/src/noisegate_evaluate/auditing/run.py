@@ -41,11 +41,10 @@ _LACK = re.compile(
 def audit_discovery(
     budget: Budget, *, runs: int, chance: float, progress: Callable[[int, int], None] = lambda *_: None
 ) -> AuditReport:
-    """Returns what the audit of a discovery finds, by the noisy counts of missing values that it prints.
-
-    Half of the made-up records lack every value, the other half has the same one; the record that makes the difference
-    lacks every value, and moves one count of each column that is printed. What cells inside bounds tell is left out.
-    """
+    """Returns what the audit of a discovery finds, by the noisy counts of missing values that it prints."""
+    # Half of the made-up records lack every value, the other half has the same one; the record that makes the
+    # difference lacks every value, and moves one count of each column that is printed. What cells inside bounds tell is
+    # left out.
     half = math.ceil(_FAR * _gate(budget, 1, 1, records=_MOST).plan.noise_records)  # nothing is read
     if half > _MOST:
         raise OptionError(f"epsilon={budget.epsilon:g} is too small to audit a discovery: take 0.01 or more.")

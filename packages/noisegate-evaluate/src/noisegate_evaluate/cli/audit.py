@@ -15,8 +15,7 @@ from noisegate.cli.options import Json, Public, Settings, method_settings
 if TYPE_CHECKING:
     from noisegate_evaluate.auditing.bounds import AuditReport
 
-EXCEEDED = 4
-"""Exit code when an audit found more than is claimed, or other noise than is stated."""
+EXCEEDED = 4  # exit code when an audit found more than is claimed, or other noise than is stated
 
 
 def audit_command(

@@ -17,8 +17,7 @@ from noisegate_evaluate.metrics.result import MetricResult, metric
 from noisegate_evaluate.reading import cells, read_levels, read_numbers
 
 MOST_ROWS, MOST_COLUMNS = 20_000, 60
-STRONG = 0.3
-"""Associations of real records from here on count as strong."""
+STRONG = 0.3  # associations of real records from here on count as strong
 QUANTILES = (0.05, 0.5, 0.95)
 _COMPARED = 10_000
 _RIDGE = 1e-3
@@ -245,8 +244,7 @@ def _values(table: pa.Table, column: Column, schema: Schema) -> np.ndarray:
     return cells(table, column, schema).codes.astype(np.float64)
 
 
-Design = tuple[np.ndarray, list[np.ndarray]]
-"""Regressors, (rows, terms), and which of them are of each column."""
+Design = tuple[np.ndarray, list[np.ndarray]]  # regressors, (rows, terms), and which of them are of each column
 
 
 def _design(both: Sequence[pa.Table], columns: Sequence[Column], schema: Schema) -> tuple[Design, ...]:
@@ -257,8 +255,7 @@ def _design(both: Sequence[pa.Table], columns: Sequence[Column], schema: Schema)
             numbers = [read_numbers(one, column, schema).unit for one in both]
             known = numbers[-1][~np.isnan(numbers[-1])]
             mean, spread = (known.mean(), known.std()) if len(known) else (0.0, 1.0)
-            terms = [((each - mean) / (spread or 1.0))[:, None] for each in numbers]
-            terms = [np.nan_to_num(each) for each in terms]
+            terms = [np.nan_to_num((each - mean) / (spread or 1.0))[:, None] for each in numbers]
         else:
             codes = [read_levels(one, column, schema).codes for one in both]
             few = np.bincount(codes[-1], minlength=len(column.levels))[: len(column.levels)]
@@ -308,19 +305,16 @@ def associations(table: pa.Table, columns: Sequence[Column], schema: Schema, *, 
     ready = [_values(table, column, schema) for column in columns]
     numeric = [isinstance(column, NumericColumn) for column in columns]
     if signed:
-        ready = [_ranks(each) if number else each for number, each in zip(numeric, ready, strict=True)]
+        from scipy.stats import rankdata
+
+        both = zip(numeric, ready, strict=True)
+        ready = [rankdata(each, nan_policy="omit") if number else each for number, each in both]
     matrix = np.full((len(ready), len(ready)), math.nan)
     for i, j in itertools.combinations(range(len(ready)), 2):
         first, second = (i, j) if numeric[i] else (j, i)
         measure = _correlation if numeric[i] and numeric[j] else _correlation_ratio if numeric[first] else _cramers_v
         matrix[i, j] = matrix[j, i] = measure(ready[first], ready[second])
     return matrix if signed else np.abs(matrix)
-
-
-def _ranks(numbers: np.ndarray) -> np.ndarray:
-    from scipy.stats import rankdata
-
-    return np.asarray(rankdata(numbers, nan_policy="omit"))
 
 
 def _correlation(left: np.ndarray, right: np.ndarray) -> float:

@@ -14,8 +14,7 @@ import pyarrow as pa
 from noisegate.schema import Schema
 from noisegate_evaluate.reading import read_levels, read_numbers
 
-MOST = 2000
-"""Records of each set that are compared; they are drawn by a public seed where there are more."""
+MOST = 2000  # records of each set that are compared; they are drawn by a public seed where there are more
 _AT_ONCE = 250
 
 
@@ -50,10 +49,7 @@ class NearestRecords:
 def nearest_records(
     synthetic: pa.Table, train: pa.Table, test: pa.Table, schema: Schema, *, seed: int = 0
 ) -> NearestRecords:
-    """Returns how near records are, by the mean over columns: the difference over the range, or whether levels differ.
-
-    A missing value differs from every other one.
-    """
+    """Returns how near records are: the mean over columns of the gap over the range, or of whether levels differ."""
     many = min(train.num_rows, test.num_rows, MOST)
     draw = np.random.default_rng(seed)
     made, used, held_out = (
@@ -87,7 +83,6 @@ def _coordinates(table: pa.Table, schema: Schema) -> tuple[np.ndarray, np.ndarra
 
 
 def _nearest(ours: tuple[np.ndarray, np.ndarray], theirs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """The distance of each of ours to the nearest of theirs, (rows,)."""
     rows, columns = ours[0].shape[1], len(ours[0]) + len(ours[1])
     found = np.empty(rows, dtype=np.float32)
     for start in range(0, rows, _AT_ONCE):

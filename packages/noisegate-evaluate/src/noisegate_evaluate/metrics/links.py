@@ -19,12 +19,9 @@ _MOST_DIFFERENT = 10
 
 @dataclass(frozen=True, kw_only=True)
 class GapDistance:
-    """Distances between gaps of consecutive children: the largest difference of cumulative shares, and both medians.
+    """Distances between gaps of consecutive children, as shares of the range of the column that orders them."""
 
-    Gaps are shares of the range between the bounds of the column that orders the children.
-    """
-
-    largest: float
+    largest: float  # difference of cumulative shares
     synthetic_median: float
     real_median: float
 
@@ -146,10 +143,7 @@ class Crossed(NamedTuple):
 
 
 def crossed_distances(synthetic: Crossed, real: Crossed) -> OrderDistance | None:
-    """Returns the total variation distance of each pair of a left and a right column; None where a side has no rows.
-
-    What chance alone does is told as if rows were independent; those of one parent are not, so it is a little more.
-    """
+    """Returns the total variation distance of each left and right column, as of independent rows; None of no rows."""
 
     def both(ours: ColumnLevels, theirs: ColumnLevels) -> tuple[np.ndarray, int]:
         return np.concatenate([ours.codes, theirs.codes]), theirs.size
@@ -181,11 +175,9 @@ def count_distance(synthetic: np.ndarray, real: np.ndarray, *, most: int) -> Ord
 def distinct_distance(
     synthetic: Mapping[str, ColumnLevels], real: Mapping[str, ColumnLevels], *, parents: tuple[np.ndarray, np.ndarray]
 ) -> OrderDistance | None:
-    """Returns how far apart numbers of different cells among the children of a parent are, 10 and more as one number.
-
-    Parents with fewer than two children are left aside. `parents` are those of the synthetic and of the real children,
-    int64. None where no parent has two.
-    """
+    """Returns how far apart numbers of different cells among a parent's children are, 10 and more as one number."""
+    # Parents with fewer than two children are left aside. `parents` are those of the synthetic and of the real
+    # children, int64. None where no parent has two.
 
     def numbers(column: ColumnLevels, parent: np.ndarray) -> np.ndarray:
         """How many parents of two children or more have each number of different values, (11,)."""

@@ -198,7 +198,6 @@ def expected_distance(left: np.ndarray, right: np.ndarray) -> float:
 
 
 def _subsets(columns: int, order: int, most: int | None, seed: int) -> list[tuple[int, ...]]:
-    """All subsets of the columns, or ``most`` distinct ones drawn at random."""
     if order <= 2 or most is None or math.comb(columns, order) <= most:
         return list(itertools.combinations(range(columns), order))
     generator = np.random.default_rng([seed, order])

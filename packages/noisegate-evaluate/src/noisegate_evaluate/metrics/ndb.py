@@ -12,15 +12,13 @@ from noisegate.errors import DataError, OptionError
 from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 from noisegate_evaluate.metrics.result import MetricResult, check_features, metric
 
-BINS, LEVEL = 100, 0.05
-"""The authors': K, and the level of the tests."""
+BINS, LEVEL = 100, 0.05  # the authors': K, and the level of the tests
 
 PER_BIN = 10
 """Real images that a bin has on average, at least: the test is that of many. Fewer images are cut into fewer bins."""
 
 _STEPS = 100
-_WIDE = 1000
-"""Pixels up to which all are used; of images with more a random sixth is, as in the authors' code."""
+_WIDE = 1000  # pixels up to which all are used; of images with more a random sixth is, as in the authors' code
 
 
 @metric("ndb", "pixels")

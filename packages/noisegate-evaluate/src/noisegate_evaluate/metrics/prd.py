@@ -11,8 +11,7 @@ from noisegate.errors import DataError, OptionError
 from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 from noisegate_evaluate.metrics.result import MetricResult, check_features, metric
 
-CLUSTERS, RUNS, BETA = 20, 10, 8.0
-"""The authors': clusters, clusterings that are averaged, and the β of the two scores."""
+CLUSTERS, RUNS, BETA = 20, 10, 8.0  # the authors': clusters, clusterings that are averaged, and the β of the two scores
 
 _ANGLES = 1001
 _TINY = 1e-10  # away from the ends of the angles, and from 0 in quotients

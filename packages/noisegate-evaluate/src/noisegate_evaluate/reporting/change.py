@@ -30,18 +30,15 @@ _TOLD = 4.0
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """The share of a cell in the last period, before it, and the half of a 95 % interval of their difference.
-
-    `noise` is twice the standard deviation of the noise on the share of each period, in `shares`.
-    """
+    """The share of a cell in the last period, before it, and the half of a 95 % interval of their difference."""
 
     column: str
     cell: str
     before: float
     now: float
     half: float
-    shares: Floats
-    noise: Floats
+    shares: Floats  # of each period
+    noise: Floats  # twice the standard deviation of the noise on each of `shares`
     clear: bool = False
 
     @property
@@ -61,11 +58,9 @@ class Change:
 
 
 def changes(release: Release, method: Method) -> list[Change]:
-    """Returns the cells of single columns whose shares changed most in the last period, measured by their errors.
-
-    The errors are those of the noise, as it runs through the periods, and of chance, where records are drawn from a
-    population. Returns nothing before the second period, and where a period has too few records to tell.
-    """
+    """Returns the cells of single columns whose shares changed most in the last period, measured by their errors."""
+    # The errors are those of the noise, as it runs through the periods, and of chance, where records are drawn from a
+    # population. Returns nothing before the second period, and where a period has too few records to tell.
     certificate, layout = release.certificate, release.schema.layout
     if certificate.stream is None or certificate.stream.period < 2:
         return []
@@ -94,11 +89,9 @@ def _ranked(found: list[tuple[float, Change]]) -> list[Change]:
 def _of_column(
     column: str, cells: Sequence[str], counts: Floats, fresh: float, rows: Floats
 ) -> list[tuple[float, Change]]:
-    """Returns every cell of a column and by how many standard errors its share changed.
-
-    `counts` are noisy, (periods, cells); `rows` says how much of the fresh noise of each period is in them, (periods,
-    periods).
-    """
+    """Returns every cell of a column and by how many standard errors its share changed."""
+    # `counts` are noisy, (periods, cells); `rows` says how much of the fresh noise of each period is in them, (periods,
+    # periods).
     totals, size = counts.sum(axis=1), counts.shape[1]
     if (totals < _TOLD * fresh * math.sqrt(size) * np.linalg.norm(rows, axis=1)).any():
         return []

@@ -71,8 +71,7 @@ def _environment() -> Environment:
     return made
 
 
-LETTER = 7.2
-"""About the width of a letter of 12 pixels in a wide font, in pixels."""
+LETTER = 7.2  # about the width of a letter of 12 pixels in a wide font, in pixels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,10 +182,7 @@ _LETTERS = 18
 def heat_map(
     key: str, title: str, told: str, names: Sequence[str], values: npt.NDArray[np.float64], *, most: float = 1.0
 ) -> Markup:
-    """Returns a square of values, (names, names), from no shade at 0 to the darkest at `most`.
-
-    Where nothing was measured, which is NaN, it is hatched, but on the diagonal.
-    """
+    """Returns a square of values, (names, names), from no shade at 0 to the darkest at `most`; hatched where NaN."""
     side = 22.0 if len(names) <= 24 else 16.0
     margin = LETTER * min(max(map(len, names), default=0), _LETTERS) + 12
     end = margin + side * len(names)
@@ -237,10 +233,7 @@ Points: TypeAlias = Sequence[tuple[float, float]]
 
 
 def lines(key: str, title: str, told: str, curves: Mapping[str, Points], axes: tuple[str, str]) -> Markup:
-    """Returns the drawing; `axes` names the one to the right and the one upwards.
-
-    `curves` are points in order, in [0, 1], by the class of their style: "curve" or "guess".
-    """
+    """Returns curves, points in [0, 1] by the class of their style, over axes named to the right and upwards."""
     width, height = _LEFT + _SIDE + _RIGHT, _TOP + _SIDE + _BOTTOM
 
     def across(share: float) -> float:
@@ -289,11 +282,9 @@ def card(
     *,
     error: float = 0.0,
 ) -> Card:
-    """Returns the card of columns: `shares` are what was measured, as bars, and what synthetic records say, as marks.
-
-    A chart of many cells shows the largest ones and the rest as one, unless a reader expects an order, as of numbers or
-    of several columns; the table has them all. `error` is half of an error bar.
-    """
+    """Returns the card of columns: `shares` are what was measured, as bars, and what synthetic ones say, as marks."""
+    # A chart of many cells shows the largest ones and the rest as one, unless a reader expects an order, as of numbers
+    # or of several columns; the table has them all. `error` is half of an error bar.
     column = " × ".join(one.name for one in columns)
     ordered = len(columns) > 1 or isinstance(columns[0], NumericColumn | Ordinal)
     shown = zip(cells, *shares, strict=True)

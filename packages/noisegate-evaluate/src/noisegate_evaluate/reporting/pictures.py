@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 FONT, INK = "DejaVu Sans", "#2b2f36"
 _PANEL, _NAMES, _HEAD = 1.15, 1.5, 0.55  # inches
 _MOST_ACROSS = 24
-PREFIX = "private-"
-"""What the name of the file must start with, so that it is not handed on by mistake."""
+PREFIX = "private-"  # what the name of the file must start with, so that it is not handed on by mistake
 
 WARNING = "PRIVATE, DO NOT PUBLISH"
 
@@ -51,11 +50,9 @@ class MapRow:
 def maps_picture(
     rows: Sequence[MapRow], path: str | Path, *, shape: ImageShape, title: str, smooth: float = 0.0
 ) -> None:
-    """Draws linear maps as images into a PNG file, one line after the other; every map on a scale of its own.
-
-    Maps over several channels are drawn as the mean over them. With `smooth` they are blurred for the eye by a Gaussian
-    of that standard deviation, in pixels, as noise in single pixels hides what neighbours have in common.
-    """
+    """Draws linear maps as images into a PNG file, one line after the other; every map on a scale of its own."""
+    # Maps over several channels are drawn as the mean over them. With `smooth` they are blurred for the eye by a
+    # Gaussian of that standard deviation, in pixels, as noise in single pixels hides what neighbours have in common.
     import matplotlib
     from matplotlib.figure import Figure  # off screen, without touching the state of pyplot
 
@@ -107,7 +104,6 @@ def _line(panels: Sequence[Axes], row: MapRow, shape: ImageShape, smooth: float)
 
 
 def _gray(values: npt.NDArray[np.floating], shape: ImageShape) -> npt.NDArray[np.floating]:
-    """Returns the mean over the channels, (height, width)."""
     return np.asarray(values.reshape(shape.height, shape.width, shape.channels).mean(axis=2))
 
 

@@ -30,8 +30,7 @@ _BINS = 20
 _MOST_PAIRED, _MOST_PAIRS = 100, 1000
 _LARGEST = 10
 _MOST_COLUMNS = 40
-SEED = 0
-"""Of what is drawn and trained for a page, so that it is the same whenever it is made."""
+SEED = 0  # of what is drawn and trained for a page, so that it is the same whenever it is made
 
 _MOST_ROWS, _MOST_IMAGES = 50_000, 5_000
 _IMAGES_COMPARED = 2_000
@@ -41,16 +40,12 @@ Batches = Sequence[EncodedTable]
 
 @dataclass(frozen=True, kw_only=True)
 class Relation:
-    """One link on a page.
-
-    `figures` are what each is of, of the synthetic tables, what sampling alone does, and where it is largest;
-    `successions` how a column of a child goes with one of the next, real and synthetic.
-    """
+    """One link on a page."""
 
     title: str
-    figures: Sequence[tuple[str, ...]]
+    figures: Sequence[tuple[str, ...]]  # of what, synthetic, by sampling alone, where largest
     shares: Sequence[ColumnShares]
-    successions: Sequence[Chart]
+    successions: Sequence[Chart]  # how a column of a child goes with one of the next, real and synthetic
 
 
 @dataclass(frozen=True, kw_only=True)

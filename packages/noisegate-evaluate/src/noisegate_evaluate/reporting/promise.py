@@ -45,20 +45,16 @@ _MEANINGS = {
 
 @dataclass(frozen=True, kw_only=True)
 class AskedQuestion:
-    """One question that was asked of the private records, as texts.
-
-    `moved` is by how much one unit moves the sum at most, `ratio` the noise over that. `share` is part of the budget,
-    None where costs do not add up in parts; `alone` is ε of this question by itself.
-    """
+    """One question that was asked of the private records, as texts."""
 
     name: str
     meaning: str
     numbers: str
-    moved: str
+    moved: str  # how much one unit moves the sum at most
     noise: str
-    ratio: str
-    share: float | None
-    alone: float
+    ratio: str  # of the noise to that
+    share: float | None  # of the budget; None where costs do not add up in parts
+    alone: float  # ε of this question by itself
 
 
 def questions(certificate: Certificate, noise_std: Mapping[str, float]) -> list[AskedQuestion]:
@@ -83,7 +79,9 @@ def tradeoff_chart(curve: Tradeoff) -> Chart:
     told = f"At 5 % false alarms at most {100 * curve.catches(0.05):.3g} % of those who are there are caught."
     headings = ("false alarms", "caught, at most")
     drawn = lines("tradeoff", title, told, {"guess": [(0.0, 0.0), (1.0, 1.0)], "curve": points}, headings)
-    rows = [(f"{100 * alarm:g} %", f"{_up(100 * curve.catches(alarm))} %") for alarm in _ALARMS]
+    rows = [
+        (f"{100 * alarm:g} %", f"{math.ceil(100 * curve.catches(alarm) * 100 - 1e-9) / 100:g} %") for alarm in _ALARMS
+    ]
     return Chart(drawing=drawn, headings=headings, rows=rows)
 
 
@@ -116,11 +114,6 @@ def _squared(event: Event) -> float:
     return accounting.total_mu([event]) ** 2 if isinstance(event, GaussianEvent) else 0.0
 
 
-def _up(share: float) -> str:
-    """Returns a percentage with two digits behind the point at most, no smaller."""
-    return f"{math.ceil(share * 100 - 1e-9) / 100:g}"
-
-
 @dataclass(frozen=True)
 class Tradeoff:
     """Pairs (ε, δ) for each of which what was run is differentially private.
@@ -136,7 +129,11 @@ class Tradeoff:
 
     def catches(self, false_alarms: float) -> float:
         """Returns the largest share of cases that a test catches which raises at most this share of false alarms."""
-        return min(min(_forward(*pair, false_alarms), _backward(*pair, false_alarms)) for pair in self.pairs)
+        caught = []
+        for epsilon, delta in self.pairs:
+            caught.append(min(math.exp(min(epsilon, 700)) * false_alarms + delta, 1.0) if false_alarms else delta)
+            caught.append(1 - math.exp(-epsilon) * max(1 - delta - false_alarms, 0.0))
+        return min(caught)
 
     @property
     def right(self) -> float:
@@ -152,11 +149,3 @@ def tradeoff(certificate: Certificate) -> Tradeoff:
     found = [(accounting.epsilon(events, delta, adjacency), delta) for delta in (_FEW if slow else _DELTAS)]
     pairs = [(epsilon, delta) for epsilon, delta in found if math.isfinite(epsilon)]
     return Tradeoff(((certificate.epsilon, certificate.delta), *pairs))
-
-
-def _forward(epsilon: float, delta: float, alarms: float) -> float:
-    return min(math.exp(min(epsilon, 700)) * alarms + delta, 1.0) if alarms else delta
-
-
-def _backward(epsilon: float, delta: float, alarms: float) -> float:
-    return 1 - math.exp(-epsilon) * max(1 - delta - alarms, 0.0)

@@ -52,19 +52,15 @@ class Released:
 
 @dataclass(frozen=True, kw_only=True)
 class Marginal:
-    """A table of some columns, cell by cell, in shares of the records: noisy ones, and those of `drawn` synthetic ones.
-
-    `two_sigma` is that of the noise on a cell, `error` how many records it alone puts into a wrong one, in the
-    mean, before anything is denoised.
-    """
+    """A table of some columns, cell by cell, in shares of the records."""
 
     columns: tuple[Column, ...]
     cells: Sequence[str]
-    noisy: Floats
-    two_sigma: float
-    synthetic: Floats
-    drawn: int
-    error: float
+    noisy: Floats  # as released
+    two_sigma: float  # of the noise on a cell
+    synthetic: Floats  # of the synthetic records
+    drawn: int  # how many these are
+    error: float  # records that noise alone puts into a wrong one, in the mean, before anything is denoised
 
     @property
     def name(self) -> str:
@@ -178,10 +174,7 @@ def at(column: NumericColumn, unit: float) -> str:
         day = timedelta(days=1) if isinstance(column, Date) else timedelta(microseconds=1)
         moment = datetime(1970, 1, 1) + day * round(start + unit * (end - start))
         return f"{moment:%Y-%m-%d}"
-    return _short(float(column.lower) + unit * (float(column.upper) - float(column.lower)))
-
-
-def _short(number: float) -> str:
+    number = float(column.lower) + unit * (float(column.upper) - float(column.lower))
     for size, letter in ((1e9, "G"), (1e6, "M")):
         if size <= abs(number) < 1e13:
             return f"{number / size:.3g}{letter}"

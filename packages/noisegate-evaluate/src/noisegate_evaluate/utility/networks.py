@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 NETWORKS_VERSION = SELECTION_VERSION = "2026.1"
 NETWORKS = ("ConvNet", "LeNet", "AlexNet", "VGG11", "ResNet18", "MLP")
 """Those of Private Set Generation, in the order of the paper's table."""
-SELECTED_NETWORKS = ("cnn", "resnet", "resnet9", "wrn")
-"""A small network, ResNet18, ResNet9 and WRN-16-2."""
-REPEATS, EPOCHS, AUGMENTED_EPOCHS = 3, 300, 1000
-"""Fresh starts of each network in the paper, and epochs."""
+SELECTED_NETWORKS = ("cnn", "resnet", "resnet9", "wrn")  # a small network, ResNet18, ResNet9 and WRN-16-2
+REPEATS, EPOCHS, AUGMENTED_EPOCHS = 3, 300, 1000  # fresh starts of each network in the paper, and epochs
 LEARNING_RATE, LATER_RATE = 0.01, 0.001
 MOMENTUM, WEIGHT_DECAY, BATCH = 0.9, 5e-4, 256
 Device = Literal["auto", "cpu", "cuda", "mps"]

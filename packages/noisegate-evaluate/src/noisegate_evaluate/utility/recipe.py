@@ -81,10 +81,8 @@ def score(labels: np.ndarray, probabilities: np.ndarray) -> Scores:
 
 
 def log_odds(joint: np.ndarray) -> np.ndarray:
-    """Returns log of p / (1 - p) of unnormalised log-probabilities, float64, (rows, classes), at least two classes.
-
-    Without forming p, which would round to 0 and 1: rows that are tied have no order.
-    """
+    """Returns log of p / (1 - p) of unnormalised log-probabilities, float64, (rows, classes), at least two classes."""
+    # Without forming p, which would round to 0 and 1: rows that are tied have no order.
     rest = [np.logaddexp.reduce(np.delete(joint, column, axis=1), axis=1) for column in range(joint.shape[1])]
     return np.asarray(joint - np.column_stack(rest))
 
@@ -127,8 +125,7 @@ def printed_scores(labels: np.ndarray, predicted: np.ndarray, *, classes: int) -
     )
 
 
-EpochDone = Callable[[int, int], None]
-"""Told how many epochs are done, and how many there will be."""
+EpochDone = Callable[[int, int], None]  # told how many epochs are done, and how many there will be
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

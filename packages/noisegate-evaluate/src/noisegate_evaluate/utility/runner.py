@@ -18,8 +18,7 @@ from noisegate_evaluate.metrics.result import CAVEAT
 from noisegate_evaluate.utility import recipe as recipes
 from noisegate_evaluate.utility.recipe import LabelledRows, NetworkChoice, PrintedScores, Recipe, Scores, Suite
 
-Progress = Callable[[str, int, int], None]
-"""Told which classifier is done, how many are, and how many there will be."""
+Progress = Callable[[str, int, int], None]  # told which classifier is done, how many are, and how many there will be
 _SLOW = (
     *("ResNet18", "VGG11", "AlexNet", "ConvNet"),
     *("linear SVC", "gradient boosting", "AdaBoost", "logistic regression", "multi-layer perceptron", "xgboost"),

@@ -28,16 +28,12 @@ Variant = Literal["images", "tables"]
 
 @dataclass(frozen=True, kw_only=True)
 class Estimator(Recipe):
-    """A classifier with ``fit`` and scores per class, of scikit-learn or a library with the same verbs.
+    """A classifier with ``fit`` and scores per class, of scikit-learn or a library with the same verbs."""
 
-    ``maker`` is its module and class, ``settings`` its arguments, ``replaced`` what the papers have and this list has
-    not.
-    """
-
-    maker: str
-    settings: Mapping[str, object] = field(default_factory=dict)
+    maker: str  # its module and class
+    settings: Mapping[str, object] = field(default_factory=dict)  # its arguments
     seeded: bool = True
-    replaced: str | None = None
+    replaced: str | None = None  # what the papers have and this list has not
 
     @property
     def package(self) -> str:
@@ -79,11 +75,10 @@ class Estimator(Recipe):
 
 
 def class_scores(classifier: Any, features: np.ndarray, found: np.ndarray, classes: int) -> np.ndarray:
-    """Returns the scores of a fitted classifier, float64, (rows, classes): probabilities, else its decision function.
-
-    Naive Bayes gives log-odds, as its probabilities round to 0 and 1 with hundreds of features. `found` has the codes
-    that training saw, ascending; a class that it never saw is below all others. A ValueError if a score is not finite.
-    """
+    """Returns scores of a fitted classifier, float64, (rows, classes): probabilities, else its decision function."""
+    # Naive Bayes gives log-odds, as its probabilities round to 0 and 1 with hundreds of features. `found` has the codes
+    # that training saw, ascending; a class that it never saw is below all others. A ValueError if a score is not
+    # finite.
     if hasattr(classifier, "predict_joint_log_proba"):  # in float64: float32 would tie rows again
         given = log_odds(np.asarray(classifier.predict_joint_log_proba(features.astype(np.float64))))
     else:

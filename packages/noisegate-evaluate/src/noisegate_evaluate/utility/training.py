@@ -22,11 +22,9 @@ if TYPE_CHECKING:
 Fresh: TypeAlias = Callable[[], nn.Module]
 Told: TypeAlias = EpochDone | None
 SHIFT, SCALE, DEGREES = 1 / 8, 0.2, 45.0
-RISE = 0.25
-"""Share of the steps in which the learning rate rises."""
+RISE = 0.25  # share of the steps in which the learning rate rises
 _SEEN_AT_ONCE = 1000
-_Split: TypeAlias = tuple[np.ndarray, np.ndarray]
-"""Places to train on, and places to choose by."""
+_Split: TypeAlias = tuple[np.ndarray, np.ndarray]  # places to train on, and places to choose by
 
 
 def last_answer(
