@@ -67,7 +67,6 @@ def copy_digits(folder: Path, epsilon: float) -> tuple[dict[str, Any], Any]:
 
 
 def _write_images(folder: Path, name: str, schema: Schema, batches: Any, number: int) -> None:
-    """Writes images, and a picture of some of each class."""
     assert schema.images is not None
     shown = SampleGrid(form=schema.images, out=folder / f"{name}.png")
     with image_writer(folder / f"{name}.parquet", schema.images, number) as write:

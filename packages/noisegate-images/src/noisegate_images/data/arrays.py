@@ -120,17 +120,13 @@ class ImageArrays(OneFile):
                 f"{self.name}: there is no array `{name}`, expected {IMAGES}{f' and {LABELS}' if self.labelled else ''}"
                 "; write the file as numpy.savez(path, images=..., labels=...)"
             )
-        try:
+        with suppress(OSError, RuntimeError, zipfile.BadZipFile):  # RuntimeError: it is encrypted
             return file.open(f"{name}.npy")
-        except (OSError, RuntimeError, zipfile.BadZipFile):  # RuntimeError: it is encrypted
-            pass
         raise self._broken()
 
     def _opened(self) -> zipfile.ZipFile:
-        try:
+        with suppress(OSError, zipfile.BadZipFile):
             return zipfile.ZipFile(self.path)
-        except (OSError, zipfile.BadZipFile):
-            pass
         raise self._broken()
 
     def _broken(self) -> DataError:

@@ -28,10 +28,8 @@ if TYPE_CHECKING:
 
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM")
 """The formats that are read. Others that Pillow knows are not: some start other programs."""
-MAX_PIXELS = 89_478_485
-"""Pillow's own limit: a picture with more may be made to fill the memory."""
-MAX_FILE_BYTES = 1 << 28
-"""No file of one image is read that is larger."""
+MAX_PIXELS = 89_478_485  # Pillow's own limit: a picture with more may be made to fill the memory
+MAX_FILE_BYTES = 1 << 28  # no file of one image is read that is larger
 _TOO_LARGE = f"has more than {MAX_PIXELS:,} pixels; make it smaller"
 _DAMAGED = "is cut off or damaged; write or copy it again"
 
@@ -247,11 +245,9 @@ class ImageOrigin(ABC):
             )
 
     def check_labels(self, kind: pa.DataType) -> None:
-        """Requires that labels of an Arrow type, where they are asked for, can be found among the declared ones.
-
-        Whole numbers are the declared ones by value; where text is declared, they are positions among the names that
-        the data gives its classes. Text is compared as text.
-        """
+        """Requires that labels of an Arrow type, where they are asked for, can be found among the declared ones."""
+        # Whole numbers are the declared ones by value; where text is declared, they are positions among the names that
+        # the data gives its classes. Text is compared as text.
         kind = kind.value_type if pt.is_dictionary(kind) else kind
         declared, names = self.options.form.labels, self.label_names
         place = f"{self.name}, label {self.options.form.label!r}"

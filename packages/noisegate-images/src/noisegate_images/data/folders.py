@@ -18,10 +18,8 @@ from noisegate.data.units import check_unit_column
 from noisegate.errors import DataError
 from noisegate_images.data.decode import ImageOrigin, ImageReadOptions, PictureFile, Pictures
 
-LIST, METADATA = "labels.csv", "metadata.csv"
-"""The names that the table in the folder of the images may have."""
-UNIT_FOLDER = "folder"
-"""What the unit column is called where images of one person lie in a folder of their own."""
+LIST, METADATA = "labels.csv", "metadata.csv"  # the names that the table in the folder of the images may have
+UNIT_FOLDER = "folder"  # what the unit column is called where images of one person lie in a folder of their own
 
 _FILES = {LIST: "file", METADATA: "file_name"}
 _LEFT_BEHIND = ("thumbs.db", "desktop.ini", "__macosx", "license", "readme")
@@ -172,11 +170,9 @@ class ImageFolder(_Folder):
 
 
 def find_list(path: Path, options: ImageReadOptions) -> str | None:
-    """Returns the name of the table in a folder of images, or None if there is none.
-
-    ``metadata.csv`` may hold anything, captions for instance, beside class folders: it is a table of images if it has
-    the column ``file_name``, and the label where one is asked for.
-    """
+    """Returns the name of the table in a folder of images, or None if there is none."""
+    # ``metadata.csv`` may hold anything, captions for instance, beside class folders: it is a table of images if it has
+    # the column ``file_name``, and the label where one is asked for.
     listed, described = (path / LIST).is_file(), (path / METADATA).is_file()
     if described:
         names = {name for name, _ in CsvFile(path / METADATA).columns()}

@@ -211,10 +211,8 @@ def open_images(
 
 
 def find_images(path: Path, options: ImageReadOptions) -> list[ImageOrigin] | None:
-    """Returns the images at ``path``, or None if it may be a table, such as one with a column for each pixel.
-
-    A folder of idx files stands for its training set, as in torchvision; another part is chosen by giving its file.
-    """
+    """Returns the images at ``path``, or None if it may be a table, such as one with a column for each pixel."""
+    # A folder of idx files stands for its training set, as in torchvision; another part is chosen by giving its file.
     try:
         if in_store(path):
             return _stored(path, options)

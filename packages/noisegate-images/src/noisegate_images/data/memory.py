@@ -139,11 +139,9 @@ _SCALED = "numpy.rint(255 * images).astype('uint8') makes that of intensities be
 
 
 def memory_images(data: Any, options: ImageReadOptions) -> list[ImageOrigin] | None:
-    """Returns images in memory, or None if it may be a table, such as one with a column for each pixel.
-
-    Images are ``(images, labels)``, a dict of both, or images alone; a data set of torch whose items are these; or a
-    table or a Hugging Face data set with a column of images.
-    """
+    """Returns images in memory, or None if it may be a table, such as one with a column for each pixel."""
+    # Images are ``(images, labels)``, a dict of both, or images alone; a data set of torch whose items are these; or a
+    # table or a Hugging Face data set with a column of images.
     if of_package(data, "torch.utils.data", "Dataset"):
         return [TorchImages(Path(type(data).__name__), options, data=data)]
     pair = isinstance(data, tuple | list) and len(data) == 2

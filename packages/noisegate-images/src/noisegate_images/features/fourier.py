@@ -113,11 +113,9 @@ class RandomFourier:
             yield angles
 
     def exact_sum(self, grid: Grid) -> ExactSum | None:
-        """Returns the sum of pairs out of a table that is quantised once; see `ExactMap`.
-
-        The grid rounds each coordinate on its own, and F times the largest squared norm of a rounded pair bounds every
-        vector, whatever angles are looked up; inside the ball `Grid.quantise` gives the same integers (G-02).
-        """
+        """Returns the sum of pairs out of a table that is quantised once; see `ExactMap`."""
+        # The grid rounds each coordinate on its own, and F times the largest squared norm of a rounded pair bounds
+        # every vector, whatever angles are looked up; inside the ball `Grid.quantise` gives the same integers (G-02).
         if grid.centre is not None:
             return None
         table = grid.quantise(self.pairs)

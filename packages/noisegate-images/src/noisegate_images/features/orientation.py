@@ -174,10 +174,8 @@ def damped(values: Values, damping: float) -> Values:
 Whole = npt.NDArray[np.float64]
 """Whole numbers below 2⁵³, whose sums and products are exact in whatever order a matrix product adds."""
 
-WAVELENGTHS = (3.0, 4.2, 6.0, 8.5)
-"""In pixels, of images of sides up to 48; of larger ones in proportion."""
-STRIDE = 4
-"""Pixels from one place to the next at which waves are looked at, likewise; fewer where images are small."""
+WAVELENGTHS = (3.0, 4.2, 6.0, 8.5)  # in pixels, of images of sides up to 48; of larger ones in proportion
+STRIDE = 4  # pixels from one place to the next at which waves are looked at, likewise; fewer where images are small
 _WINDOW = 0.6  # of a wavelength
 _REFERENCE = 32  # pixels of a side that the wavelengths are for
 _STEPS = 4096  # wavelets are rounded to this part of their sum
@@ -203,10 +201,8 @@ class Waves:
     bits: int  # by how many bits moduli are cut, so that cells add them up exactly
 
     def parts(self, image: Any, right: Any, down: Any) -> Any:
-        """Returns real and imaginary parts of products, (2 · waves, 2, places, places · rows), of numpy or of torch.
-
-        Of the image, (height, width, rows); rows come last, so that no product needs its numbers in another order.
-        """
+        """Returns real and imaginary parts of products, (2 · waves, 2, places, places · rows), of numpy or of torch."""
+        # Of the image, (height, width, rows); rows come last, so that no product needs its numbers in another order.
         height, rows = len(image), image.shape[2]
         lines, columns = (cells.shape[1] for cells in self.cells)
         across = (right @ image).reshape(2 * height, len(down), columns * rows).swapaxes(0, 1)
@@ -309,10 +305,8 @@ class Wavelets:
 
 
 def _axis(side: int, stride: int, length: float, part: float) -> npt.NDArray[np.complex128]:
-    """Returns what takes an axis of an image to a wave along it at each place, whole numbers, (places, side).
-
-    `part` is that of the wave number along this axis. Beyond the border the last pixel is repeated.
-    """
+    """Returns what takes an axis of an image to a wave along it at each place, whole numbers, (places, side)."""
+    # `part` is that of the wave number along this axis. Beyond the border the last pixel is repeated.
     window, number = _WINDOW * length, 2 * math.pi * part / length
     beyond = math.ceil(3 * window)
     middles = np.arange(0, side, stride)[:, None] + (stride - 1) / 2

@@ -188,11 +188,9 @@ class _PerceptualForm(RowForm):
 
 
 def chosen_activations(network: FrozenNetwork, layers: Sequence[str], shape: ImageShape, *, pool: bool) -> Activations:
-    """Returns the map from images to activations; an `OptionError` if there is no such layer, or none for such images.
-
-    Empty, `layers` are the encoder's four, or all convolutions of another network but 1 x 1 shortcuts; `pool` takes the
-    mean over height and width of each channel.
-    """
+    """Returns the map from images to activations; an `OptionError` if there is no such layer, or for such images."""
+    # Empty, `layers` are the encoder's four, or all convolutions of another network but 1 x 1 shortcuts; `pool` takes
+    # the mean over height and width of each channel.
     from noisegate_images.networks.named import ChosenLayers
 
     names = tuple(layers) or network.layers

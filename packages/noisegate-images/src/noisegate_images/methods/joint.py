@@ -50,20 +50,13 @@ _SETTLED: Mapping[str, Any] = {
 }
 """Settings that there were and that did not pay (benchmarks/images), as certificates hold them."""
 _EARLIER: Mapping[str, Any] = {"strokes": 0, "wavelets": 0, "unit_orientations": False, "pose": 0.0, "tone": 0.0}
-_BATCH, _LEAST_BATCH = 200, 40
-"""Images a step: of up to 4 times the numbers of a reference image, and of the largest."""
+_BATCH, _LEAST_BATCH = 200, 40  # images a step: of up to 4 times the numbers of a reference image, and of the largest
 _JUDGED, _LEAST_AGREEMENT = 1000, 0.3
 """Images whose classes the released means are asked for, and the share that must agree for them to have a say."""
-_FEW = 4
-"""Classes of which an image must fit its own best; of more it may fit one other better: some digits look alike."""
-_HIDES = 0.04
-"""Noise on a class's mean that hides contrast and sharpness (benchmarks/images)."""
+_FEW = 4  # classes of which an image must fit its own best; of more it may fit one other better: some digits look alike
+_HIDES = 0.04  # noise on a class's mean that hides contrast and sharpness (benchmarks/images)
 _MISSED = 0.1
 """Part of the released means' energy from which on a fit is far from them; of digits it misses 0.02 to 0.03."""
-
-
-def _is_grey(image: Any) -> bool:
-    return isinstance(image, tuple | list) and tuple(image[2:]) == (1,)
 
 
 @register("joint")
@@ -86,7 +79,9 @@ class JointEmbedding(NetworkMethod, MatchedMethod):
     pixels: Frequencies = 750
     orientations: Frequencies = 750
     wavelets: Frequencies = 750
-    strokes: Frequencies = derived(lambda given: 750 if _is_grey(given["image"]) else 0)
+    strokes: Frequencies = derived(
+        lambda given: 750 if isinstance(given["image"], tuple | list) and tuple(given["image"][2:]) == (1,) else 0
+    )
     """Random frequencies of each: pixels, gradient orientations, wavelet energies, and what the encoder of drawn signs
     gives, 750 of grey images; 0 to leave one out."""
     unit_orientations: bool = True

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 Generator: TypeAlias = Literal[
     "mixture", "table", "convolutional", "fully-connected", "sub-pixel", "residual", "drawing"
 ]
-TABLES: tuple[Generator, ...] = ("mixture", "table")
-"""The generators that make tables; the others make images."""
+TABLES: tuple[Generator, ...] = ("mixture", "table")  # the generators that make tables; the others make images
 IMAGE_FIT: Mapping[str, Any] = {"ema_decay": 0.998, "stop_at_noise": False, "check_every": 500}
 """What fits to images have in common."""
 

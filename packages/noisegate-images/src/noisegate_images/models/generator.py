@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int64, Shaped
 
 
-PREFIX = "generator/"
-"""Of the names of a network's weights in a saved model."""
+PREFIX = "generator/"  # of the names of a network's weights in a saved model
 
 
 class Generator(nn.Module):
@@ -34,18 +33,14 @@ class Generator(nn.Module):
     """How many rows give the exact mean of a class; None where more rows give a better one."""
     pretrained: str | None = None
     """What the names of parameters begin with that were learnt from public records before; None if there are none."""
-    latent: int
-    """Length of the noise, where it is standard normal."""
+    latent: int  # length of the noise, where it is standard normal
 
     def noise(self, rows: int, random: torch.Generator) -> Shaped[Tensor, "rows latent"]:
         """Returns the noise of `rows` rows from public randomness, on the CPU; here, standard normal noise."""
         return torch.randn(rows, self.latent, generator=random)
 
     def record_model(self, weights: npt.NDArray[np.float64], layout: Layout) -> RecordModel:
-        """Returns what draws records of `layout`, once it is trained, on the CPU and in evaluation mode.
-
-        ``weights`` are the share of each label, (labels,); one 1 without a label.
-        """
+        """Returns what draws records, once trained, by the share of each label, (labels,); one 1 without any."""
         raise NotImplementedError
 
     def total_variation(self, made: Shaped[Tensor, "rows _"]) -> Shaped[Tensor, ""]:

@@ -208,11 +208,9 @@ _BUILDERS: Mapping[ImageKind, Callable[[ImageNetwork, Sequence[int]], nn.Module]
 
 
 def settle(network: nn.Module, batches: Iterable[tuple[Tensor, ...]]) -> None:
-    """Gives a network the batch statistics of its own weights, and leaves it in evaluation mode.
-
-    Those of averaged weights are measured anew on `batches`, each the arguments of the network, as in stochastic weight
-    averaging (Izmailov et al. 2018, section 3.3).
-    """
+    """Gives a network the batch statistics of its own weights, and leaves it in evaluation mode."""
+    # Those of averaged weights are measured anew on `batches`, each the arguments of the network, as in stochastic
+    # weight averaging (Izmailov et al. 2018, section 3.3).
     network.eval()
     normalised = [layer for layer in network.modules() if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d)]
     for layer in normalised:
@@ -306,8 +304,7 @@ class NeuralImage:
         return cls(generator=generator, weights=weights, labelled=bool(labels), nearest=nearest, **judged)
 
 
-POSE_NUMBERS, TONE_NUMBERS = 6, 2
-"""Standard normal numbers that a pose takes, and a tone."""
+POSE_NUMBERS, TONE_NUMBERS = 6, 2  # standard normal numbers that a pose takes, and a tone
 _FARTHEST = (0.15, 0.15, 0.1, 0.1, 0.05, 0.05)
 """Turn in radians, slant, stretch across and down as a part, shift across and down in half sides, at most, for 1."""
 _CONTRAST, _SOFTNESS = 0.5, 0.7
@@ -317,12 +314,10 @@ _CONTRAST, _SOFTNESS = 0.5, 0.7
 def posed(
     images: Float[Tensor, "rows c h w"], noise: Float[Tensor, "rows 6"], farthest: float
 ) -> Float[Tensor, "rows c h w"]:
-    """Returns each image in a pose of standard normal `noise`, uniform up to `farthest` times 0.15 radians and so on.
-
-    A generator would have to learn poses from means that noise covers; so it is given them, during the fit too: affine
-    maps of the plane about the middle of the image, bilinear between pixels, and the border continues outside
-    (Jaderberg et al., Spatial Transformer Networks, NeurIPS 2015, whose map is learnt).
-    """
+    """Returns each image in a pose of standard normal `noise`, up to `farthest` times 0.15 radians and the like."""
+    # A generator would have to learn poses from means that noise covers; so it is given them, during the fit too:
+    # affine maps of the plane about the middle of the image, bilinear between pixels, and the border continues outside
+    # (Jaderberg et al., Spatial Transformer Networks, NeurIPS 2015, whose map is learnt).
     uniform = torch.erf(noise / math.sqrt(2)) * noise.new_tensor(_FARTHEST) * farthest
     turn, slant, across, down, right, low = uniform.unbind(1)
     first = torch.stack([(1 + across) * turn.cos(), slant - turn.sin(), right], dim=1)
@@ -334,21 +329,17 @@ def posed(
 def toned(
     images: Float[Tensor, "rows c h w"], noise: Float[Tensor, "rows 2"], farthest: float
 ) -> Float[Tensor, "rows c h w"]:
-    """Returns each image softened, and with more or less contrast to its border, uniform up to `farthest`, 0 to 1.
-
-    Of intensities in [0, 1], by standard normal `noise`. Where noise covers what classes' means say of contrast and
-    sharpness, a fit makes all images of a class faint or blurred, and a classifier learns it: so they vary within each.
-    """
+    """Returns each image softened, and with more or less contrast to its border, uniform up to `farthest`, 0 to 1."""
+    # Of intensities in [0, 1], by standard normal `noise`. Where noise covers what classes' means say of contrast and
+    # sharpness, a fit makes all images of a class faint or blurred, and a classifier learns it: so they vary within
+    # each.
     contrast, softness = (torch.erf(noise / math.sqrt(2)) * farthest)[:, :, None, None, None].unbind(1)
     # Products with matrices: pooling of padded pictures takes several times as long, forth and back.
-    down, right = (_mean_of_three(images.new_ones(side)) for side in images.shape[2:])
+    ones = (images.new_ones(side) for side in images.shape[2:])
+    near = (torch.diag(one[1:], 1) + torch.diag(one[1:], -1) for one in ones)
+    down, right = ((one + torch.diag(3 - one.sum(dim=0))) / 3 for one in near)
     around = down @ images @ right
     images = torch.lerp(images, around, _SOFTNESS * softness.abs())
     sides = images[..., [0, -1], :].mean(dim=(2, 3)) + images[..., [0, -1]].mean(dim=(2, 3))
     ground = sides[..., None, None] / 2
     return (ground + (images - ground) * (_CONTRAST * contrast).exp()).clamp(0, 1)
-
-
-def _mean_of_three(ones: Float[Tensor, " side"]) -> Float[Tensor, "side side"]:
-    near = torch.diag(ones[1:], 1) + torch.diag(ones[1:], -1)
-    return (near + torch.diag(3 - near.sum(dim=0))) / 3

@@ -33,11 +33,7 @@ _LEAST_DRAWN, _MOST_DRAWN = 12, 32
 
 @dataclass(frozen=True, kw_only=True)
 class ImageNetwork:
-    """What an image generator is made of.
-
-    Raises:
-        OptionError: if such a network cannot make such images.
-    """
+    """What an image generator is made of; an OptionError if such a network cannot make such images."""
 
     shape: ImageShape  # of the images
     kind: ImageKind  # "convolutional", "fully-connected", "sub-pixel", "residual" or "drawing"
@@ -224,10 +220,7 @@ class NearestMeans:
     def margins(
         self, images: Float[Tensor, "rows pixels"], labels: Int64[Tensor, " rows"], rivals: int = 1
     ) -> Float[Tensor, " rows"]:
-        """Returns how far images, intensities in [0, 1], fit their own class's means better than another's, (rows,).
-
-        `rivals` is 1 for the other class that they fit best, 2 for the next one, and so on.
-        """
+        """Returns how far images, in [0, 1], fit their class's means better than those of `rivals`, (rows,)."""
         import torch
 
         scores = torch.from_numpy(self.offsets)[:, None]

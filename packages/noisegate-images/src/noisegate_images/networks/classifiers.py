@@ -45,11 +45,9 @@ class RowsToImages(nn.Module):
 
 
 def build_convnet(shape: ImageShape, classes: int, *, width: int = 128, depth: int = 3, seed: int) -> nn.Sequential:
-    """Returns the ConvNet of dataset condensation: `depth` blocks of `width` channels, then one linear layer.
-
-    A block is a 3 x 3 convolution, a normalisation, ReLU and 2 x 2 average pooling. The first one pads the image with
-    zeros to the next multiple of 2^depth, 28 to 32 pixels, so that no pooling drops a row or a column.
-    """
+    """Returns the ConvNet of dataset condensation: `depth` blocks of `width` channels, then one linear layer."""
+    # A block is a 3 x 3 convolution, a normalisation, ReLU and 2 x 2 average pooling. The first one pads the image with
+    # zeros to the next multiple of 2^depth, 28 to 32 pixels, so that no pooling drops a row or a column.
     check_sizes("ConvNet", classes=classes, width=width, depth=depth)
     height, breadth = ((-side % (1 << depth) + 1) // 2 for side in (shape.height, shape.width))
     layers: list[nn.Module] = []
@@ -183,10 +181,8 @@ def _dense(widths: Sequence[int]) -> list[nn.Module]:
 
 
 def build_small(shape: ImageShape, classes: int, *, seed: int) -> nn.Sequential:
-    """Returns a network of four convolutions, of which the first and the third halve the image.
-
-    There is no dropout: its draws would depend on what else draws random numbers.
-    """
+    """Returns a network of four convolutions, of which the first and the third halve the image."""
+    # There is no dropout: its draws would depend on what else draws random numbers.
     check_sizes("the CNN", classes=classes)
     with seeded(seed):
         layers = [*_convolved(shape.channels, 32, kernel=5, stride=2), *_convolved(32, 32)]
@@ -258,10 +254,8 @@ class ScaledLinear(nn.Linear):
 
 
 def build_resnet9(shape: ImageShape, classes: int, *, seed: int) -> nn.Sequential:
-    """Returns the ResNet9 of FFCV's example of CIFAR-10 (Leclerc et al., 2022, https://ffcv.io).
-
-    DP-MEPF is evaluated with it. Images smaller than 12 pixels are padded with zeros.
-    """
+    """Returns the ResNet9 of FFCV's example of CIFAR-10 (Leclerc et al., 2022, https://ffcv.io)."""
+    # DP-MEPF is evaluated with it. Images smaller than 12 pixels are padded with zeros.
     check_sizes("ResNet9", classes=classes)
     with seeded(seed):
         layers = [*_convolved(shape.channels, 64, padding=_padding(shape, 1, _RESNET9_SIDE))]

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
 
-FORMAT = "noisegate-decoder-1"
-"""Stands in the file of a decoder; another number for another architecture."""
+FORMAT = "noisegate-decoder-1"  # stands in the file of a decoder; another number for another architecture
 
 SHIPPED = "decoder_cifar10.safetensors"
 SHIPPED_SHA256 = "8dba1d835a2637f342d73d54ffbf96c0cab6de50baf6b3462e6224017fc03e0a"
@@ -43,11 +42,7 @@ _NOISE_GAIN = 2.0  # with 1, the first trials hardly looked at the noise
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderDesign:
-    """What a decoder is made of, and what it was made for.
-
-    Raises:
-        OptionError: if such images cannot be halved often enough, or a number is not positive.
-    """
+    """What a decoder is made of, and for; an OptionError of no positive number, or images that cannot be halved so."""
 
     shape: ImageShape  # of the images
     features: int  # length of a feature
@@ -203,8 +198,7 @@ def read_decoder(path: Path | None = None, *, sha256: str | None = None) -> tupl
 
 PACKAGED = "cifar10"
 """Name of the decoder in the package: images of 32 x 32 pixels in colour, of the encoder in the package."""
-OWN = "noisegate"
-"""Kind of the decoders that `noisegate pretrain decoder` makes. Their weights travel in saved models."""
+OWN = "noisegate"  # kind of the decoders that `noisegate pretrain decoder` makes. Their weights travel in saved models.
 
 
 class LoadedDecoder:
@@ -226,10 +220,7 @@ class LoadedDecoder:
     def __call__(
         self, features: Float[Tensor, "rows features"], noise: Float[Tensor, "rows latent"]
     ) -> Float[Tensor, "rows pixels"]:
-        """Returns intensities in [0, 1], (rows, height · width · channels), in the order of `pixel_schema`.
-
-        Each image is a function of its own feature, of length 1, float32, and of its standard normal noise, float32.
-        """
+        """Returns intensities in [0, 1], (rows, pixels), of each image by its own feature and normal noise alone."""
         images: Tensor = self.network(features, noise)
         return images.permute(0, 2, 3, 1).flatten(1)
 
@@ -256,11 +247,9 @@ class LoadedDecoder:
 
 
 def load_decoder(name: str | Path, sha256: str | None = None) -> LoadedDecoder:
-    """Returns a decoder; nothing is ever downloaded.
-
-    The name is "cifar10" for the one in the package, or a file of `noisegate pretrain decoder`; `sha256` is what it
-    must hash to, None for whatever it is.
-    """
+    """Returns a decoder; nothing is ever downloaded."""
+    # The name is "cifar10" for the one in the package, or a file of `noisegate pretrain decoder`; `sha256` is what it
+    # must hash to, None for whatever it is.
     path = Path(name)
     if str(name) != PACKAGED and not path.is_file():
         raise OptionError(

@@ -65,16 +65,14 @@ def read_weights(path: Path | None, shipped: str, kind: str, sha256: str | None)
     return content, check_digest(hashlib.sha256(content).hexdigest(), sha256, what, required=False)
 
 
-FORMAT = "noisegate-encoder-1"
-"""Stands in the file of an encoder; another number for another architecture."""
+FORMAT = "noisegate-encoder-1"  # stands in the file of an encoder; another number for another architecture
 SHIPPED = "weights_cifar10.safetensors"
 SHIPPED_SHA256 = "d60ab144ef28974f891d8444454db20fbcb06a9e13b1d66ee73d48fd9fb40a34"
 LAYERS = ("early", "middle", "late", "last")
 """Modules whose outputs are features: after the ReLU, at a half, a quarter, a quarter and an eighth of the size."""
 SIDE = 32
 """Pixels that an image is brought down to: larger ones are averaged over blocks, 64 over 2 x 2 and 256 over 8 x 8."""
-WIDTH = 144
-"""Channels of the last layers."""
+WIDTH = 144  # channels of the last layers
 _HEAD = "head."
 
 
@@ -118,10 +116,7 @@ class Encoder(nn.Module):
         self.last = Residual(WIDTH, trained=trained)
 
     def forward(self, images: Float[Tensor, "rows c h w"]) -> Float[Tensor, "rows _ _ _"]:
-        """Returns the last activations, (rows, 144, height / 8, width / 8).
-
-        Images have intensities in [0, 1], (rows, 1 or 3 channels, height, width), at least 8 pixels either way.
-        """
+        """Returns the last activations, (rows, 144, height / 8, width / 8), of intensities, 8 pixels or more."""
         # Public constants instead of the mean of some data set: intensities run from -2 to 2.
         images = (images - 0.5) * 4
         if images.shape[1] == 1:

@@ -54,7 +54,7 @@ def load_network(name: str, weights: str | None = None, sha256: str | None = Non
     """
     source, _, model = name.partition(":")
     if name in _PACKAGED:
-        return _PACKAGED[name](None if weights is None else Path(weights), sha256)
+        return _packaged(name, None if weights is None else Path(weights), sha256)
     if not model or source not in {*_SOURCES, *_ELSEWHERE}:
         given = "give 'encoder', 'strokes', 'torchvision:NAME' or 'timm:NAME', as in 'torchvision:vgg19'"
         raise OptionError(f"network={name!r} is not known; {given}.")
@@ -65,33 +65,23 @@ def load_network(name: str, weights: str | None = None, sha256: str | None = Non
     return network
 
 
-def _encoder(path: Path | None, sha256: str | None) -> FrozenNetwork:
-    digest = _known(ENCODER, path, sha256, SHIPPED_SHA256)
-    return _plain(load_encoder(path, sha256=sha256), LAYERS, frozenset(LAYERS), digest)
-
-
-def _strokes(path: Path | None, sha256: str | None) -> FrozenNetwork:
-    digest = _known(STROKES, path, sha256, strokes.SHIPPED_SHA256)
-    return _plain(strokes.load_strokes(path, sha256=sha256), (strokes.LAYER,), frozenset(), digest)
-
-
-def _known(network: str, path: Path | None, sha256: str | None, shipped: str) -> str:
-    if path is not None:
-        return _check_digest(path, sha256)
-    if sha256 not in (None, shipped):
+def _packaged(network: str, path: Path | None, sha256: str | None) -> FrozenNetwork:
+    load, shipped, layers, nonnegative = _PACKAGED[network]
+    if path is None and sha256 not in (None, shipped):
         raise ModelError(
             f"network={network!r} with sha256={sha256!r}: the {network} of this version is another one "
             f"({shipped}); install the version that was used, or give the file with weights=."
         )
-    return shipped
+    whole: dict[str, Any] = {"layers": layers, "nonnegative": nonnegative, "mean": (0.0,) * 3, "std": (1.0,) * 3}
+    whole["sha256"] = shipped if path is None else _check_digest(path, sha256)
+    return FrozenNetwork(module=load(path, sha256=sha256), **whole)
 
 
-def _plain(module: nn.Module, layers: tuple[str, ...], nonnegative: frozenset[str], sha256: str) -> FrozenNetwork:
-    mean, std = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
-    return FrozenNetwork(module=module, layers=layers, nonnegative=nonnegative, mean=mean, std=std, sha256=sha256)
-
-
-_PACKAGED: dict[str, Callable[[Path | None, str | None], FrozenNetwork]] = {ENCODER: _encoder, STROKES: _strokes}
+_PACKAGED: dict[str, tuple[Callable[..., nn.Module], str, tuple[str, ...], frozenset[str]]] = {
+    ENCODER: (load_encoder, SHIPPED_SHA256, LAYERS, frozenset(LAYERS)),
+    STROKES: (strokes.load_strokes, strokes.SHIPPED_SHA256, (strokes.LAYER,), frozenset()),
+}
+"""How each network of this package is read, the digest of its weights, its layers, and those never negative."""
 
 
 def _torchvision(model: str, weights: str | None, sha256: str | None) -> FrozenNetwork:
@@ -155,11 +145,9 @@ def _loaded(module: nn.Module, path: Path, sha256: str, mean: Any, std: Any) -> 
 
 
 def feature_convolutions(module: nn.Module) -> tuple[str, ...]:
-    """Returns all convolutions, whose outputs come before their ReLU, but for the 1 x 1 shortcuts of residual networks.
-
-    The layers of DP-MEPF: at 32 x 32 pixels 303,104 numbers of VGG-19, 47,104 of ResNet18 and 196,096 of ResNet50, as
-    in its Table 17, which leaves out the shortcuts alone, and not, as appendix D says, all of 1 x 1.
-    """
+    """Returns all convolutions, whose outputs come before their ReLU, but 1 x 1 shortcuts of residual networks."""
+    # The layers of DP-MEPF: at 32 x 32 pixels 303,104 numbers of VGG-19, 47,104 of ResNet18 and 196,096 of ResNet50, as
+    # in its Table 17, which leaves out the shortcuts alone, and not, as appendix D says, all of 1 x 1.
     found = ((name, part) for name, part in module.named_modules() if isinstance(part, nn.Conv2d))
     return tuple(name for name, part in found if max(part.kernel_size) > 1 or _SHORTCUT not in name.split("."))
 
@@ -252,10 +240,8 @@ class ChosenLayers(nn.Module):
         return partial(ChosenLayers, mean=mean, std=std, pool=self.pool), (self._source[0], self.layers, self.shape)
 
     def each(self, rows: Float[Tensor, "rows pixels"], take: Take) -> None:
-        """Runs the network on intensities, (rows, pixels) in `pixel_schema`'s order, as far as its last chosen layer.
-
-        `take` is called in the order in which the network computes layers, which may be overwritten later.
-        """
+        """Runs the network on intensities in `pixel_schema`'s order as far as its last chosen layer."""
+        # `take` is called in the order in which the network computes layers, which may be overwritten later.
         shape, dtype = self.shape, self.mean.dtype
         images = rows.to(dtype).reshape(-1, shape.height, shape.width, shape.channels).permute(0, 3, 1, 2)
         images = (images.expand(-1, 3, -1, -1) - self.mean) / self.std

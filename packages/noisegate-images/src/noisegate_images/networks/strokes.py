@@ -20,12 +20,9 @@ if TYPE_CHECKING:
 SHIPPED = "strokes.safetensors"
 SHIPPED_SHA256 = "7e55adb9f07486935509251f0a4df3aaf1d29fb4523f60585a8212d4a559bc60"
 
-SIDE = 28
-"""Pixels that an image is brought to, bilinearly."""
-LAYER = "embedding"
-"""The module whose outputs are the vector."""
-NUMBERS = 64
-"""Length of the vector."""
+SIDE = 28  # pixels that an image is brought to, bilinearly
+LAYER = "embedding"  # the module whose outputs are the vector
+NUMBERS = 64  # length of the vector
 
 _CHANNELS = (1, 16, 32, 64)
 
@@ -79,8 +76,7 @@ def load_strokes(path: Path | None = None, *, sha256: str | None = None) -> Stro
 DRAWING = "drawing.safetensors"
 DRAWING_SHA256 = "3f4a1444c0d23bbe818d5de04433172c4016325359805729c9703578a6d5d5c3"
 
-LATENT = 32
-"""Length of the noise."""
+LATENT = 32  # length of the noise
 
 _SMALLEST, _WIDTHS = 7, (32, 16)
 _BACKGROUND = -2.0  # a drawing is mostly background

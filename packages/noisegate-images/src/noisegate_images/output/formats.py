@@ -194,12 +194,10 @@ def _folder(out: Path, form: ImageForm, rows: int) -> Iterator[Write]:
         yield write
 
 
-WRITERS = {".parquet": _parquet, ".npz": _arrays, "": _folder}
-"""By ending; none for a folder."""
+WRITERS = {".parquet": _parquet, ".npz": _arrays, "": _folder}  # by ending; none for a folder
 
 
-MOST_CLASSES = 100
-"""Classes in a picture at most, the first ones of the schema: more would not be looked at."""
+MOST_CLASSES = 100  # classes in a picture at most, the first ones of the schema: more would not be looked at
 _ROWS = 20  # of a block of classes
 _ACROSS, _ACROSS_BLOCKS = 10, 5  # images of a class, where there is one block or more
 _LEAST_SIDE, _GAP, _LETTERS = 56, 4, 14  # pixels of the picture
@@ -208,11 +206,7 @@ _PAPER, _NOTHING, _INK = 255, 225, 40  # grey
 
 
 class SampleGrid:
-    """Gathers the first images of each class, and draws them to `out`.
-
-    Raises:
-        OptionError: if images are neither grey nor colour.
-    """
+    """Gathers the first images of each class, and draws them to `out`; an OptionError if not grey and not in colour."""
 
     most_classes: ClassVar[int] = MOST_CLASSES
 

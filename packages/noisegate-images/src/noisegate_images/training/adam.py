@@ -90,8 +90,7 @@ class Checkpointed(ABC):
     """A training that is resumed by its parts, tensors or what has a state of its own, and the steps that it took."""
 
     steps: int
-    counter: ClassVar[str] = "steps"
-    """What the steps are called in a state."""
+    counter: ClassVar[str] = "steps"  # what the steps are called in a state
 
     @abstractmethod
     def parts(self) -> Mapping[str, Any]:

@@ -74,11 +74,11 @@ def even_noise(stds: Iterable[float]) -> float:
 
 
 def image_verdict(noise: float, classes: int, records: float | None, source: Source) -> Verdict:
-    """Returns what to expect of about so many records, None for how many each word takes.
-
-    `noise` is its standard deviation on each coordinate of a class's sum; `source` says so.
-    """
-    needed = {word: rounded_up(noise * classes / _noise_for(KEPT[word])) for word in _WORDS}
+    """Returns what to expect of about so many records, None for how many each word takes."""
+    # `noise` is its standard deviation on each coordinate of a class's sum; `source` says so.
+    parts = np.negative([_part_kept(one) for one in _NOISE])
+    hide = {word: math.exp(float(np.interp(-KEPT[word], parts, np.log(_NOISE)))) for word in _WORDS}
+    needed = {word: rounded_up(noise * classes / most) for word, most in hide.items()}
     figures = {"records_for": needed}
     takes = ", ".join(f"{word} from {least:,}" for word, least in needed.items())
     if records is None:
@@ -101,8 +101,3 @@ def _shares(noise: float) -> Iterator[tuple[str, float]]:
 def _part_kept(noise: float) -> float:
     """Returns which part is right of what would be without noise, on average over the sets."""
     return float(np.mean([share / max(_RIGHT[what]) for what, share in _shares(noise)]))
-
-
-def _noise_for(kept: float) -> float:
-    parts = [_part_kept(noise) for noise in _NOISE]
-    return math.exp(float(np.interp(-kept, np.negative(parts), np.log(_NOISE))))

@@ -53,13 +53,11 @@ class Target:
 
 
 def read_target(release: Release, *, counts: str, counters: Mapping[str, Floats] = NO_COUNTERS) -> Target:
-    """Returns the target that a release describes: noisy sums by class, divided by noisy counts (DP-MERF, equation 18).
-
-    Counts are kept at one noise standard deviation or more, so that a class lost in the noise stays harmless. Where
-    other sums count as well (`counters`: u with u · v(r) = 1 for every record r, by query), they are means of all
-    estimates, weighted by inverse variances. Without the query `counts` the number of records is the certificate's,
-    which is public.
-    """
+    """Returns the target of a release: noisy sums by class, divided by noisy counts (DP-MERF, equation 18)."""
+    # Counts are kept at one noise standard deviation or more, so that a class lost in the noise stays harmless. Where
+    # other sums count as well (`counters`: u with u · v(r) = 1 for every record r, by query), they are means of all
+    # estimates, weighted by inverse variances. Without the query `counts` the number of records is the certificate's,
+    # which is public.
     if counts in release.values:
         every = {counts: np.ones(1), **counters}
         precisions = np.asarray([(release.noise_std[name] ** 2 * (u @ u)) ** -1 for name, u in every.items()])
@@ -85,13 +83,11 @@ def missed_part(target: Target, discrepancy: float) -> float:
 
 
 def class_weights(target: Target, power: float | None) -> Floats:
-    """Returns the weight of each present class's squared residual in noise standard deviations, 1 for the largest.
-
-    The inverse of noise, of variance 1, and of what the generator never comes to match, a part of the class's
-    signal-to-noise ratio: classes that stand out of the noise weigh alike in their means, whatever their share
-    (DP-MERF, section 4.2), and one that the noise drowns weighs by its noise. With a `power` weights are the class's
-    share to it instead: residuals in noise standard deviations grow with shares, so -2 weighs classes alike.
-    """
+    """Returns the weight of each present class's squared residual in noise standard deviations, 1 for the largest."""
+    # The inverse of noise, of variance 1, and of what the generator never comes to match, a part of the class's signal-
+    # to-noise ratio: classes that stand out of the noise weigh alike in their means, whatever their share (DP-MERF,
+    # section 4.2), and one that the noise drowns weighs by its noise. With a `power` weights are the class's share to
+    # it instead: residuals in noise standard deviations grow with shares, so -2 weighs classes alike.
     if power is not None:
         shares = target.weights[target.present]
         return np.asarray((shares / (shares.max() if power > 0 else shares.min())) ** power)
@@ -193,10 +189,8 @@ class MomentMatching(ABC):
                     report(FitState(step=self.step, steps=self.steps, discrepancy=self.discrepancy))
 
     def measure(self) -> Discrepancy:
-        """Returns the averaged generator's discrepancy, on fresh noise vectors, with its standard error.
-
-        With residuals a₁ … a_k of batches, (‖Σ aᵢ‖² − Σ ‖aᵢ‖²)/k(k − 1) is unbiased; the error is a jackknife's.
-        """
+        """Returns the averaged generator's discrepancy, on fresh noise vectors, with its standard error."""
+        # With residuals a₁ … a_k of batches, (‖Σ aᵢ‖² − Σ ‖aᵢ‖²)/k(k − 1) is unbiased; the error is a jackknife's.
         count = self.settings.check_batches
         settle(self.average, (self._batch(self.average) for _ in range(count)))
         with torch.no_grad():
@@ -267,10 +261,8 @@ class SplitBatchLoss:
         labels: Int64[Tensor, " rows"],
         weights: Float[Tensor, " classes"],
     ) -> tuple[Tensor, ...]:
-        """Returns the gradients of Σ weights · ⟨a, b⟩ and of the penalty, in the order of the generator's weights.
-
-        Of the noise, (2 · rows, latent), the first half is a's; labels, (rows,), are those of either half.
-        """
+        """Returns the gradients of Σ weights · ⟨a, b⟩ and of the penalty, in the order of the generator's weights."""
+        # Of the noise, (2 · rows, latent), the first half is a's; labels, (rows,), are those of either half.
         pool = ThreadPoolExecutor(2, initializer=_prepare)
         with pool if noise.device.type == "cpu" else nullcontext() as side_by_side:
             run = side_by_side.map if side_by_side else map
@@ -320,17 +312,15 @@ class HalvesMatching(MomentMatching):
             noise, labels = self._batch(self.generator)
             return self._split.gradients(noise, labels[::2], self._weights)
         made = self.generator(*self._batch(self.generator))
-        loss = (self._weights * self._distances_of(made)).sum()
+        # An unbiased estimate of each present class's squared distance.
+        distances = self._residuals_of(made, self._factors(), halves=2).prod(dim=2).sum(dim=0)
+        loss = (self._weights * distances).sum()
         if self.settings.total_variation:
             loss = loss + self._roughness(made)
         return torch.autograd.grad(loss, list(self.generator.parameters()))
 
     def _roughness(self, made: Float[Tensor, "rows _"]) -> Float[Tensor, ""]:
         return self._smoothing * self.generator.total_variation(made)
-
-    def _distances_of(self, made: Made) -> Float[Tensor, " classes"]:
-        """Returns an unbiased estimate of each present class's squared distance, (classes,)."""
-        return self._residuals_of(made, self._factors(), halves=2).prod(dim=2).sum(dim=0)
 
     def _factors(self) -> Mapping[str, float]:
         """Returns the blocks whose distances this step's loss adds up, with what each squared one is multiplied by."""
