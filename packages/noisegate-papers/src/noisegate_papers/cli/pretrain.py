@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from noisegate_papers.contrib.pretraining.training import Pretraining, PublicImages
 
 CHECKPOINT_SECONDS = 30.0
+Out = Annotated[Path, typer.Option("--out", "-o", help="File to make, .safetensors.")]
+OnError = Annotated[
+    str, typer.Option(metavar="refuse|skip", help="Images that cannot be read: refuse all, or skip them.")
+]
 
 app = typer.Typer(
     cls=Verbs,
@@ -43,11 +47,9 @@ def encoder(
         Path,
         typer.Argument(help="Public images: class folders, a folder with labels.csv, Parquet, .npz, or MNIST's idx."),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="File to make, .safetensors.")],
+    out: Out,
     label: Annotated[str, typer.Option(help="Column of the labels in Parquet and labels.csv.")] = "label",
-    on_error: Annotated[
-        str, typer.Option(metavar="refuse|skip", help="Images that cannot be read: refuse all, or skip them.")
-    ] = "refuse",
+    on_error: OnError = "refuse",
     network: Annotated[
         str,
         typer.Option(metavar="encoder|torchvision:resnet18", help="What to train; a ResNet18 needs noisegate[vision]."),
@@ -77,7 +79,7 @@ def encoder(
 @app.command("decoder")
 def decoder(
     images: Annotated[Path, typer.Argument(help="Public images: any folder of them, Parquet, .npz, or idx files.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="File to make, .safetensors.")],
+    out: Out,
     size: Annotated[int, typer.Option(help="Height and width of the images that it makes.")] = 32,
     channels: Annotated[int, typer.Option(help="1 for grey images, 3 for colour.")] = 3,
     grid: Annotated[
@@ -86,9 +88,7 @@ def decoder(
     encoder: Annotated[
         Path | None, typer.Option(help="File of `pretrain encoder`; the one in the package by default.")
     ] = None,
-    on_error: Annotated[
-        str, typer.Option(metavar="refuse|skip", help="Images that cannot be read: refuse all, or skip them.")
-    ] = "refuse",
+    on_error: OnError = "refuse",
     steps: Annotated[int, typer.Option(help="Of the training.")] = 3000,
     seed: Annotated[int, typer.Option(min=0, max=MOST_EVALUATION_SEED, help="Of weights, order and noise.")] = 0,
     device: Annotated[str, typer.Option(help="Where to train: auto, cpu, cuda or mps.")] = "auto",

@@ -15,16 +15,13 @@ from noisegate_images.networks.named import FrozenNetwork
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-LAYER = "feature"
-"""The module that gives the feature."""
+LAYER = "feature"  # the module that gives the feature
 
 
 def load_inception(model: str, weights: str | None, sha256: str | None) -> FrozenNetwork:
-    """Returns Inception-v3 of Fréchet distances, "v3"; see `noisegate_images.networks.named.load_network`.
-
-    Its feature is the last pooling layer, 2,048 numbers. The weights are those of pytorch-fid, by default where it or
-    torch-fidelity leave them in the cache of torch, and no others: their digest is known.
-    """
+    """Returns Inception-v3 of Fréchet distances, "v3"; see `noisegate_images.networks.named.load_network`."""
+    # Its feature is the last pooling layer, 2,048 numbers. The weights are those of pytorch-fid, by default where it or
+    # torch-fidelity leave them in the cache of torch, and no others: their digest is known.
     from noisegate_evaluate import inception
 
     if model != "v3":

@@ -158,7 +158,6 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts):  # type: ignore[misc]
         return self.classifier_.filters(self._level(label))
 
     def _encoded(self, X: Any) -> EncodedTable:  # noqa: N803
-        """Returns records to predict, encoded by the schema without its label."""
         check_is_fitted(self)
         public = self.classifier_.release.schema.unlabelled()
         if self.schema is None:

@@ -132,7 +132,6 @@ def check_numbers(X: Any) -> None:  # noqa: N803
 
 
 def _labelled(schema: Schema, X: Any, y: Any) -> pa.Table:  # noqa: N803
-    """Returns records and labels as a table with the columns of the schema."""
     if y is None:
         return records_table(X, schema.names)
     if schema.label is None:
@@ -142,10 +141,8 @@ def _labelled(schema: Schema, X: Any, y: Any) -> pa.Table:  # noqa: N803
 
 
 def warn_of_fitted_before(estimator: Any) -> None:
-    """Warns of transformers that a pipeline around the fit of `estimator`, which calls this, has fitted on its records.
-
-    A pipeline hands on what its transformers make and says nothing of itself, so it is found among the callers.
-    """
+    """Warns of transformers that a pipeline around the fit of `estimator`, the caller, has fitted on its records."""
+    # A pipeline hands on what its transformers make and says nothing of itself, so it is found among the callers.
     names = [name for pipeline in _pipelines(sys._getframe(1)) for name in _learning(pipeline)]
     if names:
         warnings.warn(

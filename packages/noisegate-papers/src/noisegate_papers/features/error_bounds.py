@@ -49,15 +49,12 @@ def truncation_error(tail: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class ErrorTerms:
-    """The bound at one value of a setting, with which a record's vector has length `dim`.
-
-    `approximation` is lost because finitely many features stand for a kernel, and `noise` because of the noise.
-    """
+    """The bound at one value of a setting."""
 
     value: int
-    dim: int
-    approximation: float
-    noise: float
+    dim: int  # length of a record's vector
+    approximation: float  # lost because finitely many features stand for a kernel
+    noise: float  # lost because of the noise
 
     @property
     def total(self) -> float:
@@ -67,17 +64,13 @@ class ErrorTerms:
 
 @dataclass(frozen=True, kw_only=True)
 class ErrorBound:
-    """How far what is fitted may be from the squared MMD of the kernel, for one question of a plan.
-
-    It is the bound at the value that the method has for `setting`, from which its dimension follows, and at that where
-    it is `least`. `largest` is what a squared MMD of such features can be at most; a bound above it says nothing.
-    """
+    """How far what is fitted may be from the squared MMD of the kernel, for one question of a plan."""
 
     question: str
-    setting: str
-    chosen: ErrorTerms
-    least: ErrorTerms
-    largest: float
+    setting: str  # what the dimension follows from
+    chosen: ErrorTerms  # at the value that the method has
+    least: ErrorTerms  # where it is least
+    largest: float  # what a squared MMD of such features can be at most; a bound above it says nothing
     source: str
 
     def to_json(self) -> dict[str, Any]:
@@ -112,12 +105,10 @@ def error_bound(
     approximation: Callable[[int], float],
     source: str,
 ) -> ErrorBound:
-    """Returns the bound for one question of a plan, a sum over so many `records`, and where it is least.
-
-    The noise on a coordinate does not depend on how many there are; so that of `release` is that of every candidate.
-    `dimension` gives for a value of the setting the length of a record's vector, `approximation` a bound on |MMD² by
-    the features − MMD² by the kernel|, or on its expectation.
-    """
+    """Returns the bound for one question of a plan, a sum over so many `records`, and where it is least."""
+    # The noise on a coordinate does not depend on how many there are; so that of `release` is that of every candidate.
+    # `dimension` gives for a value of the setting the length of a record's vector, `approximation` a bound on |MMD² by
+    # the features − MMD² by the kernel|, or on its expectation.
     question = release.query
     std = release.noise_std_natural / records
 
@@ -140,13 +131,10 @@ FAILURE = 0.01
 
 @dataclass(frozen=True, kw_only=True)
 class MeanNoise:
-    """Independent normal noise on a mean embedding, in blocks: Σ is diagonal and constant on each block.
+    """Independent normal noise on a mean embedding, in blocks: Σ is diagonal and constant on each block."""
 
-    `stds` are in the units of the mean embedding; `dims` are numbers of coordinates, all labels together.
-    """
-
-    stds: tuple[float, ...]
-    dims: tuple[int, ...]
+    stds: tuple[float, ...]  # in the units of the mean embedding
+    dims: tuple[int, ...]  # numbers of coordinates, all labels together
 
     def __post_init__(self) -> None:
         if not self.stds or len(self.stds) != len(self.dims):
@@ -178,10 +166,8 @@ def squared_norm_quantile(noise: MeanNoise, failure: float) -> float:
 
 
 def expected_error_of_one(noise: MeanNoise, *, distances: tuple[float, ...]) -> float:
-    """Returns Tr Σ + 2 √(2/π) ‖Σ^½ a‖ ≥ E |‖a + n‖² − ‖a‖²| for a table that was made without looking at the noise.
-
-    `distances` are ‖a‖ on each block (DP-MEPF, Proposition A.1).
-    """
+    """Returns Tr Σ + 2 √(2/π) ‖Σ^½ a‖ ≥ E |‖a + n‖² − ‖a‖²| for a table that was made without looking at the noise."""
+    # `distances` are ‖a‖ on each block (DP-MEPF, Proposition A.1).
     return noise.trace + 2 * math.sqrt(2 / math.pi) * along(noise, distances)
 
 
@@ -202,10 +188,8 @@ def error_quantile_of_any(noise: MeanNoise, *, norm: float, failure: float) -> f
 
 
 def excess_of_minimiser(noise: MeanNoise, *, norm: float, failure: float) -> float:
-    """Returns 4 B √Q: how much larger ‖a‖² is at the minimiser of ‖a + n‖² than at its own (DP-MEPF, A.4, made tight).
-
-    It holds for any set of generators; both minimisers are assumed to be found, which no fit promises.
-    """
+    """Returns 4 B √Q: how much larger ‖a‖² is at the minimiser of ‖a + n‖² than at its own (DP-MEPF, A.4, tight)."""
+    # It holds for any set of generators; both minimisers are assumed to be found, which no fit promises.
     return 4 * norm * math.sqrt(squared_norm_quantile(noise, failure))
 
 
@@ -217,24 +201,17 @@ def optimistic_excess_of_minimiser(noise: MeanNoise, *, distance: float, failure
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseBounds:
-    """The five propositions for the queries of a plan, whose features are summed up by their mean embeddings.
-
-    `expected` (A.1) is the expected error of the squared MMD, of synthetic records made without looking at the noise,
-    which is above `quantile` (A.2) with probability at most `failure`; `quantile_of_any` (A.3) is that for any
-    synthetic records, also those fitted to this very noise. `excess` (A.4) is how much the squared MMD of the best fit
-    to the noisy embedding is above the least one, at most, and `optimistic_excess` (A.5) that where the best generator
-    matches the records exactly. A squared MMD of such features is at most `largest`; a bound above it says nothing.
-    """
+    """The five propositions for the queries of a plan, whose features are summed up by their mean embeddings."""
 
     queries: tuple[str, ...]
     features: int
-    expected: float
-    quantile: float
-    quantile_of_any: float
-    excess: float
-    optimistic_excess: float
+    expected: float  # A.1, the expected error of the squared MMD, of records made without looking at the noise
+    quantile: float  # A.2, what it exceeds with probability at most `failure`
+    quantile_of_any: float  # A.3, the same for any synthetic records, also those fitted to this very noise
+    excess: float  # A.4, how much the best fit to the noise is above the least squared MMD, at most
+    optimistic_excess: float  # A.5, the same where the best generator matches the records exactly
     failure: float
-    largest: float
+    largest: float  # a squared MMD of such features at most; a bound above it says nothing
 
     def to_json(self) -> dict[str, Any]:
         """Returns the bounds as a JSON object."""
@@ -258,11 +235,9 @@ class NoiseBounds:
 
 
 def noise_bounds(releases: Sequence[PlannedRelease], *, records: int, failure: float = FAILURE) -> NoiseBounds:
-    """Returns the bounds for the queries of a plan that a generator is matched to, as sums over so many `records`.
-
-    Mean embeddings are at most twice the norm of a record's vector apart in each query, so A.1 and A.2 are stated for
-    the farthest synthetic records that there are.
-    """
+    """Returns the bounds for the queries of a plan that a generator is matched to, as sums over so many `records`."""
+    # Mean embeddings are at most twice the norm of a record's vector apart in each query, so A.1 and A.2 are stated for
+    # the farthest synthetic records that there are.
     noise = MeanNoise(
         stds=tuple(one.noise_std_natural / records for one in releases),
         dims=tuple(one.query.dim * one.query.columns for one in releases),

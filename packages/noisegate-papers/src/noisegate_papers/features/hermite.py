@@ -93,10 +93,8 @@ class Series:
 
 @cache
 def shortest_series(length_scale: float, kept: float = 0.9) -> Series:
-    """Returns the series of lowest order that keeps the share `kept` of the kernel's norm² all over [0, 1].
-
-    The paper takes x as it is; at ℓ² = 0.005 its order 100 keeps 0.69. Here order 11 keeps 0.9 of the same kernel.
-    """
+    """Returns the series of lowest order that keeps the share `kept` of the kernel's norm² all over [0, 1]."""
+    # The paper takes x as it is; at ℓ² = 0.005 its order 100 keeps 0.69. Here order 11 keeps 0.9 of the same kernel.
     rho_of(length_scale)
     if not 0 < kept < 1:
         raise OptionError(f"kept={kept!r} must lie between 0 and 1, for instance 0.9.")
@@ -122,14 +120,10 @@ MOST_STEPS = 4096
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ColumnTable:
-    """The features of one column: `rows`, (values, width) float32, read-only.
+    """The features of one column."""
 
-    `steps` says of a numeric column how many its range is cut into: its values are 0 … steps, and then missing if it
-    may be.
-    """
-
-    rows: npt.NDArray[np.float32]
-    steps: int | None
+    rows: npt.NDArray[np.float32]  # (values, width), read-only
+    steps: int | None  # that a numeric range is cut into: values are 0 … steps, then missing if it may be
 
     @cached_property
     def squared_supremum(self) -> float:
@@ -153,11 +147,9 @@ class ColumnTable:
 
 
 def numeric_table(series: Series, steps: int, *, missing: bool, reference: float | None = None) -> ColumnTable:
-    """Returns the Hermite features of a column whose range is cut into `steps`.
-
-    A missing value has a coordinate of its own, as long as the longest of the other rows. The features of `reference`,
-    a public position, are subtracted, so that columns that stand there add nothing.
-    """
+    """Returns the Hermite features of a column whose range is cut into `steps`."""
+    # A missing value has a coordinate of its own, as long as the longest of the other rows. The features of
+    # `reference`, a public position, are subtracted, so that columns that stand there add nothing.
     rows = series(np.arange(steps + 1) / steps)
     if reference is not None:
         rows -= series(round(reference * steps) / steps)

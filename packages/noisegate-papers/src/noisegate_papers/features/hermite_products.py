@@ -33,17 +33,14 @@ _BYTES_A_FEATURE = 256 * 3 * 4
 
 @dataclass(frozen=True, kw_only=True)
 class Kernel:
-    """One Gaussian kernel for each numeric column, and the series that stands for it; see the settings of `DPHP`.
-
-    `rank` is how many directions of a numeric column's features are kept; None for all.
-    """
+    """One Gaussian kernel for each numeric column, and the series that stands for it; see the settings of `DPHP`."""
 
     length_scale: float
     order: int | None
     kernel_mass: float = 0.9
     moved: bool = True
     reference: float | None = None
-    rank: int | None = None
+    rank: int | None = None  # directions of a numeric column's features that are kept; None for all
 
     def series(self, length_scale: float | None = None, order: int | None = None) -> Series:
         """Returns the series, for another length scale or order if one is given."""

@@ -27,11 +27,8 @@ if TYPE_CHECKING:
 
 @cache
 def nearest_rows() -> Callable[[Tensor, Tensor, int], Tensor]:
-    """Returns a function of points, (rows, columns), a table, (steps + 1, width), and its steps.
-
-    It gives the nearest rows, which is what a rounded pixel gives at the gate, (columns · width, rows), with the slope
-    between the rows around.
-    """
+    """Returns a function of points, (rows, columns), a table, (steps + 1, width), and its steps, to nearest rows."""
+    # These are what a rounded pixel gives at the gate, (columns · width, rows), with the slope between the rows around.
     import torch
 
     class NearestRows(torch.autograd.Function):
@@ -70,15 +67,11 @@ _Indices = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Products:
-    """The map from a record to the weighted outer products of its groups of columns. Everything in it is public.
+    """The map from a record to the weighted outer products of its groups of columns. Everything in it is public."""
 
-    There is a table for each column of the layout, numeric ones first; a group has its columns, by position in
-    `tables`, each once, and a positive weight. An OptionError if a group or a weight is unusable.
-    """
-
-    tables: tuple[ColumnTable, ...]
-    groups: tuple[Group, ...]
-    weights: tuple[float, ...]
+    tables: tuple[ColumnTable, ...]  # of each column of the layout, numeric ones first
+    groups: tuple[Group, ...]  # columns by position in `tables`, each once; an OptionError if unusable
+    weights: tuple[float, ...]  # positive, of each group; an OptionError if unusable
 
     def __post_init__(self) -> None:
         if not self.groups or len(self.groups) != len(self.weights):

@@ -162,17 +162,12 @@ _MARGIN = 1e-6
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PairTangents:
-    """The map from a record to the vectors of its cells in pairs of columns. Everything in it is public.
+    """The map from a record to the vectors of its cells in pairs of columns. Everything in it is public."""
 
-    Columns are numbered as in the layout, numeric ones first: `bins` are the cells of these, `sizes` has the number of
-    cells of each column, `groups` the columns of each network, two, or one where there is no other, and `vectors` that
-    of each joint cell, the last column's fastest, (cells, weights) float32.
-    """
-
-    bins: tuple[NumericBins, ...]
-    groups: tuple[tuple[int, ...], ...]
-    vectors: tuple[npt.NDArray[np.float32], ...]
-    sizes: tuple[int, ...]
+    bins: tuple[NumericBins, ...]  # cells of numeric columns, which are numbered first
+    groups: tuple[tuple[int, ...], ...]  # columns of each network, two, or one where there is no other
+    vectors: tuple[npt.NDArray[np.float32], ...]  # of each joint cell, the last column's fastest, (cells, weights)
+    sizes: tuple[int, ...]  # number of cells of each column
     norm: ClassVar[float] = 1.0
     nonnegative: ClassVar[bool] = True
 

@@ -200,11 +200,9 @@ class Whitened:
 
 
 def whitened(of: FeatureMap, public: Vectors, *, dim: int, exponent: float, length: float) -> Whitened:
-    """Returns a map that is centred, turned and stretched by public vectors, (rows, dim of the map).
-
-    `dim` directions are kept, those first in which public vectors vary most; `exponent` is w, and `length` the root of
-    the mean square of the lengths that public vectors get.
-    """
+    """Returns a map that is centred, turned and stretched by public vectors, (rows, dim of the map)."""
+    # `dim` directions are kept, those first in which public vectors vary most; `exponent` is w, and `length` the root
+    # of the mean square of the lengths that public vectors get.
     exact = public.astype(np.float64)
     centre = exact.mean(axis=0)
     squares, turned = np.linalg.eigh((exact - centre).T @ (exact - centre) / len(exact))

@@ -22,8 +22,7 @@ from noisegate.schema import EncodedTable
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int32
 
-LARGEST = 2**23
-"""Of the squared norm of a row of points."""
+LARGEST = 2**23  # of the squared norm of a row of points
 
 # Numbers of a block of rows times candidates.
 _BLOCK = 2**21
@@ -67,14 +66,12 @@ def check_votes(votes: Sequence[float] | npt.NDArray[np.float64], candidates: in
 class NearestVotes(Votes):
     """The map from a record of a table to its vote; an OptionError if points or candidates are unusable.
 
-    Everything in it is public. Columns are numbered as in the layout, numeric ones first: `bins` are the cells of
-    these, `points` has for each column those of its cells, (cells, axes), whole numbers, none negative, and
-    `candidates` the cell of each candidate in each column, (candidates, columns).
+    Everything in it is public. Columns are numbered as in the layout, numeric ones first.
     """
 
-    bins: tuple[NumericBins, ...]
-    points: tuple[Points, ...]
-    candidates: npt.NDArray[np.int32]
+    bins: tuple[NumericBins, ...]  # cells of numeric columns
+    points: tuple[Points, ...]  # of the cells of each column, (cells, axes), whole numbers, none negative
+    candidates: npt.NDArray[np.int32]  # the cell of each candidate in each column, (candidates, columns)
 
     def __post_init__(self) -> None:
         squares = [int(np.square(points).sum(axis=1).max()) for points in self.points]
@@ -145,18 +142,15 @@ def lattice(
     return (*found, *(length * np.eye(size, dtype=np.int64) for length, size in zip(lengths, coded, strict=True)))
 
 
-LARGEST_IMAGE = 2**24 // 3
-"""Of the squared norm of a row of whole numbers."""
+LARGEST_IMAGE = 2**24 // 3  # of the squared norm of a row of whole numbers
 
 SCALE = math.isqrt(LARGEST_IMAGE) - 1
 """What features are multiplied by: 2363. It leaves room for a norm of 1 that is one up to rounding."""
 
 
 def whole_numbers(vectors: Vectors) -> Vectors:
-    """Returns vectors of norm at most 1 on the lattice of the votes, rounded toward zero: whole numbers in float32.
-
-    A row that is longer all the same counts as one of zeros, which is near to no candidate in particular.
-    """
+    """Returns vectors of norm at most 1 on the lattice of the votes, rounded toward zero: whole numbers in float32."""
+    # A row that is longer all the same counts as one of zeros, which is near to no candidate in particular.
     whole = np.trunc(vectors * np.float32(SCALE))
     # In float64, where squares of whole numbers add up without rounding; a NaN is no short row either.
     short = np.square(whole, dtype=np.float64).sum(axis=1) <= LARGEST_IMAGE
@@ -167,14 +161,13 @@ def whole_numbers(vectors: Vectors) -> Vectors:
 class ImageVotes(Votes):
     """The map from an image to its vote; an OptionError if there is no candidate, or rows or features do not fit.
 
-    Everything in it is public. `encoding` gives features of norm at most 1, which is what the gate probes; there is at
-    least one candidate for each label, and `label` is the coded column of a record's, None where all labels are 0.
+    Everything in it is public; there is at least one candidate for each label.
     """
 
-    encoding: FeatureMap
+    encoding: FeatureMap  # gives features of norm at most 1, which is what the gate probes
     candidates: Float32[npt.NDArray[np.float32], "candidates features"]
     labels: Int32[npt.NDArray[np.int32], " candidates"]
-    label: int | None
+    label: int | None  # the coded column of a record's; None where all labels are 0
 
     def __post_init__(self) -> None:
         if not len(self.labels) or self.candidates.shape != (len(self.labels), self.encoding.dim):

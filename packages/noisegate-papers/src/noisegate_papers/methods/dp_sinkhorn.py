@@ -42,10 +42,7 @@ class DPSinkhorn(GuidedMethod):
         [('generator', 10, 2.0)]
     """
 
-    audit_settings: ClassVar[Mapping[str, Any]] = {
-        **AUDITED_STEPS,
-        **{"hidden": (8,), "latent": 4, "batch": 16, "iterations": 10},
-    }
+    audit_settings: ClassVar = {**AUDITED_STEPS, "hidden": (8,), "latent": 4, "batch": 16, "iterations": 10}
 
     steps: Count = by_records(table=600, images=2000)
     sampling_probability: Fraction = by_records(table=0.05, images=256 / 60_000)
@@ -67,14 +64,8 @@ class DPSinkhorn(GuidedMethod):
     def gradient_plan(self, schema: Schema, budget: Budget) -> BatchPlan:
         """Returns the steps; refuses a schema that does not fit the settings."""
         (gan, inputs), generated = self.checked(schema), self.batch + round(self.fresh * self.batch)
-        return BatchPlan(
-            name=GENERATOR,
-            steps=self.steps,
-            sampling_probability=self.sampling_probability,
-            clip_norm=self.clip_norm,
-            parameters={"records": (generated, inputs)},
-            trained=shapes_of(gan.generator(schema).state_dict()),
-        )
+        trained = shapes_of(gan.generator(schema).state_dict())
+        return BatchPlan(name=GENERATOR, parameters={"records": (generated, inputs)}, trained=trained, **self.descent)
 
     def session(self, gate: Gate, plan: CalibratedGradientPlan, *, journal: Path | None, **options: Any) -> StepSession:
         """Returns a session of vectors of whole samples."""

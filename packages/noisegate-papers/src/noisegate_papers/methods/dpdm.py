@@ -48,8 +48,7 @@ if TYPE_CHECKING:
     from noisegate_papers.models.diffusion import Denoiser, DiffusionImages
     from noisegate_papers.training.denoising import DiffusionTraining, NoiseDraws
 
-DENOISER = "denoiser"
-"""The event, and what is released."""
+DENOISER = "denoiser"  # the event, and what is released
 
 
 @register("dpdm")
@@ -182,8 +181,7 @@ def divides(shape: ImageShape, scale: int) -> bool:
     return not (shape.height % scale or shape.width % scale)
 
 
-MEANS = "means"
-"""The query for the sums of small images."""
+MEANS = "means"  # the query for the sums of small images
 
 
 @register("dp-feta")

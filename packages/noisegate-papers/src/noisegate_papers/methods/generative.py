@@ -57,14 +57,12 @@ class DescentMethod(GradientMethod):
 
     def steps_of(self, name: str, parameters: Shapes, **options: Any) -> GradientPlan:
         """Returns the plan of the steps, for `gradient_plan`: of an event, and of the shapes of what is trained."""
-        return GradientPlan(
-            name=name,
-            steps=self.steps,
-            sampling_probability=self.sampling_probability,
-            clip_norm=self.clip_norm,
-            parameters=parameters,
-            **options,
-        )
+        return GradientPlan(name=name, parameters=parameters, **self.descent, **options)
+
+    @property
+    def descent(self) -> dict[str, Any]:
+        """What every plan of steps is given."""
+        return {name: getattr(self, name) for name in ("steps", "sampling_probability", "clip_norm")}
 
 
 @settings

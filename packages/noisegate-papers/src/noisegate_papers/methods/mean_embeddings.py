@@ -363,7 +363,6 @@ class DPHP(EmbeddedMethod):
         return {name: PooledProducts(products=one, image=pooled, pool=self.pool) for name, one in maps.items()}
 
     def _groups(self, layout: Layout, widths: list[int], image: ImageShape | None) -> dict[str, list[Group]]:
-        """Returns the groups of columns of each release of products, by query."""
         if self.subsets:
             return {PRODUCT: design.named_groups(layout, self.subsets)}
         if self.products == "random":

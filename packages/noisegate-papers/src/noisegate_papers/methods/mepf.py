@@ -209,8 +209,7 @@ class DPMEPF(NetworkMethod, MatchedMethod):
         )
 
 
-ENCODER = "encoder"
-"""The event of the training, and what is released of it."""
+ENCODER = "encoder"  # the event of the training, and what is released of it
 
 _OWN = "trained"
 _MEAN, _STD = (0.5, 0.5, 0.5), (0.25, 0.25, 0.25)

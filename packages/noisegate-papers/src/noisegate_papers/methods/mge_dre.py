@@ -6,7 +6,6 @@ docs/public-data.md and docs/differences.md say more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import astuple, field, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
@@ -54,8 +53,7 @@ if TYPE_CHECKING:
     from noisegate_papers.models.decoded import DecodedGaussian, FeatureGaussians
     from noisegate_papers.training.adversarial import DensityRatioTraining, Discriminator
 
-MEAN, SECOND = "mean", "second-moment"
-"""The queries, beside the counts."""
+MEAN, SECOND = "mean", "second-moment"  # the queries, beside the counts
 
 
 @register("dp-mge")
@@ -169,16 +167,14 @@ def _axes(method: DPMGE, schema: Schema) -> Axes:
     return public_axes(method.public, schema, method.encoding(), method.axes, most=most, seed=seed)
 
 
-PUBLIC = "public"
-"""The decoder that gives for a feature the public record that it came from."""
+PUBLIC = "public"  # the decoder that gives for a feature the public record that it came from
 
 
 Preset: TypeAlias = Literal["default", "paper"]
 """This library's settings, or table 4, the first row of CIFAR-10. Which clipping norm, learning rate and number of
 private images go with it the text at hand does not say; 1, 1e-3 and 50,000 stand in."""
 
-MAX_CLIP_NORM = 2.0
-"""The largest clipping norm that is chosen where none was asked for."""
+MAX_CLIP_NORM = 2.0  # the largest clipping norm that is chosen where none was asked for
 
 MAX_NOISE_STD = 8.65
 """Where none was asked for: the most noise on each number of a sum of gradients, in the units of the gradients.
@@ -193,8 +189,7 @@ def clip_norm_for(noise_multiplier: float) -> float:
     return MAX_CLIP_NORM if noise_multiplier * MAX_CLIP_NORM <= MAX_NOISE_STD else MAX_NOISE_STD / noise_multiplier
 
 
-DISCRIMINATOR = "discriminator"
-"""The event, and what is released."""
+DISCRIMINATOR = "discriminator"  # the event, and what is released
 
 
 @register("dp-dre")
@@ -211,10 +206,7 @@ class DPDRE(EncodedImages, GenerativeMethod):
     """
 
     audit_files: ClassVar = ("public",)
-    audit_settings: ClassVar[Mapping[str, Any]] = {
-        **AUDITED_STEPS,
-        **{"hidden": (4,), "references": 200, "dimensions": 8, "batch": 32},
-    }
+    audit_settings: ClassVar = {**AUDITED_STEPS, "hidden": (4,), "references": 200, "dimensions": 8, "batch": 32}
 
     public: Source = field(default=None, compare=False)
     """Path of the public records, of the same schema and in any form that private ones may have, or a table in memory.

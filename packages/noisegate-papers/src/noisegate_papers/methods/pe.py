@@ -41,8 +41,7 @@ MOST_CANDIDATES = 20_000
 Candidates = Annotated[
     int, Within(ge=2, le=MOST_CANDIDATES), f"a whole number from 2 to {MOST_CANDIDATES:,}; time grows with it"
 ]
-Rounds = Annotated[int, Within(ge=1, le=1000), "a whole number from 1 to 1000"]
-"""Rounds of votes."""
+Rounds = Annotated[int, Within(ge=1, le=1000), "a whole number from 1 to 1000"]  # rounds of votes
 
 
 @register("tab-pe")

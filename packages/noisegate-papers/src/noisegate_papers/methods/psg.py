@@ -43,10 +43,8 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[np.float64]
 
-START = "start"
-"""The query for the moments of small images."""
-MOST_PIXELS = 256
-"""Of a small image: its outer product has half the square of that many numbers, for each class."""
+START = "start"  # the query for the moments of small images
+MOST_PIXELS = 256  # of a small image: its outer product has half the square of that many numbers, for each class
 _DRAWS, _FEATURES = 4, 5
 
 

@@ -26,17 +26,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PublicReference:
-    """What is taken as public: the records that were drawn, in the order of the data, which has `of` of them.
-
-    Where they came without labels of the schema, codes of the label are 0. `sha256` is of the records as encoded, which
-    travel with a model, `source_sha256` of the file or folder that they came from, None for a table in memory.
-    """
+    """What is taken as public: the records that were drawn, in the order of the data."""
 
     records: Rows
-    of: int
-    labelled: bool
-    sha256: str
-    source_sha256: str | None
+    of: int  # how many the data has
+    labelled: bool  # if not, codes of the label are 0
+    sha256: str  # of the records as encoded, which travel with a model
+    source_sha256: str | None  # of the file or folder that they came from; None for a table in memory
 
     def to_json(self) -> dict[str, Any]:
         """Returns what a certificate says of the set."""
@@ -45,18 +41,14 @@ class PublicReference:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PublicFeatures:
-    """A reference set, what centres and stretches features as public ones are like, and what they are decoded by.
-
-    `plain` are features of the public records before that, (references, features); `labels` theirs, (references,), if
-    any; `encoder` is the SHA-256 of its weights, None for tables; without a decoder records are handed out as they are.
-    """
+    """A reference set, what centres and stretches features as public ones are like, and what they are decoded by."""
 
     reference: PublicReference
     features: Whitened
-    plain: npt.NDArray[np.float32]
-    labels: npt.NDArray[np.int64] | None
-    encoder: str | None
-    decoder: LoadedDecoder | None
+    plain: npt.NDArray[np.float32]  # of the public records before that, (references, features)
+    labels: npt.NDArray[np.int64] | None  # theirs, (references,), if any
+    encoder: str | None  # the SHA-256 of its weights; None for tables
+    decoder: LoadedDecoder | None  # without one records are handed out as they are
 
     @cached_property
     def vectors(self) -> npt.NDArray[np.float32]:
@@ -104,11 +96,9 @@ Source = Annotated[Any, lambda source: str(source) if isinstance(source, Path) e
 
 
 def read_reference(source: Any, schema: Schema, *, most: int, labelled: bool, seed: int) -> PublicReference:
-    """Returns public records; where there are more than `most`, so many drawn at random, each with the same chance.
-
-    The source is a path or a table of any kind that private records may have, and must fit their schema. Where records
-    are not `labelled`, a column or folder of that name is not looked at. `seed` is public.
-    """
+    """Returns public records; where there are more than `most`, so many drawn at random, each with the same chance."""
+    # The source is a path or a table of any kind that private records may have, and must fit their schema. Where
+    # records are not `labelled`, a column or folder of that name is not looked at. `seed` is public.
     # Here, so that a plan needs no library of tables.
     from noisegate.data.sources import digest_of, open_source
 
@@ -147,10 +137,8 @@ def features_of(records: Rows, feature_map: FeatureMap) -> npt.NDArray[np.float3
 class Axes(NamedTuple):
     """Public directions along which features are looked at."""
 
-    values: npt.NDArray[np.float64]
-    """Orthonormal columns, (features, axes)."""
-    facts: dict[str, Any]
-    """What a certificate says of them."""
+    values: npt.NDArray[np.float64]  # orthonormal columns, (features, axes)
+    facts: dict[str, Any]  # what a certificate says of them
 
     def checked(self, public: Mapping[str, Any], source: Any) -> npt.NDArray[np.float64]:
         """Returns the directions; a ModelError if a certificate speaks of others."""

@@ -82,16 +82,9 @@ class ShardedMethod(GuidedMethod):
     def gradient_plan(self, schema: Schema, budget: Budget) -> ShardPlan:
         """Returns the steps; refuses a schema that does not fit the settings."""
         gan, _ = self.checked(schema)
-        return ShardPlan(
-            name=GENERATOR,
-            steps=self.steps,
-            shards=self.teachers,
-            sampling_probability=self.sampling_probability,
-            clip_norm=self.clip_norm,
-            nonnegative=self.nonnegative,
-            parameters=self.answers(schema),
-            trained=shapes_of(gan.generator(schema).state_dict()),
-        )
+        asked: dict[str, Any] = {**self.descent, "shards": self.teachers, "nonnegative": self.nonnegative}
+        trained = shapes_of(gan.generator(schema).state_dict())
+        return ShardPlan(name=GENERATOR, parameters=self.answers(schema), trained=trained, **asked)
 
     def session(self, gate: Gate, plan: CalibratedGradientPlan, *, journal: Path | None, **options: Any) -> Any:
         """Returns a session of sums over shards, without a journal."""
@@ -213,7 +206,6 @@ class GSWGAN(ShardedMethod):
 
 
 def _largest(given: Mapping[str, Any]) -> Any:
-    """Returns how many entries count, as given or by what records are."""
     return given["largest"] or (4 if given["image"] is None else 200)
 
 
@@ -268,7 +260,6 @@ class DataLens(ShardedMethod):
 
 
 def _coordinates(given: Mapping[str, Any]) -> Any:
-    """Returns how many coordinates a projection has, as given or by what records are."""
     return given["coordinates"] or (10 if given["image"] is None else 100)
 
 

@@ -32,17 +32,12 @@ _BLOCK = 256
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FeatureGaussians:
-    """A Gaussian for each label, whose draws are cut to what an encoder can give and brought to length 1.
+    """A Gaussian for each label, whose draws are cut to what an encoder can give and brought to length 1."""
 
-    `means` are (labels, axes); `roots` standard deviations, (labels, axes), or square roots of covariances, (labels,
-    axes, axes); `axes` orthonormal, (features, axes), None where they are those of the features. What is drawn below 0
-    is 0 where features are `nonnegative`.
-    """
-
-    means: npt.NDArray[np.float64]
-    roots: npt.NDArray[np.float64]
-    axes: npt.NDArray[np.float64] | None = None
-    nonnegative: bool = False
+    means: npt.NDArray[np.float64]  # (labels, axes)
+    roots: npt.NDArray[np.float64]  # standard deviations, (labels, axes), or square roots of covariances, (…, axes)
+    axes: npt.NDArray[np.float64] | None = None  # orthonormal, (features, axes); None for those of the features
+    nonnegative: bool = False  # whether what is drawn below 0 is 0
 
     @property
     def features(self) -> int:
@@ -155,13 +150,10 @@ class FeatureGenerator(Generator):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WeightedFeatures:
-    """Features of public images, `vectors` of length 1, float32 (references, features), with weights for each label.
+    """Features of public images with weights for each label."""
 
-    `weights` are nonnegative, (labels, references), one row without labels. A row may be zero: so is its label's share.
-    """
-
-    vectors: npt.NDArray[np.float32]
-    weights: npt.NDArray[np.float64]
+    vectors: npt.NDArray[np.float32]  # of length 1, (references, features)
+    weights: npt.NDArray[np.float64]  # nonnegative, (labels, references), one row without labels
 
     @property
     def features(self) -> int:
@@ -214,15 +206,12 @@ FeatureSource: TypeAlias = FeatureGaussians | FeatureGenerator | WeightedFeature
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Decoded:
-    """Features that are drawn from a source and decoded; a subclass names what they are drawn from.
-
-    `weights` are the share of each label, (labels,); one 1 without a label, where the schema is not `labelled`.
-    """
+    """Features that are drawn from a source and decoded; a subclass names what they are drawn from."""
 
     source: FeatureSource
     decoder: LoadedDecoder
-    weights: npt.NDArray[np.float64]
-    labelled: bool = True
+    weights: npt.NDArray[np.float64]  # share of each label, (labels,); one 1 without a label
+    labelled: bool = True  # whether the schema has a label
 
     kind: ClassVar[str]
     source_type: ClassVar[type[FeatureSource]]

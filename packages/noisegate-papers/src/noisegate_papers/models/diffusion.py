@@ -93,11 +93,9 @@ class Denoiser(nn.Module):
 
 
 def build_denoiser(shape: ImageShape, classes: int, *, channels: Sequence[int], patch: int, seed: int) -> Denoiser:
-    """Returns a denoiser with fresh weights by a public seed, in float32 on the CPU, for images of some classes or 0.
-
-    Sides are multiples of patch · 2^(sizes − 1): `channels` are of the activations at each size, half of the one
-    before.
-    """
+    """Returns a denoiser with fresh weights by a public seed, in float32 on the CPU, of some classes or 0."""
+    # Sides are multiples of patch · 2^(sizes − 1): `channels` are of the activations at each size, half of the one
+    # before.
     with seeded(seed):
         denoiser = Denoiser(shape, classes, channels=channels, patch=patch)
     if not classes:
@@ -132,16 +130,12 @@ _BLOCK = 250
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DiffusionImages:
-    """A label, of shares `weights`, (labels,), one 1 without a label; then noise, then an image.
+    """A label, then noise, then an image."""
 
-    The denoiser of these `channels`, on the CPU, frozen, runs twice at each of `sampling_steps` levels but the last
-    one.
-    """
-
-    denoiser: Denoiser
-    weights: npt.NDArray[np.float64]
-    channels: tuple[int, ...]
-    sampling_steps: int
+    denoiser: Denoiser  # on the CPU, frozen
+    weights: npt.NDArray[np.float64]  # share of each label, (labels,); one 1 without a label
+    channels: tuple[int, ...]  # of the denoiser
+    sampling_steps: int  # levels, at each of which but the last it runs twice
 
     kind: ClassVar[str] = "diffusion"
 

@@ -58,14 +58,11 @@ class Conditional:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GraphicalModel:
-    """Conditional tables, `factors`, one for each column, in an order in which parents come first.
+    """Conditional tables of columns; inside a cell of a numeric column values are uniform."""
 
-    Inside a cell of a numeric column, of which `bins` has them, values are uniform; `coded` are numbers of codes.
-    """
-
-    bins: tuple[NumericBins, ...]
-    coded: tuple[int, ...]
-    factors: tuple[Conditional, ...]
+    bins: tuple[NumericBins, ...]  # cells of numeric columns
+    coded: tuple[int, ...]  # numbers of codes
+    factors: tuple[Conditional, ...]  # one for each column, in an order in which parents come first
 
     kind: ClassVar[str] = "graphical"
 
@@ -133,11 +130,9 @@ class BayesianNetwork(GraphicalModel):
     kind: ClassVar[str] = "bayesian-network"
 
     def draw(self, rows: int, random: torch.Generator) -> EncodedTable:
-        """Returns `rows` records, spread out; `random` is public randomness, on the CPU.
-
-        Each record alone is a draw from the network. Records whose parents of a column are the same take that column's
-        cells in their expected numbers, up to two (`stratified_uniforms`).
-        """
+        """Returns `rows` records, spread out; `random` is public randomness, on the CPU."""
+        # Each record alone is a draw from the network. Records whose parents of a column are the same take that
+        # column's cells in their expected numbers, up to two (`stratified_uniforms`).
         cells = np.zeros((len(self.factors), rows), dtype=np.int32)
         for factor in self.factors:
             size, given = factor.probabilities.shape[-1], factor.given(cells)

@@ -60,11 +60,7 @@ class Inputs:
     def __call__(
         self, numeric: Float[Tensor, "... columns"], codes: Shaped[Tensor, "... coded"]
     ) -> Float[Tensor, "... inputs"]:
-        """Returns the inputs of records along any leading axes, (…, inputs), in the type of `numeric`.
-
-        `numeric` has positions in [0, 1], NaN where missing, `codes` those of the columns with levels, the label left
-        out.
-        """
+        """Returns the inputs, (…, inputs), of positions, NaN where missing, and codes but the label's."""
         import torch
 
         missing = torch.isnan(numeric)
@@ -77,13 +73,10 @@ class Inputs:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class InputFeatures:
-    """The inputs of a row as a feature map of norm 1; `coded` are places of the coded columns that are no label.
-
-    It adds nothing up over columns, so a row's vector is a function of that row alone, bit for bit.
-    """
+    """The inputs of a row, by itself, as a feature map of norm 1: nothing is added up over columns (G-06)."""
 
     inputs: Inputs
-    coded: tuple[int, ...]
+    coded: tuple[int, ...]  # places of the coded columns that are no label
 
     norm: float = 1.0
     nonnegative: bool = False

@@ -57,10 +57,7 @@ class LocallyLinear(ReleasedClassifier):
         return np.concatenate(parts) if parts else np.zeros((0, len(self.classes)))
 
     def importance(self, records: EncodedTable, *, of: npt.NDArray[np.int64] | None = None) -> Array:
-        """Returns σ: the weight of each map of one class at each record, (rows, maps); each row sums to 1.
-
-        `of` has the position of a class for each record; None for the predicted one.
-        """
+        """Returns σ: the weight of each map of one class, the predicted one for None, (rows, maps); rows sum to 1."""
         import torch
 
         of = self.predictions(records) if of is None else of
@@ -71,11 +68,9 @@ class LocallyLinear(ReleasedClassifier):
         return np.concatenate(parts).astype(np.float32)
 
     def explain(self, records: EncodedTable, *, of: npt.NDArray[np.int64] | None = None) -> Array:
-        """Returns the weighed map Σ_m σ_mk(x)·w_mk of one class k at each record, (rows, inputs): why that class.
-
-        An entry says how much the class gains while its column goes from its lower to its upper bound, or while the
-        level comes up, with σ as it is at the record. For `of` see `importance`.
-        """
+        """Returns the weighed map Σ_m σ_mk(x)·w_mk of one class k at each record, (rows, inputs): why that class."""
+        # An entry says how much the class gains while its column goes from its lower to its upper bound, or while the
+        # level comes up, with σ as it is at the record. For `of` see `importance`.
         of = self.predictions(records) if of is None else of
         weights = self.importance(records, of=of)
         maps = np.zeros((len(records), self.weights.shape[2]), dtype=np.float32)
@@ -140,15 +135,11 @@ class LocallyLinear(ReleasedClassifier):
 
 @dataclass(frozen=True, kw_only=True)
 class Reasons:
-    """What the score of one class is made of, at some records; `columns` are named numeric ones first.
+    """What the score of one class is made of, at some records."""
 
-    `adds`, (records, columns), is what each column adds to the score of the class, less what it adds to those of the
-    others on average, and `rest`, (records,), the same of what no column says.
-    """
-
-    columns: tuple[str, ...]
-    adds: Values
-    rest: Values
+    columns: tuple[str, ...]  # by name, numeric ones first
+    adds: Values  # to the class, less what a column adds to the others on average, (records, columns)
+    rest: Values  # the same of what no column says, (records,)
 
 
 def reasons(classifier: LocallyLinear, records: EncodedTable, *, of: npt.NDArray[np.int64]) -> Reasons:
@@ -186,16 +177,12 @@ def _above(values: Values, of: npt.NDArray[np.int64]) -> Values:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Projection:
-    """Maps the inputs of a record, `size` of them, to what the maps of a class are trained on.
+    """Maps the inputs of a record to what the maps of a class are trained on."""
 
-    `matrices` are R, (maps, dimensions, inputs), None where every map sees the inputs as they are; beside them stands a
-    `constant`, so that its weight is the bias.
-    """
-
-    matrices: Array | None
+    matrices: Array | None  # R, (maps, dimensions, inputs); None where every map sees the inputs as they are
     maps: int
-    size: int
-    constant: float
+    size: int  # of the inputs
+    constant: float  # stands beside them, so that its weight is the bias
 
     def shape(self, classes: int) -> tuple[int, int, int]:
         """Returns the shape of what is trained: groups that see the same, maps and classes of a group, dimensions."""

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 Weights = npt.NDArray[np.float64]
 
-LEAST_EFFECTIVE = 0.01
-"""Part of the references below which a warning says that the weights rest on few of them."""
+LEAST_EFFECTIVE = 0.01  # part of the references below which a warning says that the weights rest on few of them
 
 # References looked at at once, to tell which lie in a region.
 _AT_ONCE = 2048
@@ -81,15 +80,11 @@ class PointSet:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WeightedReference:
-    """Public records, one at least, drawn by weight.
-
-    `weights` are nonnegative, with a positive sum: (1, records), where each record has the label that it came with, or
-    (labels, records), where each may be drawn with every label, which then is the coded column `label`.
-    """
+    """Public records, one at least, drawn by weight."""
 
     records: Rows
-    weights: Weights
-    label: int | None
+    weights: Weights  # nonnegative, with a positive sum: (1, records) by their own labels, or (labels, records)
+    label: int | None  # the coded column of labels that each record may be drawn with, or None
 
     kind: ClassVar[str] = "weighted-reference"
 

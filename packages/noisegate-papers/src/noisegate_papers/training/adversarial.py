@@ -61,10 +61,7 @@ class Discriminator(nn.Module):
     def label_scores(
         self, inputs: Float[Tensor, "rows inputs"], labels: Int64[Tensor, " rows"] | None
     ) -> Float[Tensor, "labels rows"]:
-        """Returns scores s = log D/(1 − D), (labels, rows), of records (rows, inputs) with every label.
-
-        With labels, (rows,) int64, each record has its own: one row, as where there are none.
-        """
+        """Returns s = log D/(1 − D) of inputs with every label, (labels, rows), or with their own, in one row."""
         found: Tensor = self.scores(self.body(inputs)).T
         if not self.classes:
             return found
@@ -96,8 +93,7 @@ def build_table_discriminator(inputs: int, classes: int, *, hidden: Sequence[int
         return Discriminator(nn.Sequential(*layers), (inputs, *hidden)[-1], classes)
 
 
-LABELS = "labels"
-"""What the learned shares of the labels are called, as logits."""
+LABELS = "labels"  # what the learned shares of the labels are called, as logits
 
 FakeGradients = Callable[[Discriminator, Tensor], dict[str, Tensor]]
 """From a discriminator and fake rows, (rows, inputs + classes), to a mean of gradients of softplus(score)."""
@@ -305,12 +301,10 @@ class DensityRatioTraining(DiscriminatorTraining):
 def density_ratios(
     discriminator: Discriminator, vectors: npt.NDArray[np.float32], labels: npt.NDArray[np.int64] | None, *, most: float
 ) -> npt.NDArray[np.float64]:
-    """Returns the weight of each reference, in proportion to w = D/(1 − D) = exp(s), divided by the largest one.
-
-    Of features, (references, features), and labels, (references,), or None, by a discriminator on the CPU: (labels,
-    references), or (1, references) where references have labels of their own, or there are none. Scores s are cut at
-    the logarithm of the `most` that w may be, known beforehand, so that no weight is infinite.
-    """
+    """Returns the weight of each reference, in proportion to w = D/(1 − D) = exp(s), divided by the largest one."""
+    # Of features, (references, features), and labels, (references,), or None, by a discriminator on the CPU: (labels,
+    # references), or (1, references) where references have labels of their own, or there are none. Scores s are cut at
+    # the logarithm of the `most` that w may be, known beforehand, so that no weight is infinite.
     parts = []
     with torch.no_grad():
         for start in range(0, len(vectors), _ROWS):

@@ -33,10 +33,8 @@ def denoising_loss(
     noise: Float[Tensor, "rows pixels"],
     at: Coefficients,
 ) -> Float[Tensor, ""]:
-    """Returns the mean squared error of what F says of noisy images; EDM, equation 8 with its weights.
-
-    Images in [−1, 1] and one-hot labels, (…, 0) without any, are one, or one for each draw of standard normal noise.
-    """
+    """Returns the mean squared error of what F says of noisy images; EDM, equation 8 with its weights."""
+    # Images in [−1, 1] and one-hot labels, (…, 0) without any, are one, or one for each draw of standard normal noise.
     seen = images + at.sigma * noise
     rows = torch.cat([at.into * seen, at.level, labels.expand(len(noise), -1)], dim=1)
     error: Tensor = network(rows) - (images - at.skip * seen) / at.out
@@ -45,16 +43,12 @@ def denoising_loss(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NoiseDraws:
-    """Noise and its levels by public tables; the levels of a record's draws lie evenly, one in each part of them.
+    """Noise and its levels by public tables; the levels of a record's draws lie evenly, one in each part of them."""
 
-    Noise of an image is a piece of `noise`, standard normal; `sigmas` are quantiles of the levels, ascending;
-    `factors`, odd numbers, tell images apart; and `multiplicity` (K) is how many draws a record has.
-    """
-
-    noise: Float[Tensor, " pool"]
-    sigmas: Float[Tensor, " levels"]
-    factors: Int64[Tensor, " pixels"]
-    multiplicity: int
+    noise: Float[Tensor, " pool"]  # standard normal; that of an image is a piece of it
+    sigmas: Float[Tensor, " levels"]  # quantiles of the levels, ascending
+    factors: Int64[Tensor, " pixels"]  # odd numbers, which tell images apart
+    multiplicity: int  # K, how many draws a record has
 
     @classmethod
     def of(cls, pixels: int, *, multiplicity: int, p_mean: float, p_std: float, seed: int) -> NoiseDraws:
@@ -137,11 +131,9 @@ class DiffusionTraining(Checkpointed):
         change: Change,
         seed: int,
     ) -> None:
-        """Trains the denoiser on public images before its first private step; nothing is clipped, nothing noised.
-
-        Images, intensities in [0, 1], are changed whenever they are seen, and stand under noise of the levels of
-        `draws`.
-        """
+        """Trains the denoiser on public images before its first private step; nothing is clipped, nothing noised."""
+        # Images, intensities in [0, 1], are changed whenever they are seen, and stand under noise of the levels of
+        # `draws`.
         random, classes = torch.Generator().manual_seed(seed), self._denoiser.classes
         codes = one_hot(labels, classes).float() if classes else torch.zeros(len(images), 0)
         adam = Adam(dict(self._denoiser.named_parameters()), learning_rate=learning_rate)

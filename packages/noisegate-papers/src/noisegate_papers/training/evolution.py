@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 Cells = npt.NDArray[np.int32]
 
-FEWEST = 20
-"""Candidates that there are at least."""
+FEWEST = 20  # candidates that there are at least
 
 # Weights are brought to the one-way tables in so many passes, in each by no more than this factor.
 _PASSES, _FACTOR = 20, 5.0
@@ -37,17 +36,13 @@ _PASSES, _FACTOR = 20, 5.0
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OneWay:
-    """What was released before the first vote, by the queries of a design, and what can be drawn from it.
-
-    `bins` are the cells of numeric columns, `within` says where in these they lie, `tables` are noisy counts of each
-    column, and `shares`, of cells of each column but the label, side by side, in each of its classes, (classes, D).
-    """
+    """What was released before the first vote, by the queries of a design, and what can be drawn from it."""
 
     design: Design
-    bins: tuple[NumericBins, ...]
-    within: tuple[WithinCell, ...]
-    tables: ClassTables
-    shares: Floats
+    bins: tuple[NumericBins, ...]  # cells of numeric columns
+    within: tuple[WithinCell, ...]  # where in these values lie
+    tables: ClassTables  # noisy counts of each column
+    shares: Floats  # of cells of each column but the label, side by side, in each class, (classes, D)
 
     @classmethod
     def read(cls, design: Design, answers: Answered) -> Self:
@@ -127,12 +122,10 @@ class Evolution:
         self.candidates = np.concatenate([kept, varied])
 
     def mixture(self, votes: Float[Array, " candidates"], *, smoothing: float) -> Mixture:
-        """Returns candidates weighted by their noisy votes, as far as these exceed the noise, as a mixture.
-
-        Weights are brought to the one-way tables, whose noise is less: votes say which cells come together. A component
-        is a candidate with each of its cells, but for a part `smoothing`, which is drawn from the one-way tables; none
-        is where every combination of cells was voted for.
-        """
+        """Returns candidates weighted by their noisy votes, as far as these exceed the noise, as a mixture."""
+        # Weights are brought to the one-way tables, whose noise is less: votes say which cells come together. A
+        # component is a candidate with each of its cells, but for a part `smoothing`, which is drawn from the one-way
+        # tables; none is where every combination of cells was voted for.
         check_votes(votes, len(self.candidates), self._round)
         one_way, smoothing = self._one_way, 0.0 if self._complete else smoothing
         design, tables, classes = one_way.design, one_way.tables, self._classes(self.candidates)

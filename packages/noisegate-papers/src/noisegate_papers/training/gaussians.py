@@ -81,10 +81,8 @@ def symmetric_roots(matrices: Array) -> Array:
 def feature_gaussians(
     means: Array, seconds: Array, *, axes: Array | None, floor: float, nonnegative: bool
 ) -> FeatureGaussians:
-    """Returns the Gaussians that noisy moments describe: diagonal ones, or full ones along orthonormal axes.
-
-    First moments are (rows, dim), second ones (rows, dim), or with axes, (features, dim), (rows, dim (dim + 1) / 2).
-    """
+    """Returns the Gaussians that noisy moments describe: diagonal ones, or full ones along orthonormal axes."""
+    # First moments are (rows, dim), second ones (rows, dim), or with axes, (features, dim), (rows, dim (dim + 1) / 2).
     if axes is None:
         centres, variances = diagonal_gaussians(means, seconds, floor=floor, nonnegative=nonnegative)
         return FeatureGaussians(means=centres, roots=np.sqrt(variances), nonnegative=nonnegative)
@@ -107,13 +105,10 @@ def image_gaussians(triangles: Array, thumbnails: Thumbnails, *, noise_std: floa
 
 @dataclass(frozen=True, kw_only=True)
 class ImageGaussians:
-    """One Gaussian of small images for each class, and what is drawn from it in full size.
+    """One Gaussian of small images for each class, and what is drawn from it in full size."""
 
-    `means` are (classes, pixels), `roots`, of the covariances, (classes, pixels, pixels).
-    """
-
-    means: Array
-    roots: Array
+    means: Array  # (classes, pixels)
+    roots: Array  # of the covariances, (classes, pixels, pixels)
     thumbnails: Thumbnails
 
     def draw(self, each: int, random: np.random.Generator) -> Float[Tensor, "classes each pixels"]:
@@ -134,8 +129,7 @@ def sharpened(small: Float[Tensor, "rows small"], thumbnails: Thumbnails) -> Flo
 
 Features: TypeAlias = Callable[[Tensor], Tensor]
 
-DRAWS = 128
-"""Images of each class in a step."""
+DRAWS = 128  # images of each class in a step
 _LEARNING_RATE, _MOMENTUM, _DECAY = 0.5, 0.5, 0.95
 
 

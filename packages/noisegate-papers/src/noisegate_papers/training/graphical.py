@@ -178,12 +178,10 @@ def mutual_information(counts: Floats) -> float:
 
 
 def choose_families(tables: ClassTables, shares: Floats, *, degree: int, most_cells: float) -> tuple[Family, ...]:
-    """Returns the family of each column, parents first, by the shares of cells in each class, (classes, D).
-
-    The first parents are a tree of greatest mutual information (Chow and Liu, 1968). A further parent is that which
-    tells most beside what it shares with the earlier ones (Peng, Long and Ding, 2005), where the table keeps to
-    `most_cells`; with more, noise would drown it.
-    """
+    """Returns the family of each column, parents first, by the shares of cells in each class, (classes, D)."""
+    # The first parents are a tree of greatest mutual information (Chow and Liu, 1968). A further parent is that which
+    # tells most beside what it shares with the earlier ones (Peng, Long and Ding, 2005), where the table keeps to
+    # `most_cells`; with more, noise would drown it.
     columns, sizes = range(len(tables.sizes)), tables.sizes
     known = np.zeros((len(sizes), len(sizes)))
     for first in columns:
@@ -216,10 +214,7 @@ def choose_families(tables: ClassTables, shares: Floats, *, degree: int, most_ce
 def conditional_tables(
     tables: ClassTables, families: Sequence[Family], counts: Sequence[Floats], noise_std: float
 ) -> tuple[Floats, ...]:
-    """Returns the distribution of each family's column given the class and its parents, (classes, parents ..., cells).
-
-    `counts` are noisy, of the same shapes, which `noise_std` is of.
-    """
+    """Returns each family's column given class and parents, (classes, parents ..., cells), by noisy `counts`."""
     shares = likely_shares(tables)
     pairs = zip(families, counts, strict=True)
     return tuple(_conditional(tables, shares, family, noisy, noise_std) for family, noisy in pairs)
@@ -271,8 +266,7 @@ def factors_of(
     return (*(Conditional(column=one, parents=(), probabilities=shares) for one in above), *factors)
 
 
-FAMILIES = "families"
-"""The query for the table of each column with its parents."""
+FAMILIES = "families"  # the query for the table of each column with its parents
 
 _CELLS = 300_000
 

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     Pixels = UInt8[Array, "images height width channels"]
     Places = Float64[Array, "images pixels 2"]
 
-STEPS = 16
-"""Points on a stroke."""
+STEPS = 16  # points on a stroke
 
 # Of a variation of degree 1: radians, logarithms, and parts of the side of an image.
 _TURN, _SHEAR, _SIZE, _SHIFT, _BEND = 0.25, 0.25, 0.25, 0.08, 0.06
@@ -76,11 +75,9 @@ def simulated_shapes(count: int, shape: tuple[int, int, int], random: np.random.
 
 
 def varied(images: Pixels, mates: Pixels, degree: float, random: np.random.Generator) -> Pixels:
-    """Returns a variation of each image: turned, sheared, resized, shifted, bent, blended, of other contrast, noisy.
-
-    Each operation is done to half of the images, noise to a quarter; the rest is for selection. A part of each of
-    `mates` is blended in, and `degree` goes from 0, which changes nothing, to 1.
-    """
+    """Returns a variation of each image: turned, sheared, resized, shifted, bent, blended, of other contrast, noisy."""
+    # Each operation is done to half of the images, noise to a quarter; the rest is for selection. A part of each of
+    # `mates` is blended in, and `degree` goes from 0, which changes nothing, to 1.
     parts = [
         _varied(images[start : start + _BLOCK], mates[start : start + _BLOCK], degree, random)
         for start in range(0, len(images), _BLOCK)
@@ -138,8 +135,7 @@ def _looked_up(images: Pixels, places: Places) -> Float64[Array, "images height 
     return np.asarray(above * (1 - down) + below * down).reshape(images.shape)
 
 
-FEWEST = 20
-"""Candidates that there are at least, where so many are allowed."""
+FEWEST = 20  # candidates that there are at least, where so many are allowed
 
 _ROWS = 256
 

@@ -29,14 +29,11 @@ _BLOCK = 500
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Validation:
-    """The released mean embedding that so many images of candidates are compared with.
+    """The released mean embedding that so many images of candidates are compared with."""
 
-    For each block, `means` are noisy means over all records, (dim,); `weights` the share of each class, (classes,).
-    """
-
-    means: Mapping[str, npt.NDArray[np.float64]]
+    means: Mapping[str, npt.NDArray[np.float64]]  # of each block, noisy, over all records, (dim,)
     embeddings: Mapping[str, TorchForm]
-    weights: npt.NDArray[np.float64]
+    weights: npt.NDArray[np.float64]  # share of each class, (classes,)
     images: int
 
     def distance(self, generator: Generator, random: torch.Generator, device: torch.device) -> float:

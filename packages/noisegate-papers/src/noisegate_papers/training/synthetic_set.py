@@ -41,14 +41,6 @@ class PixelNorm(nn.Module):
         return images * torch.rsqrt(images.square().mean(dim=1, keepdim=True) + _LEAST_SQUARE)
 
 
-class Cropped(nn.Module):
-    """Leaves out the last row and the last column."""
-
-    def forward(self, images: Float[Tensor, "rows channels h w"]) -> Float[Tensor, "rows channels h2 w2"]:
-        """Returns activations, (rows, channels, height − 1, width − 1)."""
-        return images[:, :, :-1, :-1]
-
-
 def build_dcgan(shape: ImageShape, inputs: int, *, seed: int) -> nn.Sequential:
     """Returns a fresh network from (rows, inputs) to (rows, channels, height, width), without an end of its own.
 
@@ -68,7 +60,7 @@ def build_dcgan(shape: ImageShape, inputs: int, *, seed: int) -> nn.Sequential:
             nn.ReLU(),
             PixelNorm(),
             nn.ConvTranspose2d(first, second, kernel_size=5),
-            Cropped(),
+            nn.ZeroPad2d((0, -1, 0, -1)),  # without the last row and the last column
             nn.ReLU(),
             PixelNorm(),
             nn.ConvTranspose2d(second, third, kernel_size=5),
@@ -78,14 +70,12 @@ def build_dcgan(shape: ImageShape, inputs: int, *, seed: int) -> nn.Sequential:
         )
 
 
-SET = "set"
-"""What the released set is called."""
+SET = "set"  # what the released set is called
 
 AT_ONCE = 128
 """Records whose second derivatives are held at once: some hundred megabytes for small images at 128 channels."""
 
-INNER_BATCH = 256
-"""Records of the synthetic set in one step of the training of a network."""
+INNER_BATCH = 256  # records of the synthetic set in one step of the training of a network
 
 _NETWORK, _ORDER = 0, 1
 _TINY = 1e-12
@@ -273,8 +263,7 @@ class GeneratedImages:
         self._adam.load_state_dict(tensors)
 
 
-SyntheticSet: TypeAlias = FreeRecords | GeneratedImages
-"""A set of records that can be moved."""
+SyntheticSet: TypeAlias = FreeRecords | GeneratedImages  # a set of records that can be moved
 
 
 def prior_images(
@@ -314,11 +303,9 @@ def matching_gradient(
     labels: Int64[Tensor, " records"],
     wanted: Mapping[str, Tensor],
 ) -> tuple[float, Float[Tensor, "records ..."]]:
-    """Returns the distance of the mean loss's gradient from a wanted one, and its gradient at each input.
-
-    Memory does not grow with the number of records, which the network treats alone: the gradient of the distance at the
-    gradient is found first, then that of each block of records is pulled along it.
-    """
+    """Returns the distance of the mean loss's gradient from a wanted one, and its gradient at each input."""
+    # Memory does not grow with the number of records, which the network treats alone: the gradient of the distance at
+    # the gradient is found first, then that of each block of records is pulled along it.
     weights = {name: value for name, value in network.named_parameters() if value.dim() > 1}
 
     def own_gradients(

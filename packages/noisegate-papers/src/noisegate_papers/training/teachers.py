@@ -23,8 +23,7 @@ from noisegate_papers.training.adversarial import SLOPE, Discriminator, stream
 if TYPE_CHECKING:
     from jaxtyping import Float, Shaped
 
-Labelled = tuple[Tensor, Tensor]
-"""Records, (records, inputs), and their labels, (records,) int64."""
+Labelled = tuple[Tensor, Tensor]  # records, (records, inputs), and their labels, (records,) int64
 
 
 class TransportTraining(Checkpointed):
@@ -81,7 +80,6 @@ class TransportTraining(Checkpointed):
         self._generated = None
 
     def _latest(self) -> Labelled:
-        """Returns the generated records of this step, made once."""
         if self._generated is None:
             random = stream(self._seed, self.steps)
             labels = torch.multinomial(self._shares, self._records, replacement=True, generator=random)
@@ -93,12 +91,10 @@ class TransportTraining(Checkpointed):
 def transport_gradient(
     generated: Labelled, real: Labelled, *, first: int, label_cost: float, regularisation: float, iterations: int
 ) -> Float[Tensor, "records inputs"]:
-    """Returns the gradient of the semi-debiased loss 2·W(X₁, Y) − W(X₁, X₂) at generated records, (records, inputs).
-
-    X₁ and X₂ are the `first` records generated and as many of the last, Y any number of real ones: none have no pull at
-    all. Records of different labels cost `label_cost` more. The plan is made with costs as means over inputs, for one
-    regularisation to suit records of any width.
-    """
+    """Returns the gradient of the semi-debiased loss 2·W(X₁, Y) − W(X₁, X₂) at generated records, (records, inputs)."""
+    # X₁ and X₂ are the `first` records generated and as many of the last, Y any number of real ones: none have no pull
+    # at all. Records of different labels cost `label_cost` more. The plan is made with costs as means over inputs, for
+    # one regularisation to suit records of any width.
     if not len(real[0]):
         return torch.zeros_like(generated[0])
     records, labels = generated[0].detach().requires_grad_(), generated[1]
@@ -147,8 +143,7 @@ class StudentTraining(TransportTraining):
         return {**super().parts(), "student": self._student, "student_adam": self._student_adam}
 
 
-Weights = Mapping[str, Tensor]
-"""Of a shard, by name."""
+Weights = Mapping[str, Tensor]  # of a shard, by name
 _BETA1, _BETA2, _EPS = 0.5, 0.999, 1e-8
 
 
@@ -302,10 +297,8 @@ def clipped_answers(teacher: ShardTeacher, weights: Weights, parameters: Weights
 def histogram_votes(
     teacher: ShardTeacher, weights: Weights, parameters: Weights, *, bound: float, bins: int
 ) -> Weights:
-    """Returns a vote for the bin of each coordinate of the projected gradient, (records, coordinates, bins) (G-PATE).
-
-    Bins are of equal width between ± `bound`; `parameters` hold the projection of the step, (inputs, coordinates).
-    """
+    """Returns votes for the bin of each coordinate of projected gradients, (records, coordinates, bins) (G-PATE)."""
+    # Bins are of equal width between ± `bound`; `parameters` hold the projection of the step, (inputs, coordinates).
     projected = teacher.pull(weights, parameters) @ parameters["projection"]
     place = ((projected / bound + 1) / 2 * bins).floor().clamp(0, bins - 1)
     return {"votes": (place[..., None] == torch.arange(bins, device=place.device)).to(projected.dtype)}

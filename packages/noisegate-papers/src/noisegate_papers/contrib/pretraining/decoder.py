@@ -124,22 +124,20 @@ _BLOCK = 256
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Instances:
-    """Public images as a decoder is trained on them, uint8 (images, height, width, channels).
+    """Public images as a decoder is trained on them."""
 
-    Features have length 1, (images, features); `neighbours` are the nearest to each, itself first, (images,
-    neighbours).
-    """
-
-    pixels: Tensor
-    features: Tensor
-    neighbours: Tensor
+    pixels: Tensor  # uint8, (images, height, width, channels)
+    features: Tensor  # of length 1, (images, features)
+    neighbours: Tensor  # the nearest to each, itself first, (images, neighbours)
 
 
 def instances_of(pixels: npt.NDArray[np.uint8], encoding: FeatureMap, *, neighbours: int) -> Instances:
     """Returns public images with features of length 1 by an encoding; so many neighbours count as one instance."""
     if len(pixels) < neighbours:
         raise OptionError(f"neighbours={neighbours} of {len(pixels)} images; give more images, or fewer neighbours.")
-    features = torch.from_numpy(np.concatenate([encoding(_rows(pixels, at)) for at in range(0, len(pixels), _BLOCK)]))
+    rows = (pixels[at : at + _BLOCK].reshape(-1, pixels[0].size) / 255 for at in range(0, len(pixels), _BLOCK))
+    seen = [encoding(EncodedTable(part, np.zeros((len(part), 0), dtype=np.int32))) for part in rows]
+    features = torch.from_numpy(np.concatenate(seen))
     found = []
     for block in torch.split(features, _BLOCK):
         # Features have length 1: the largest product is the smallest distance.
@@ -147,13 +145,7 @@ def instances_of(pixels: npt.NDArray[np.uint8], encoding: FeatureMap, *, neighbo
     return Instances(pixels=torch.from_numpy(pixels), features=features, neighbours=torch.cat(found))
 
 
-def _rows(pixels: npt.NDArray[np.uint8], at: int) -> EncodedTable:
-    block = pixels[at : at + _BLOCK]
-    return EncodedTable(block.reshape(len(block), -1) / 255, np.zeros((len(block), 0), dtype=np.int32))
-
-
-LAYER = "last"
-"""The encoder's layer that features are of."""
+LAYER = "last"  # the encoder's layer that features are of
 
 _BETA1, _BETA2 = 0.0, 0.99
 _STEADY, _LEAST = 0.6, 0.02  # part of the steps at the full learning rate, and what of it the last step has

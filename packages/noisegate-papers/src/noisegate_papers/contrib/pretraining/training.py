@@ -34,22 +34,17 @@ from noisegate_images.data.images import ImageSource, check_on_error, find_image
 from noisegate_images.training.adam import Adam
 
 _AT_ONCE = 1024
-LUMA = (0.299, 0.587, 0.114)
-"""Red, green and blue in a grey intensity (ITU-R BT.601)."""
+LUMA = (0.299, 0.587, 0.114)  # red, green and blue in a grey intensity (ITU-R BT.601)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PublicImages:
-    """Public images of one size, (images, size, size, 3), red, green and blue; some pictures may be `skipped`.
+    """Public images of one size, red, green and blue."""
 
-    `labels`, (images,), are places in `classes`, every label that there is; all 0, and none, where they were not asked
-    for.
-    """
-
-    pixels: npt.NDArray[np.uint8]
-    labels: npt.NDArray[np.int64]
-    classes: tuple[str | int, ...]
-    skipped: int = 0
+    pixels: npt.NDArray[np.uint8]  # (images, size, size, 3)
+    labels: npt.NDArray[np.int64]  # places in `classes`, (images,); all 0 where they were not asked for
+    classes: tuple[str | int, ...]  # every label that there is; none where they were not asked for
+    skipped: int = 0  # pictures that were left out
 
 
 def read_public_images(path: Path, *, size: int, label: str | None = "label", on_error: str = "refuse") -> PublicImages:
@@ -198,7 +193,6 @@ class Pretraining(ABC, Generic[_S]):
         return True
 
     def _fingerprint(self) -> str:
-        """Returns the SHA-256 of everything that a training depends on."""
         settings: Any = self.settings
         digest = hashlib.sha256(json.dumps(asdict(settings), sort_keys=True).encode())
         digest.update(repr(self.images.classes).encode())
