@@ -115,8 +115,8 @@ noise-drawn-twice: A period that is played again gets fresh noise.
     rewrite stream_session.StreamSession._answer: self._state.read(period, name) is None => True
 matrix-priced-unrounded: The sensitivity is that of the matrix before it is rounded, and of noise that is not.
     by test_the_stated_sensitivity_is_that_of_the_rounded_matrix_and_of_rounded_noise[7]
-    wrap accounting.continual_sensitivity: lambda right, weights, record, corrected, numbers: record * math.sqrt(corrected
-        * sum(math.prod((2 * j - 1) / (2 * j) for j in range(1, k + 1)) ** 2 for k in range(len(weights))))
+    wrap accounting.continual_sensitivity: lambda right, weights, record, corrected, numbers: record * math.sqrt(
+        corrected * sum(math.prod((2 * j - 1) / (2 * j) for j in range(1, k + 1)) ** 2 for k in range(len(weights))))
 corrections-not-paid: A record that is amended pays like one that stays as it was.
     by test_a_record_moves_a_whole_stream_by_at_most_the_stated_sensitivity[amended-None]
     wrap stream_plans.Horizon.corrected: lambda right, horizon, query: 1

@@ -40,6 +40,7 @@ SEAMS = {
     "run_folder": "noisegate.runs.folder",
     "runs": "noisegate.runs.work",
     # What several silos share.
+    "session": "noisegate.gate.session",
     "silo_rounds": "noisegate.silos.rounds",
     "stream_plans": "noisegate.streams.plans",
     "stream_session": "noisegate.streams.session",

@@ -207,7 +207,7 @@ class _Found:
         fitted = getattr(summary, "verdict", None), getattr(summary, "discrepancy", None)
         drawn, png = _drawn(model) if isinstance(model, Synthesizer) else (None, None)
         told: Any = {"released": self.released, "unfitted": self.unfitted, "bounds": self._bounds()}
-        told["changed"] = [] if self.method is None else changes(model.release, self.method)
+        told["changed"] = [] if self.method is None else changes(model.release, self.method.released_tables)
         return public_page(model.release, *fitted, **told, drawn=drawn, png=png)
 
     def _bounds(self) -> list[str]:

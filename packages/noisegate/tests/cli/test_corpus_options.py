@@ -36,7 +36,7 @@ NEEDED = {
     "pretrain decoder": ["scans", "--out", "decoder.safetensors"],
 }  # fmt: skip
 WHOLE = {"--records", "--seed", "--contributions", "--jobs", "--repeats", "--epochs", "--most", "--channels",
-         "--runs", "--colluding"}  # fmt: skip
+         "--runs", "--colluding", "--window"}  # fmt: skip
 REAL = {"--epsilon", "--delta", "--report-share", "--cap"}
 
 

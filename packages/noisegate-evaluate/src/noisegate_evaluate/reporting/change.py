@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from noisegate.features.binning import NumericBins
-from noisegate.methods.method import Method
 from noisegate.privacy.accounting import noise_taken
 from noisegate.privacy.events import ContinualGaussianEvent
 from noisegate.privacy.release import Release
@@ -21,6 +21,8 @@ from noisegate_evaluate.reporting.page import Bar, Card, Chart, bars, percent
 from noisegate_evaluate.reporting.released import cell_names, level_names
 
 Floats = npt.NDArray[np.float64]
+Read: TypeAlias = Callable[[Release], tuple[Sequence[NumericBins], list[Table]]]
+"""From a release to the cells of numeric columns and its tables: `Method.released_tables`."""
 # One in twenty pages of a stream in which nothing changes shows a change.
 _ALARM = 0.05
 _MOST_SHOWN = 12
@@ -57,14 +59,14 @@ class Change:
         return Card(name=name, told=told, chart=Chart(drawing=drawing, headings=("", "share"), rows=table))
 
 
-def changes(release: Release, method: Method) -> list[Change]:
+def changes(release: Release, read: Read) -> list[Change]:
     """Returns the cells of single columns whose shares changed most in the last period, measured by their errors."""
     # The errors are those of the noise, as it runs through the periods, and of chance, where records are drawn from a
     # population. Returns nothing before the second period, and where a period has too few records to tell.
     certificate, layout = release.certificate, release.schema.layout
     if certificate.stream is None or certificate.stream.period < 2:
         return []
-    periods = [_tables(release, method, at) for at in range(certificate.stream.period)]
+    periods = [_tables(release, read, at) for at in range(certificate.stream.period)]
     names = [cell_names(*both) for both in zip(layout.numeric, periods[0][0], strict=True)] if periods[0][0] else []
     names = names or [[] for _ in layout.numeric]
     weights = next(event.weights for event in certificate.events if isinstance(event, ContinualGaussianEvent))
@@ -122,7 +124,7 @@ def _norm(row: Floats) -> float:
     return float(np.linalg.norm(row))
 
 
-def _tables(release: Release, method: Method, period: int) -> tuple[Sequence[NumericBins], list[Table]]:
+def _tables(release: Release, read: Read, period: int) -> tuple[Sequence[NumericBins], list[Table]]:
     """Returns the tables of one period: those whose answers are told by the period."""
     values = {name: np.full_like(one, np.nan) for name, one in release.values.items()}
     stds = dict(release.noise_std)
@@ -130,5 +132,5 @@ def _tables(release: Release, method: Method, period: int) -> tuple[Sequence[Num
         if name.startswith(OF_PERIODS):
             plain = name.removeprefix(OF_PERIODS)
             values[plain], stds[plain] = one[:, period].reshape(values[plain].shape), release.noise_std[name]
-    bins, tables = method.released_tables(replace(release, values=values, noise_std=stds))
+    bins, tables = read(replace(release, values=values, noise_std=stds))
     return bins, [table for table in tables if np.isfinite(table.counts).all()]

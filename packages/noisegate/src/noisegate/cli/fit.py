@@ -25,7 +25,7 @@ from noisegate.cli.console import (
     warn,
     warn_about_constraints,
 )
-from noisegate.cli.options import Address, EngineOption, FitOptions, Json, chosen_engine, named, one_by_one, required
+from noisegate.cli.options import Address, EngineOption, FitOptions, Json, by_table, chosen_engine, one_by_one, required
 from noisegate.errors import OptionError
 from noisegate.privacy.events import used
 from noisegate.progress import reading
@@ -125,7 +125,7 @@ def records_at(schema: Any, data: Sequence[str] | None, tables: Sequence[str] | 
         if tables:
             raise OptionError(f"--table {tables[0]} is for linked tables, and the schema describes one table.")
         return one_place(data)
-    paths = named(tables or ())
+    paths = by_table(tables or ())
     if data and len(data) == 1 and Path(data[0]).is_dir() and Path(data[0]).name not in schema.names and not paths:
         return schema.parts(data[0])
     for path in data or ():
@@ -388,7 +388,7 @@ def _step_rows(data: dict[str, Any]) -> list[list[str]]:
 
 
 def _show_marginals(data: dict[str, Any]) -> None:
-    tables, whole = data["megabytes_of_tables_at_the_gate"], data["megabytes_at_the_gate"]
+    tables, whole = data["megabytes_of_by_table_the_gate"], data["megabytes_at_the_gate"]
     OUT.print(
         f"ε = {data['epsilon']:g}, δ = {data['delta']:g}, {data['adjacency']}: {data['mechanism']} spends rho = "
         f"{data['rho']:.4g} (zCDP) on counts of tables of columns, which it chooses on the way. The columns have "

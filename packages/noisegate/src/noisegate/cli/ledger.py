@@ -14,7 +14,6 @@ from noisegate.cli.options import Adjacency, Delta, Json, LedgerOption, Unit
 from noisegate.errors import LedgerWarning, OptionError
 from noisegate.ledger.ledger import Entry, Ledger
 from noisegate.privacy.events import RECORD, event_to_json
-from noisegate.privacy.plan import linked_unit
 
 app = typer.Typer(
     cls=Verbs, no_args_is_help=True, help="Keep the books of what was spent.", rich_markup_mode="markdown"
@@ -56,6 +55,7 @@ def register_command(
 
 
 def _unit_in(path: Path, unit: str) -> str:
+    from noisegate.privacy.plan import linked_unit
     from noisegate.schema.schema import is_linked, read_schema
 
     schema = read_schema(path)

@@ -337,7 +337,7 @@ def chosen_engine(engine: str, address: str | None) -> Engine | None:
     return made
 
 
-def named(tables: Sequence[str]) -> dict[str, str]:
+def by_table(tables: Sequence[str]) -> dict[str, str]:
     """Returns the paths given as --table NAME=PATH."""
     found: dict[str, str] = {}
     for text in tables:

@@ -317,13 +317,13 @@ class Plan:
         mu = accounting.mu_for(budget.epsilon, budget.delta)
         total = math.fsum(query.share for query in self.queries)
         releases = tuple(
-            calibrated(query, sampler, mu * math.sqrt(query.share / total), query.sensitivity(budget))
+            with_noise(query, sampler, mu * math.sqrt(query.share / total), query.sensitivity(budget))
             for query, sampler in zip(self.queries, samplers, strict=True)
         )
         return CalibratedPlan(budget=budget, releases=releases, design=self.design)
 
 
-def calibrated(query: Query, sampler: Sampler, mu: float, sensitivity: int) -> PlannedRelease:
+def with_noise(query: Query, sampler: Sampler, mu: float, sensitivity: int) -> PlannedRelease:
     """Returns a query with the least noise that makes it μ-GDP at a sensitivity, in grid units."""
     ideal = math.sqrt((sensitivity / mu) ** 2 + accounting.SMOOTHING_VARIANCE)
     if not accounting.MINIMUM_STD <= ideal < accounting.MAXIMUM_STD:

@@ -100,6 +100,14 @@ def fit_period(
     Raises:
         UserError: if anything given is unusable, or the period was answered already with other records.
         BudgetRefusedError: if the ledger refuses the first period.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> from noisegate import Schema, fit_period, plan_stream
+        >>> from noisegate.schema import Boolean
+        >>> identifier = plan_stream("clinic.json", schema=Schema([Boolean(name="ill")]), epsilon=1.0)
+        >>> fit_period(pa.table({"ill": [True, False] * 500}), stream="clinic.json").certificate.stream.periods
+        1000
     """
     run, period = _period(Path(stream), None if after is None else Path(after), withdrawn, dataset, ledger)
     folder = RunFolder(None if out is None else Path(out), observer=observer or (ShownProgress() if progress else None))

@@ -21,7 +21,7 @@ from noisegate.privacy import accounting
 from noisegate.privacy.accounting import continual_sensitivity, effective_multiplier, prefix_noise
 from noisegate.privacy.certificate import canonical_json
 from noisegate.privacy.events import MOST_PERIODS, TOEPLITZ, Adjacency, ContinualGaussianEvent
-from noisegate.privacy.plan import Budget, CalibratedPlan, PlannedRelease, Query, calibrated
+from noisegate.privacy.plan import Budget, CalibratedPlan, PlannedRelease, Query, with_noise
 from noisegate.privacy.release import read_json
 from noisegate.runs.folder import Run
 from noisegate.schema.schema import is_linked
@@ -132,7 +132,7 @@ class Horizon:
         query = one.query
         told = self.weights, float(query.grid.bound.units), self.corrected(query), query.coordinates
         sensitivity = math.ceil(continual_sensitivity(*told))
-        made = calibrated(query, one.sampler, 1 / effective_multiplier(one.event), sensitivity)
+        made = with_noise(query, one.sampler, 1 / effective_multiplier(one.event), sensitivity)
         return ContinualRelease(**vars(made), horizon=self, period=period)
 
     def noise_of(self, plan: CalibratedPlan, period: int) -> dict[str, float]:
