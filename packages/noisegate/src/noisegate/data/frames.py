@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,10 @@ from noisegate.schema import EncodedTable, Schema, decode
 
 
 def read_table(path: Any, schema: Schema | None = None, *, show_values: bool = False) -> pa.Table:
-    """Reads all records of files, or of a table in memory; a DataError if they cannot be read or do not fit.
-
-    With a schema, the table has its columns and types, and values outside the bounds are moved to the bound; with one
-    of images, the path may also hold images. Without one, it has the columns of the files, as text where the files are
-    CSV.
-    """
+    """Reads all records of files, or of a table in memory; a DataError if they cannot be read or do not fit."""
+    # With a schema, the table has its columns and types, and values outside the bounds are moved to the bound; with one
+    # of images, the path may also hold images. Without one, it has the columns of the files, as text where the files
+    # are CSV.
     if schema is not None:
         source = open_source(path, schema, show_values=show_values)
         return decode(EncodedTable.concatenate(list(source.batches())), schema)
@@ -75,8 +74,6 @@ def with_labels(records: pa.Table, labels: Any, name: str) -> pa.Table:
     cells = np.asarray(labels).tolist() if not isinstance(labels, list) else labels
     if len(cells) != records.num_rows or np.ndim(labels) != 1:
         raise DataError(f"y has {len(cells)} labels for {records.num_rows} records in X; expected one for each")
-    try:
+    with suppress(MixedObjects, pa.ArrowException):
         return records.append_column(name, objects_to_arrow(cells))
-    except (MixedObjects, pa.ArrowException):
-        pass
     raise DataError("y: labels of mixed or unknown types; give them one type, text or whole numbers")

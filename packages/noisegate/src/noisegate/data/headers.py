@@ -15,10 +15,8 @@ _MARKS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 def check_header(found: Sequence[str], schema: Schema, name: str, *, show_names: bool) -> None:
-    """Requires the columns that the schema describes, each once, and no others than those it ignores.
-
-    Without ``show_names``, unknown names are quoted only if some is known: a first line may be a private record.
-    """
+    """Requires the columns that the schema describes, each once, and no others than those it ignores."""
+    # Without ``show_names``, unknown names are quoted only if some is known: a first line may be a private record.
     # Sets and counts: a table of pixels has thousands of columns.
     known, seen = set(schema.names) | set(schema.ignore), set(found)
     if not any(column in seen for column in schema.names) and not show_names:

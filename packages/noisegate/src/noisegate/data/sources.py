@@ -38,11 +38,9 @@ def open_records(
 def open_source(
     data: Any, schema: Schema, *, show_values: bool = False, units: UnitLimit | None = None, on_error: str = "refuse"
 ) -> Source[Any]:
-    """Returns the private records in ``data``, a path or a table in memory (of images, of pixels); nothing is read yet.
-
-    ``units`` says whose record each one is and how many of each are used, None to use all; with ``on_error`` "skip"
-    images that cannot be used are left out.
-    """
+    """Returns the private records in ``data``, a path or a table in memory (images: pixels); nothing is read yet."""
+    # ``units`` says whose record each one is and how many of each are used, None to use all; with ``on_error`` "skip"
+    # images that cannot be used are left out.
     if schema.images is not None:
         found = reader("images")(data, schema, show_values=show_values, units=units, on_error=on_error)
         if found is not None:
@@ -58,11 +56,9 @@ _BLOCK_BYTES = 1 << 20
 
 
 def check_apart(private: Any, public: Any) -> None:
-    """Refuses data sets that share a file, or are one table in memory, by a DataError that names the public one only.
-
-    Files are told apart by what they hold, so copies and links are found too; those of different sizes are not read. A
-    file that holds the same records in another format, or some of them, is not found.
-    """
+    """Refuses data sets that share a file, or are one table in memory, by a DataError that names the public one."""
+    # Files are told apart by what they hold, so copies and links are found too; those of different sizes are not read.
+    # A file that holds the same records in another format, or some of them, is not found.
     if isinstance(private, str | Path) and isinstance(public, str | Path):
         _check_files(Path(private), Path(public))
     elif not isinstance(private, str | Path) and not isinstance(public, str | Path) and _same_table(private, public):

@@ -56,12 +56,9 @@ class UnitCounter:
         self._table = HashTable()
 
     def used(self, units: pa.Array) -> Mask:
-        """Returns which of the next records are used, (rows,), by the unit of each, in the order of the data.
-
-        Raises:
-            Problem: for the first record whose unit is missing, or a number beyond 64 bits; or for all, if they are
-                neither text, bytes nor whole numbers.
-        """
+        """Returns which of the next records are used, (rows,), by the unit of each, in the order of the data."""
+        # A Problem for the first record whose unit is missing, or a number beyond 64 bits; or for all, if they are
+        # neither text, bytes nor whole numbers.
         column = self._limit.column
         hashes, places, absent = named({column: units}, self._missing, self._limit.key)
         if absent.any():
@@ -74,11 +71,9 @@ class UnitCounter:
 def named(
     cells: Mapping[str, pa.Array], missing_values: pa.Array, key: bytes
 ) -> tuple[Keys, npt.NDArray[np.intp], Mask]:
-    """Returns hashes of the names in columns, (names, 2), the place of each record's among them, and who has none.
-
-    Places are meaningless where a part of a name is missing. A Problem is raised for the first number beyond 64 bits;
-    or for all, if they are neither text, bytes nor whole numbers.
-    """
+    """Returns hashes of the names in columns, (names, 2), the place of each record's among them, and who has none."""
+    # Places are meaningless where a part of a name is missing. A Problem is raised for the first number beyond 64 bits;
+    # or for all, if they are neither text, bytes nor whole numbers.
     names = joined_names([_present(units, column, missing_values) for column, units in cells.items()])
     coded = names.dictionary_encode()
     plain = coded.dictionary.cast(pa.binary()).to_pylist()

@@ -33,8 +33,7 @@ from noisegate.schema.files import write_toml
 from noisegate.schema.names import joined_names, names_of
 from noisegate.schema.numeric import outwards
 
-_LEAST_PARENTS = 30
-"""What is the same in all children is remarked where so many parents have two or more."""
+_LEAST_PARENTS = 30  # what is the same in all children is remarked where so many parents have two or more
 _NAMED_TIME = re.compile(
     r"(?:^|[^a-z])(day|days|date|time|year|month|week|period|wave|visit|seq|sequence|order|round|rank)(?:$|[^a-z])"
 )
@@ -88,12 +87,10 @@ class LinkedDraft:
 
 
 def draft_linked(paths: Mapping[str, Any]) -> LinkedDraft:
-    """Returns a draft of the schema of *public* tables, by name; for their columns, and what is raised, see `draft`.
-
-    What names records of another table is found by values and names, the order of children by a date or a name like
-    one. How many children a parent has at most, and the longest gap between two, come from the records, rounded up. A
-    SchemaError if the tables do not hang together as a tree.
-    """
+    """Returns a draft of the schema of *public* tables, by name; for their columns, and what is raised, see `draft`."""
+    # What names records of another table is found by values and names, the order of children by a date or a name like
+    # one. How many children a parent has at most, and the longest gap between two, come from the records, rounded up. A
+    # SchemaError if the tables do not hang together as a tree.
     tables = {name: read_table(path) for name, path in paths.items()}
     links = _links(tables)
     drafts, linked = {}, []

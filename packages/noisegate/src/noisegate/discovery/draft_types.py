@@ -29,8 +29,7 @@ _ENUM = b"_PL_ENUM"  # how Polars marks its Enum in Arrow, which has an order
 _ZONE = r"[+-]([0-9]{2}:?[0-9]{2})$"
 _SHAPE = {"0000-00-00": "%Y-%m-%d", "00:00:00": "%H:%M:%S", "00:00": "%H:%M", ".000000": ".%f", ".000": ".%3f"}
 
-Categories: TypeAlias = tuple[pa.Array, bool]
-"""The categories of a column, used or not, and whether they have an order."""
+Categories: TypeAlias = tuple[pa.Array, bool]  # the categories of a column, used or not, and whether they have an order
 
 
 def declared(path: Any, origin: Any, table: pa.Table) -> tuple[dict[str, pa.DataType], dict[str, Categories]]:

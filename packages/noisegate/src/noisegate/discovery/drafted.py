@@ -21,8 +21,7 @@ from noisegate.schema.files import unseen, write_toml
 from noisegate.schema.names import names_of
 from noisegate.schema.schema import Schema
 
-OPEN = ...
-"""Stands in a form for a value that is still to be stated; the file has an empty comment for it."""
+OPEN = ...  # stands in a form for a value that is still to be stated; the file has an empty comment for it
 
 _MOST_SHOWN = 10
 
@@ -97,8 +96,7 @@ def drafted_text(
     return text + "\n" * bool(lines) + "".join(f"# {line}\n" for line in lines)
 
 
-MAX_LEVELS = 200
-"""Text with more distinct values than this is taken for free text or identifiers."""
+MAX_LEVELS = 200  # text with more distinct values than this is taken for free text or identifiers
 
 # So many values at least, no two of them alike, are identifiers, and so many of several words free text.
 _LEAST_IDENTIFIERS = 30

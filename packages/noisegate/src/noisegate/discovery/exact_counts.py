@@ -21,11 +21,9 @@ from noisegate.privacy.grid import check_room
 from noisegate.schema.files import unseen
 from noisegate.schema.numeric import Continuous, Date, Integer
 
-FINE = 32
-"""Bins of the second histogram."""
+FINE = 32  # bins of the second histogram
 
-LEVELS_HELD = 1_000_000
-"""Distinct levels in memory at a time, of one column."""
+LEVELS_HELD = 1_000_000  # distinct levels in memory at a time, of one column
 
 MAX_LEVEL_LENGTH = 200
 """Characters; longer text, or text with a character that a schema refuses, is no level: it counts for none."""
@@ -150,12 +148,9 @@ class LevelCounter:
 class ExactCounts:
     """Counts by column. A record adds one to at most one bin, level or missing count of each column."""
 
-    bins: dict[str, npt.NDArray[np.int64]]
-    """For each numeric column that was asked for, (bins,)."""
-    levels: dict[str, LevelCounter]
-    """For each column of text that was asked for."""
-    missing: dict[str, int]
-    """For each of both, the number of records without a value."""
+    bins: dict[str, npt.NDArray[np.int64]]  # for each numeric column that was asked for, (bins,)
+    levels: dict[str, LevelCounter]  # for each column of text that was asked for
+    missing: dict[str, int]  # for each of both, the number of records without a value
     records: int = 0
 
 

@@ -58,11 +58,9 @@ class Occupied:
 
 
 def occupied(noisy: Counts, std: float, zero: int | None) -> Occupied | None:
-    """Returns the bins of a first histogram that are taken to hold records, or None where nothing stands out.
-
-    Bins beyond, but not across that of `zero`, are taken in while above two standard deviations: one too many makes the
-    second histogram coarser, one too few cuts off a tail. The noise has the standard deviation `std`, in records.
-    """
+    """Returns the bins of a first histogram that are taken to hold records, or None where nothing stands out."""
+    # Bins beyond, but not across that of `zero`, are taken in while above two standard deviations: one too many makes
+    # the second histogram coarser, one too few cuts off a tail. The noise has the standard deviation `std`, in records.
     rows = sorted(_standing_out(noisy, std))
     if not rows:
         return None
@@ -121,10 +119,8 @@ def bounds(
 
 
 def kept(noisy: Counts, std: float, records: float) -> tuple[int, int]:
-    """Returns the first and last cell of a second histogram, after ends that hold next to nothing were cut off.
-
-    The cut has the least of log2(width) + (records cut off, and half a standard deviation) / (2 % of all records).
-    """
+    """Returns the first and last cell of a second histogram, after ends that hold next to nothing were cut off."""
+    # The cut has the least of log2(width) + (records cut off, and half a standard deviation) / (2 % of all records).
     size, cut = len(noisy), np.arange(len(noisy) + 1)
     left, right = (np.maximum(np.append(0.0, np.cumsum(counts)), 0.0) for counts in (noisy, noisy[::-1]))
     doubt = _DOUBT * std * np.sqrt(cut)
@@ -172,8 +168,7 @@ def _numbers(low: Any, high: Any, *, whole: bool) -> tuple[Any, Any]:
 
 
 OTHER = "other"
-_MUCH = 0.1
-"""Part of the records whose level was merged into another that is told as a doubt."""
+_MUCH = 0.1  # part of the records whose level was merged into another that is told as a doubt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,10 +182,8 @@ class Finding:
 
 
 def from_bounds(gap: Gap, ends: tuple[Any, Any] | None, missing: float, std: float, *, doubt: str = "") -> Finding:
-    """Returns the finding on a numeric column of which values stood out of the noise.
-
-    Its `ends`, as float64 or whole steps, are None if zeros alone did; `missing` has noise of `std`, in records.
-    """
+    """Returns the finding on a numeric column of which values stood out of the noise."""
+    # Its `ends`, as float64 or whole steps, are None if zeros alone did; `missing` has noise of `std`, in records.
     lack = f"; {max(missing, 0):.0f} ± {2 * std:.0f} records lack a value" if gap.missing else ""
     note = f"values outside are moved to the nearer bound{lack}"
     if ends is None:
@@ -233,11 +226,9 @@ def from_levels(
     missing_values: Collection[str],
     records: int | None = None,
 ) -> Finding:
-    """Returns the finding on a column of text.
-
-    `levels` and `missing` are noisy numbers of records, with each level and without a value, that reached the threshold
-    of `least` records; `records` is how many there are about, where that is public.
-    """
+    """Returns the finding on a column of text, of which about so many `records` there are, where that is public."""
+    # `levels` and `missing` are noisy numbers of records, with each level and without a value, that reached the
+    # threshold of `least` records.
     if not levels:
         note = f"ignored: no level had about {least:.0f} records or more; free text or identifiers, or too few records"
         return Finding(column=None, note=note)

@@ -89,10 +89,8 @@ class NativeForm:
 
 
 def native_form(like: Any, schema: Schema, *, exact: bool = False) -> NativeForm:
-    """Returns the form of ``like``, of whose records and metadata nothing is kept; its dtypes only if ``exact``.
-
-    Images in memory, which are no table, have the form of PyArrow; a DataError for what else is no table.
-    """
+    """Returns the form of ``like``, of whose records and metadata nothing is kept; its dtypes only if ``exact``."""
+    # Images in memory, which are no table, have the form of PyArrow; a DataError for what else is no table.
     import narwhals as nw
 
     dtypes: list[tuple[Any, Any]] = []

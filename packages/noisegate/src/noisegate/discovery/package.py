@@ -228,11 +228,9 @@ DATA_PACKAGE, CROISSANT = "datapackage.json", "croissant.json"
 
 @contextmanager
 def new_package(folder: Path, asked: Path | None, release: Release, *, licence: str | None = None) -> Iterator[Path]:
-    """Yields the file to write records to; the folder appears, described, when the block ends well, or not at all.
-
-    `asked` names the file; None for synthetic.csv, or synthetic.parquet of images. Croissant cannot say how CSV spells
-    missing cells, where the schema wants them other than empty: take .parquet then.
-    """
+    """Yields the file to write records to; the folder appears, described, when the block ends well, or not at all."""
+    # `asked` names the file; None for synthetic.csv, or synthetic.parquet of images. Croissant cannot say how CSV
+    # spells missing cells, where the schema wants them other than empty: take .parquet then.
     name = _file_name(release.schema, asked)
     if licence is not None and not licence.strip():
         raise OptionError(

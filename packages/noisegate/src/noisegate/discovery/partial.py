@@ -19,11 +19,9 @@ IGNORE, MOMENT_IN_UTC = "ignore", "datetime-utc"
 KINDS = ("continuous", "integer", "date", "datetime", MOMENT_IN_UTC, "categorical", "boolean", IGNORE)
 """What a column may be called before anything else is known of it; ordinal levels need an order, so they are given."""
 
-OPEN_KIND = "?"
-"""Stands in a file for a kind that is still to be filled in, as if the column were not in it."""
+OPEN_KIND = "?"  # stands in a file for a kind that is still to be filled in, as if the column were not in it
 
-EVERY_OTHER = "*"
-"""Stands for all columns that have no kind yet, where kinds are given by name."""
+EVERY_OTHER = "*"  # stands for all columns that have no kind yet, where kinds are given by name
 
 _FACTS = {"lower", "upper", "levels", "other"}
 _DAYS, _MOMENTS = (date(2000, 1, 1), date(2000, 1, 2)), (datetime(2000, 1, 1), datetime(2000, 1, 2))
@@ -93,11 +91,9 @@ class PartialSchema:
 def read_partial(
     path: Path | None, kinds: Mapping[str, str], *, label: str | None = None
 ) -> tuple[dict[str, Column | Gap | None], str | None, tuple[str, ...]]:
-    """Returns the described columns, the label and the missing values of a file of public facts and a list of kinds.
-
-    The file is a schema file in which bounds or levels may be lacking. Values may be absent, but in the label, unless
-    ``missing`` is stated: only a stated fact is public knowledge. ``kinds`` and ``label`` overrule the file.
-    """
+    """Returns the described columns, the label and the missing values of a file of public facts and a list of kinds."""
+    # The file is a schema file in which bounds or levels may be lacking. Values may be absent, but in the label, unless
+    # ``missing`` is stated: only a stated fact is public knowledge. ``kinds`` and ``label`` overrule the file.
     form: dict[str, Any] = {} if path is None else parse_toml(read_text(path, "file"), f"file {path}")
     try:
         check_keys(form, ["label", "missing_values", "ignore", "columns"], "top of the file")

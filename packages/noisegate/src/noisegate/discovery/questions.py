@@ -12,8 +12,7 @@ import typer
 
 from noisegate.cli.options import LedgerOption
 
-SOURCES = ("schema", "public", "dictionary", "discover")
-"""What the description of the columns may come from."""
+SOURCES = ("schema", "public", "dictionary", "discover")  # what the description of the columns may come from
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -51,8 +51,7 @@ _KINDS: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
 class RawCells:
     """What some records say in one column: the cells that are not missing, and how many are."""
 
-    values: npt.NDArray[Any] | pa.Array
-    """Float64, whole steps (int64), or text (pa.StringArray)."""
+    values: npt.NDArray[Any] | pa.Array  # float64, whole steps (int64), or text (pa.StringArray)
     missing: int
 
 
@@ -150,11 +149,9 @@ class RawTable:
 
 
 def columns_file(path: str | Path, *, label: str | None = None) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """Returns a file of public facts to fill in, all names, and those whose kind is open.
-
-    The first line of a text file must hold names: one that looks like a record, such as one of the first records, is
-    refused, and nothing of it is shown.
-    """
+    """Returns a file of public facts to fill in, all names, and those whose kind is open."""
+    # The first line of a text file must hold names: one that looks like a record, such as one of the first records, is
+    # refused, and nothing of it is shown.
     table = RawTable(path)
     names, known = table.names, table.suggested_kinds()
     if not known and (any(_NO_NAME.fullmatch(name) for name in names) or table.named_by_a_record()):

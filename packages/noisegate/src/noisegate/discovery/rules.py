@@ -19,14 +19,12 @@ from noisegate.schema import Comparison, Constraint, Continuous, Date, Datetime,
 from noisegate.schema.layout import numbers_of_ranks, outside, ranks_of
 from noisegate.schema.regions import decoded_numbers
 
-LEAST = 30
-"""So many records at least would break a constraint that is proposed, were columns independent."""
+LEAST = 30  # so many records at least would break a constraint that is proposed, were columns independent
 
 LEAST_ACCEPTANCE = 0.1
 """Constraints are proposed while this part of records whose columns are independent keeps to all of them."""
 
-MOST_COLUMNS = 60
-"""Columns at most whose pairs are gone through."""
+MOST_COLUMNS = 60  # columns at most whose pairs are gone through
 
 _LEAST_ROWS, _LEAST_SHARE = 200, 0.02
 _MOST_LEVELS, _MOST_GAPS, _MOST_RULES = 20, 3, 32
@@ -217,7 +215,6 @@ def _derived(records: Rows, schema: Schema, told: Collection[frozenset[str]]) ->
 def _table(
     first: npt.NDArray[np.integer[Any]], second: npt.NDArray[np.integer[Any]], rows: int, columns: int
 ) -> npt.NDArray[np.int64]:
-    """Returns how many records have each pair of codes, (rows, columns)."""
     return np.bincount(first * columns + second, minlength=rows * columns).reshape(rows, columns)
 
 

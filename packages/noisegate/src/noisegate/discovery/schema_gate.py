@@ -43,8 +43,7 @@ from noisegate.schema import Schema
 from noisegate.schema.files import DISCOVERED
 
 METHOD = "schema discovery"
-ASSUMED_RECORDS = 1000
-"""How many records a table is taken to have at least where nobody says."""
+ASSUMED_RECORDS = 1000  # how many records a table is taken to have at least where nobody says
 
 # What one bin, or one level, needs to be seen may be this part of all records: see benchmarks/discovery.
 _PART_OF_BIN, _PART_OF_LEVEL = 1 / 6, 1 / 4
@@ -104,11 +103,9 @@ class DiscoveryPlan(PricedPlan):
 
 
 def plan_discovery(budget: Budget, *, magnitudes: Sequence[int], cells: int, texts: int) -> DiscoveryPlan:
-    """Returns the plan with the least noise that keeps `budget`; every count gets about the same noise.
-
-    Of each numeric column, `magnitudes` are the cells of the first look and `cells` those of the second; `texts`
-    columns have levels to discover.
-    """
+    """Returns the plan with the least noise that keeps `budget`; every count gets about the same noise."""
+    # Of each numeric column, `magnitudes` are the cells of the first look and `cells` those of the second; `texts`
+    # columns have levels to discover.
     touched = 2 * len(magnitudes) + texts
     if not touched:
         raise OptionError("there is nothing to discover: bounds and levels of all columns are given.")

@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
-NEARLY_ALL = 0.97
-"""A sum is one where it holds in this part of the records that have all its columns."""
+NEARLY_ALL = 0.97  # a sum is one where it holds in this part of the records that have all its columns
 
 _FEW, _CLOSE = 512, 1e-9
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
@@ -64,10 +65,8 @@ def placed(column: Column, numbers: npt.NDArray[Any], present: Mask) -> npt.NDAr
 
 
 def read_cells(column: Column, array: pa.Array, tokens: pa.Array) -> tuple[npt.NDArray[Any], Mask]:
-    """Returns what the cells that are not missing say, and which they are; a `Problem` for the first that does not fit.
-
-    Numbers are float64 or whole steps as they stand in the data, not yet clamped to the bounds; the rest are codes.
-    """
+    """Returns what cells that are not missing say, and which they are; a `Problem` for the first that does not fit."""
+    # Numbers are float64 or whole steps as they stand in the data, not yet clamped to the bounds; the rest are codes.
     if (numbers := _read_at_once(column, array, tokens)) is not None:
         return numbers, np.ones(len(array), dtype=np.bool_)
     array, present = plain_cells(array, tokens)
@@ -282,10 +281,8 @@ def _text_integers(values: pa.Array) -> Parsed:
     """Digits are read exactly; other ways to write a number (39.0, 1e3) must come out whole."""
     digits = _mask(pc.ascii_is_decimal(pc.utf8_ltrim(values, characters="-")))
     if digits.all():
-        try:
+        with suppress(pa.ArrowInvalid):  # beyond int64, or more than one sign
             return _good(_int64(values))
-        except pa.ArrowInvalid:
-            pass  # beyond int64, or more than one sign
     plain = pc.replace_substring_regex(values, r"^\+?(-?[0-9]+)(?:\.0*)?$", r"\1")
     exact = _mask(pc.match_substring_regex(plain, r"^-?[0-9]{1,18}$"))
     parsed = _whole_floats(_text_floats(plain))

@@ -14,11 +14,9 @@ from typing import Any
 from noisegate.atomic import check_on_disk
 from noisegate.errors import SchemaError
 
-DISCOVERED = "Discovered with "
-"""How the first line of a discovered schema begins."""
+DISCOVERED = "Discovered with "  # how the first line of a discovered schema begins
 
-ENDING = ".certificate.json"
-"""How the file ends, beside a discovered schema, that says what its discovery cost."""
+ENDING = ".certificate.json"  # how the file ends, beside a discovered schema, that says what its discovery cost
 
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 

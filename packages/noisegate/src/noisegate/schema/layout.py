@@ -137,10 +137,7 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 
 
 def numbers_at(column: NumericColumn, positions: Floats) -> npt.NDArray[Any]:
-    """Returns the numbers that positions stand for, none of them NaN; those outside [0, 1] are clamped.
-
-    They are float64 for continuous and decimal columns; else int64: whole numbers, days or microseconds since 1970.
-    """
+    """Returns the numbers of positions, none NaN, clamped: float64, or int64 whole numbers, days or microseconds."""
     if not isinstance(column, Continuous):
         return numbers_of_ranks(column, ranks_at(column, positions))
     clamped = np.clip(positions, 0.0, 1.0)

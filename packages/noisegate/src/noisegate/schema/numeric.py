@@ -14,8 +14,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from noisegate.errors import SchemaError
 from noisegate.schema.values import column_name, day, flag, moment, real, store, whole
 
-MAX_STEPS = 2**53
-"""Widest distance of two bounds, in steps, that a float64 in [0, 1] can tell apart."""
+MAX_STEPS = 2**53  # widest distance of two bounds, in steps, that a float64 in [0, 1] can tell apart
 MOST_STATED = 32  # atoms of a column
 
 
@@ -144,10 +143,8 @@ def outer_atoms(atoms: tuple[Any, ...], lower: Any, upper: Any) -> tuple[tuple[A
 
 
 def outwards(lowest: float, highest: float, *, parts: int = 2, smallest: float = 0.0) -> tuple[float, float]:
-    """Returns bounds around both values: multiples of the largest power of ten of which ``parts`` fit between them.
-
-    That is at least ``smallest``. Bounds stay on the side of zero of the values; one alone has room on both sides.
-    """
+    """Returns bounds around both values: multiples of the largest power of ten of which ``parts`` fit between them."""
+    # That is at least ``smallest``. Bounds stay on the side of zero of the values; one alone has room on both sides.
     width = highest - lowest or max(abs(highest), 1.0)
     if highest == lowest:
         zero, half = highest == 0, width / 2
@@ -254,7 +251,9 @@ class Decimal(Stepped):
 
     @cached_property
     def _digits(self) -> int:
-        return max(_decimals(value) for value in (self.lower, self.upper, self.step, *self.atoms))
+        """How many digits stand behind the point of the numbers' shortest decimals, at most."""
+        numbers = (_exact(value).normalize().as_tuple() for value in (self.lower, self.upper, self.step, *self.atoms))
+        return max(0, *(-int(number.exponent) for number in numbers))
 
     @property
     def scale(self) -> int:
@@ -373,13 +372,7 @@ def _exact(value: float) -> decimal.Decimal:
     return decimal.Decimal(repr(value))
 
 
-def _decimals(value: float) -> int:
-    """Returns how many digits stand behind the point of a number's shortest decimal."""
-    return max(-int(_exact(value).normalize().as_tuple().exponent), 0)
-
-
-SteppedColumn: TypeAlias = Integer | Decimal | Date | Datetime
-"""Kinds whose values are whole steps between two bounds."""
+SteppedColumn: TypeAlias = Integer | Decimal | Date | Datetime  # kinds whose values are whole steps between two bounds
 
 NumericColumn: TypeAlias = Continuous | SteppedColumn
 """Kinds that are encoded as a position in [0, 1]: 0 is the lower bound and 1 the upper one, but for atoms outside."""

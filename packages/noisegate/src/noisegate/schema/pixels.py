@@ -15,8 +15,7 @@ from noisegate.schema.values import Categorical, column_name, levels
 
 Resize: TypeAlias = Literal["refuse", "stretch", "crop", "pad"]
 
-MAX_CHANNELS = 4
-"""The most channels of images as tables of pixels; those that are read as images have 1 or 3."""
+MAX_CHANNELS = 4  # the most channels of images as tables of pixels; those that are read as images have 1 or 3
 
 _KEYS = ("height", "width", "channels", "label", "labels", "resize", "convert")
 

@@ -16,8 +16,7 @@ from noisegate.schema.layout import Layout, Span, bounds_of, next_number, previo
 from noisegate.schema.numeric import NumericColumn
 from noisegate.schema.regions import read_region
 
-MOST_LOOKS = 50_000
-"""How often one constraint is held against one state of the search, in all."""
+MOST_LOOKS = 50_000  # how often one constraint is held against one state of the search, in all
 
 RARE, _TRIED, _BATCH = 1e-4, 2**17, 2**13
 
@@ -42,9 +41,12 @@ class _Domain:
     def without(self, region: Span | None, column: Column) -> _Domain:
         if region is None:
             return replace(self, missing=False)
+        below, above = region[0] - 1, region[1] + 1
+        if column.numeric:
+            below, above = previous_number(column, region[0]), next_number(column, region[1], strict=True)
         parts = []
         for low, high in self.spans:
-            parts += [(low, min(high, _below(column, region[0]))), (max(low, _above(column, region[1])), high)]
+            parts += [(low, min(high, below)), (max(low, above), high)]
         return replace(self, spans=tuple(part for part in parts if part[0] <= part[1]))
 
     def least(self, at_least: float) -> float | None:
@@ -54,18 +56,15 @@ class _Domain:
 
 _State: TypeAlias = dict[str, _Domain]
 _Clause: TypeAlias = Mapping[str, "Span | None"]
-_Rule: TypeAlias = tuple[str, str, bool]
-"""The lesser column, the greater one, and whether they are never equal."""
+_Rule: TypeAlias = tuple[str, str, bool]  # the lesser column, the greater one, and whether they are never equal
 
 
 def contradiction(
     constraints: Sequence[Constraint], layout: Layout, missing_values: Collection[str]
 ) -> tuple[Constraint, ...]:
-    """Returns constraints to which no record keeps, none of which can be spared; nothing if there are such records.
-
-    Comparisons must leave some record in which all their columns have a value, too: a cycle such as a < b, b < a is a
-    mistake even where a may be missing.
-    """
+    """Returns constraints to which no record keeps, none of which can be spared; nothing if there are such records."""
+    # Comparisons must leave some record in which all their columns have a value, too: a cycle such as a < b, b < a is a
+    # mistake even where a may be missing.
     looks = iter(range(MOST_LOOKS))
     compared: list[Constraint] = [constraint for constraint in constraints if isinstance(constraint, Comparison)]
     for core, present in ((compared, True), (list(constraints), False)):
@@ -199,14 +198,6 @@ def _domain(column: Column, *, free: bool) -> _Domain:
         return _Domain(((0, column.size - 1),), missing=False)
     sentinels = [(atom, atom) for atom in sentinels_of(column)] if free else []
     return _Domain(tuple(sorted([bounds_of(column), *sentinels])), missing=free and column.missing)
-
-
-def _above(column: Column, value: Any) -> Any:
-    return next_number(column, value, strict=True) if column.numeric else value + 1
-
-
-def _below(column: Column, value: Any) -> Any:
-    return previous_number(column, value) if column.numeric else value - 1
 
 
 def _free(column: NumericColumn, domain: _Domain) -> bool:

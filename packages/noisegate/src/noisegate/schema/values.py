@@ -13,8 +13,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from noisegate.errors import SchemaError
 
-TEXT_PADDING = " \t\r\n\v\f"
-"""The characters stripped from both ends of every text value when it is read."""
+TEXT_PADDING = " \t\r\n\v\f"  # the characters stripped from both ends of every text value when it is read
 
 _INT64 = 2**63
 

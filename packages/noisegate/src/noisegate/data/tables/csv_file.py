@@ -26,8 +26,7 @@ _PIECE_BYTES = 1 << 20  # read at a time
 MAX_CELL_BYTES = 1 << 16
 """No longer cell is read or passed over: a quote that is never closed would make one cell of thousands of records."""
 
-MAX_RECORD_BYTES = 1 << 24
-"""No longer record is read: a file without line ends would be taken into memory as a whole."""
+MAX_RECORD_BYTES = 1 << 24  # no longer record is read: a file without line ends would be taken into memory as a whole
 
 BOM = b"\xef\xbb\xbf"
 _LINE_ENDS = b"\r\n"
@@ -211,12 +210,10 @@ class RecordProblem(Exception):  # noqa: N818 - not an error for users; the call
 
 
 def whole_records(stream: BinaryIO, piece_bytes: int = 1 << 20, stop: int | None = None) -> Iterator[tuple[int, bytes]]:
-    """Yields where each piece of whole records stands, and the piece, without the file's byte order mark.
-
-    The stream stands where a record begins, and is read up to the byte `stop`; None for its end. A RecordProblem is
-    raised where a quote neither begins nor ends a cell, a cell in quotes or a record is too long, or the file ends
-    inside quotes.
-    """
+    """Yields where each piece of whole records stands, and the piece, without the file's byte order mark."""
+    # The stream stands where a record begins, and is read up to the byte `stop`; None for its end. A RecordProblem is
+    # raised where a quote neither begins nor ends a cell, a cell in quotes or a record is too long, or the file ends
+    # inside quotes.
     rest = b"" if stream.tell() else stream.read(len(BOM)).removeprefix(BOM)
     start, ended = stream.tell() - len(rest), False
     while not ended:

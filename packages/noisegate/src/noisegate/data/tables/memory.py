@@ -94,7 +94,10 @@ class TableInMemory:
         """Yields the columns called ``names``, at most ``rows`` records at a time."""
         raw = {name: raw for name, raw, _ in self._columns}
         for part in self._read([raw[name] for name in names], rows):
-            yield {name: _whole(part[raw[name]]) for name in names}
+            cells = {name: part[raw[name]] for name in names}
+            yield {
+                name: one.combine_chunks() if isinstance(one, pa.ChunkedArray) else one for name, one in cells.items()
+            }
 
     def place(self, row: int) -> str:
         """Returns the number of the record, counted from 1."""
@@ -148,10 +151,6 @@ def _no_table(data: Any) -> DataError:
     line = line_for(data)
     cure = "convert it" if line is None else f"convert it, with data = {line}"
     return DataError(f"expected a path, {TABLES}, found {type(data).__name__}; {cure}")
-
-
-def _whole(cells: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
 
 
 def _streamed(name: str, kinds: pa.Schema, tables: Read, *, line: str) -> TableInMemory:
@@ -242,7 +241,8 @@ class MixedObjects(Exception):  # noqa: N818 - not an error for users; the calle
 def objects_to_arrow(cells: Sequence[Any]) -> pa.Array:
     """Returns the cells, None, NaN, pandas.NA and NaT missing; MixedObjects, quoting none, if not of one type."""
     plain = [_plain(cell) for cell in cells]
-    kinds = {_kind(cell) for cell in plain if cell is not None}
+    aware = (type(cell) is datetime and cell.tzinfo is not None for cell in plain)
+    kinds = {_AWARE if zoned else type(cell) for zoned, cell in zip(aware, plain, strict=True) if cell is not None}
     if not kinds:
         return pa.nulls(len(plain))
     if len(kinds) > 1 or not kinds <= set(_FORMS):
@@ -264,22 +264,14 @@ def _plain(cell: Any) -> Any:
     return cell
 
 
-def _kind(cell: Any) -> Any:
-    return _AWARE if type(cell) is datetime and cell.tzinfo is not None else type(cell)
-
-
-def _same(cell: Any) -> Any:
-    return cell
-
-
 _FORMS: dict[Any, tuple[pa.DataType, Callable[[Any], Any]]] = {
-    str: (pa.string(), _same),
-    bool: (pa.bool_(), _same),
+    str: (pa.string(), lambda cell: cell),
+    bool: (pa.bool_(), lambda cell: cell),
     int: (pa.int64(), lambda cell: min(max(cell, int(_INT64.min)), int(_INT64.max))),
-    float: (pa.float64(), _same),
+    float: (pa.float64(), lambda cell: cell),
     Decimal: (pa.string(), str),  # text, which is parsed cell by cell: Arrow's decimals share one scale
-    date: (pa.date32(), _same),
-    datetime: (pa.timestamp("us"), _same),
+    date: (pa.date32(), lambda cell: cell),
+    datetime: (pa.timestamp("us"), lambda cell: cell),
     _AWARE: (pa.timestamp("us", tz="UTC"), lambda cell: cell.astimezone(UTC)),
 }
 
@@ -315,7 +307,7 @@ def plain_array(data: Any) -> Any:
 def to_arrow(name: str, cells: Any) -> pa.Array | pa.ChunkedArray:
     """Returns an array, a list or a Series as Arrow; a `DataError` calls it the column ``name``."""
     cells = plain_array(cells)
-    try:
+    with suppress(MixedObjects, pa.ArrowException, TypeError, ValueError, OverflowError):
         if isinstance(cells, pa.Array | pa.ChunkedArray):
             return cells
         if isinstance(cells, list | tuple) or getattr(getattr(cells, "dtype", None), "kind", "") == "O":
@@ -329,8 +321,6 @@ def to_arrow(name: str, cells: Any) -> pa.Array | pa.ChunkedArray:
             import narwhals as nw
 
             return nw.from_native(cells, series_only=True).to_arrow()
-    except (MixedObjects, pa.ArrowException, TypeError, ValueError, OverflowError):
-        pass
     raise DataError(  # outside the handler: Arrow's message quotes the value
         f"column {name!r}: is a {type(cells).__name__} of mixed or unknown types, or of several axes; give a list or "
         "an array of one axis and one type, numbers, text, truth values or dates"

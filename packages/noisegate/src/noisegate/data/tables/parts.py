@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -17,11 +18,9 @@ from noisegate.errors import DataError
 from noisegate.records import Rows
 from noisegate.schema.values import TEXT_PADDING
 
-FilePart: TypeAlias = "CsvFile | ParquetFile"
-"""Some records of a file, all of them at most."""
+FilePart: TypeAlias = "CsvFile | ParquetFile"  # some records of a file, all of them at most
 
-Stamp: TypeAlias = tuple[int, int]
-"""Size of a file in bytes, and when it was last written, in nanoseconds."""
+Stamp: TypeAlias = tuple[int, int]  # size of a file in bytes, and when it was last written, in nanoseconds
 
 
 class Unread(Protocol):
@@ -97,10 +96,8 @@ class ParquetFile:
 
     def columns(self) -> list[tuple[str, pa.DataType]]:
         """Returns name and type of each column from the file's metadata."""
-        try:
+        with suppress(pa.ArrowException, OSError):
             return [(field.name.strip(TEXT_PADDING), field.type) for field in pq.read_schema(for_arrow(self.path))]
-        except (pa.ArrowException, OSError):
-            pass
         raise self._broken()
 
     def about(self) -> int:

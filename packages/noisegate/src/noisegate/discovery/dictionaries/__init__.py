@@ -58,10 +58,7 @@ class Dictionary:
 
 
 def read_dictionary(path: str | Path, *, table: str | None = None, label: str | None = None) -> Dictionary:
-    """Returns what a data dictionary, which is public, says of the columns; a SchemaError if it is none `UNDERSTOOD`.
-
-    `table` names a sheet, a resource or a table, where there are several, and `label` the column to be predicted.
-    """
+    """Returns what a public dictionary, or a `table` of it, says of columns; a SchemaError if none `UNDERSTOOD`."""
     file = path_of(path, "the dictionary")
     found = replace(_json(file, table) if file.suffix.lower() == ".json" else _sheet(file, table), label=label)
     names = [entry.name for entry in found.entries]
