@@ -17,10 +17,8 @@ from noisegate.errors import OptionError, require, said
 from noisegate.gate.samples import Held, HeldGradients, Integers, StepTask
 from noisegate.gate.sums import Engine, Progress, SumTask, Totals
 
-EVEN = 8
-"""So many parts for each worker make their shares of the records nearly equal, as steps that wait for all need."""
-ANSWER_SECONDS = 10.0
-"""How long an address may take to answer."""
+EVEN = 8  # so many parts for each worker make their shares of the records nearly equal, as steps that wait for all need
+ANSWER_SECONDS = 10.0  # how long an address may take to answer
 _SETTINGS = b"\x04"
 _GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + _SETTINGS + bytes(5)
 """How HTTP/2 begins, which Ray speaks; the answer is a frame of settings, whose kind stands behind three bytes."""

@@ -30,10 +30,8 @@ from noisegate.gate.sums import LocalEngine, Progress, SumTask, Totals
 from noisegate.progress import LOG
 from noisegate.schema import Layout
 
-LOSSES = 3
-"""So many workers may be lost over one part: one that ends every worker would be read for ever."""
-BEAT_SECONDS = 0.5
-"""How often whoever waits is told that it goes on, and may stop it."""
+LOSSES = 3  # so many workers may be lost over one part: one that ends every worker would be read for ever
+BEAT_SECONDS = 0.5  # how often whoever waits is told that it goes on, and may stop it
 
 
 @dataclass(kw_only=True, eq=False)

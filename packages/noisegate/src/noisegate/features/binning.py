@@ -43,10 +43,7 @@ class NumericBins:
     """Intervals of a numeric column, in encoded units: 0 is its lower bound, 1 its upper one.
 
     Every value falls into exactly one cell, whatever it is: the first and the last interval have no outer end, and a
-    value on a cut belongs to the interval above it.
-
-    Raises:
-        OptionError: if the cuts are not strictly increasing in (0, 1).
+    value on a cut belongs to the interval above it. An OptionError if cuts are not strictly increasing in (0, 1).
     """
 
     cuts: tuple[float, ...]  # interior and public, strictly increasing, in (0, 1); m cuts make m + 1 intervals
@@ -91,12 +88,10 @@ class NumericBins:
 
 
 def fine_bins(column: NumericColumn, *, most: int = MOST_FINE_CELLS, graded: bool = False) -> NumericBins:
-    """Returns one cell for each whole step of a column where there are at most `most`, else about `most` equal ones.
-
-    Where a cell holds more than one value, the two bounds and the atoms of the schema are cells of their own. `graded`
-    cells are cut finer and finer near zero, or near the bound next to it, since bounds may be generous: half of the
-    amounts up to 1,000,000 may be below 20.
-    """
+    """Returns one cell for each whole step of a column where there are at most `most`, else about `most` equal ones."""
+    # Where a cell holds more than one value, the two bounds and the atoms of the schema are cells of their own.
+    # `graded` cells are cut finer and finer near zero, or near the bound next to it, since bounds may be generous: half
+    # of the amounts up to 1,000,000 may be below 20.
     start, stop = body(column)
     alone = sorted({start, stop, *positions_of(column, atoms_of(column)).tolist()})
     if isinstance(column, Continuous):
@@ -210,12 +205,10 @@ def denoise(
     records: float | None = None,
     widths: Floats | None = None,
 ) -> Histogram:
-    """Returns what noisy counts of ordered cells say, (cells,), with noise of a positive standard deviation on each.
-
-    The noise of a sum of many fine cells is large; that of a `coarse` one is not. `atoms` are cells that may be
-    expected to stand out. The excess of a half is shrunk by the most that it can vary among at most so many `records`.
-    Where nothing is known, records are spread by the `widths` of cells, (cells,); None for equal ones.
-    """
+    """Returns what noisy counts of ordered cells say, (cells,), with noise of a positive standard deviation on each."""
+    # The noise of a sum of many fine cells is large; that of a `coarse` one is not. `atoms` are cells that may be
+    # expected to stand out. The excess of a half is shrunk by the most that it can vary among at most so many
+    # `records`. Where nothing is known, records are spread by the `widths` of cells, (cells,); None for equal ones.
     # Mirrored without the outermost cell itself: repeated, it would hide a spike at a bound, where most of them are.
     padded = np.pad(noisy, _NEIGHBOURS, mode="reflect")
     around = np.median(np.lib.stride_tricks.sliding_window_view(padded, 2 * _NEIGHBOURS + 1), axis=1)
@@ -287,6 +280,15 @@ def merged_bins(fine: NumericBins, histogram: Histogram, *, cells: int) -> Numer
     begins = sorted({start for start in starts if start < len(masses)})
     begins = _joined(begins, masses, least=_LEAST * histogram.noise_std, most=most_cells(cells))
     return NumericBins(tuple(fine.cuts[begin - 1] for begin in begins[1:]), fine.nullable)
+
+
+def filled_bins(fine: NumericBins, few: NumericBins, cells: int) -> NumericBins:
+    """Returns cells that are cut in two, where they hold most fine ones, until there are so many or no more to cut."""
+    begins = [0, *(np.searchsorted(fine.cuts, few.cuts) + 1).tolist(), len(fine.cuts) + 1]
+    while len(begins) <= cells and max(wide := [end - start for start, end in pairwise(begins)]) > 1:
+        place = wide.index(max(wide))
+        begins.insert(place + 1, (begins[place] + begins[place + 1]) // 2)
+    return NumericBins(tuple(fine.cuts[begin - 1] for begin in begins[1:-1]), fine.nullable)
 
 
 def most_cells(cells: int) -> int:

@@ -37,22 +37,14 @@ class Contingency:
     """The map from a record to its cells. Everything in it is public.
 
     Columns are numbered as in the layout, numeric ones first: column i is ``bins[i]``, and column len(bins) + j is the
-    coded column j. The gate counts cells in integers and never builds the vectors of `__call__`, which defines them.
-
-    Attributes:
-        bins: Cells of each numeric column of the layout.
-        coded: Number of codes of each coded column of the layout.
-        tables: For each table its columns, at most four, each once; () is the number of records.
-        weights: For each table the value at the cell that a record falls in, positive.
-
-    Raises:
-        OptionError: if there is no table, a table names an unknown column or one twice, or a weight is unusable.
+    coded column j. The gate counts cells in integers and never builds the vectors of `__call__`, which defines them. An
+    OptionError if there is no table, a table names an unknown column or one twice, or a weight is unusable.
     """
 
-    bins: tuple[NumericBins, ...]
-    coded: tuple[int, ...]
-    tables: tuple[tuple[int, ...], ...]
-    weights: tuple[float, ...]
+    bins: tuple[NumericBins, ...]  # cells of each numeric column of the layout
+    coded: tuple[int, ...]  # number of codes of each coded column of the layout
+    tables: tuple[tuple[int, ...], ...]  # columns of each, at most four, each once; () is the number of records
+    weights: tuple[float, ...]  # of each table the value at the cell that a record falls in, positive
     nonnegative: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -18,14 +18,12 @@ if TYPE_CHECKING:
     from jaxtyping import Float
     from torch import Tensor
 
-Vectors = npt.NDArray[np.float32]
-"""Features, (rows, dim)."""
+Vectors = npt.NDArray[np.float32]  # features, (rows, dim)
 
 Made: TypeAlias = "Tensor | Sequence[Tensor]"
 """What a generator gave: points, (rows, columns), or cell probabilities of each column, (cells, rows)."""
 
-Constants: TypeAlias = Mapping[str, Any]
-"""Tensors, modules or other forms by name, on the form's device."""
+Constants: TypeAlias = Mapping[str, Any]  # tensors, modules or other forms by name, on the form's device
 
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
@@ -136,13 +134,9 @@ class SharingMap(FeatureMap, Protocol):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AfterMap:
-    """Base of a `SharingMap` that follows another one.
+    """Base of a `SharingMap` that follows another one."""
 
-    Attributes:
-        of: The other map, whose vectors have norm at most 1; the gate computes what it shares once for both.
-    """
-
-    of: SharingMap
+    of: SharingMap  # with vectors of norm at most 1; the gate computes what it shares once for both
 
     def __call__(self: SharingMap, records: EncodedTable) -> Vectors:
         """Returns the vectors, (rows, dim)."""
@@ -169,10 +163,7 @@ class TorchForm:
         self.constants = {name: _tensor(value) for name, value in constants.items()}
 
     def means(self, made: Made, sets: int) -> Float[Tensor, "dim sets"]:
-        """Returns mean features, (dim, sets), in the order of the feature map.
-
-        The rows of what was `made` stand in so many `sets` of equal size, one after the other, each with a mean.
-        """
+        """Returns the means, (dim, sets), of so many equal sets of rows of what was made, one after the other."""
         return self._means_fn(self.constants, made, sets)
 
     def to(self, device: torch.device) -> Self:
@@ -207,10 +198,7 @@ def _tensor(value: Any) -> Any:
 
 
 def torch_forms(maps: Mapping[str, FeatureMap], layout: Layout | None = None) -> dict[str, TorchForm]:
-    """Returns the torch form of each map that a generator is matched through; constant features have none.
-
-    The generator gives cells of the columns of `layout`; points, such as images, where it is None.
-    """
+    """Returns the torch form of each map that is not constant, for cells of `layout`, for points where it is None."""
     if layout is None:
         return {name: each.of_points() for name, each in maps.items() if isinstance(each, PointMap)}
     return {name: each.of_cells(layout) for name, each in maps.items() if isinstance(each, CellMap)}
@@ -245,14 +233,10 @@ class Levels:
     The polynomial kernel of order 1 of DP-MERF, Harder, Adamczewski and Park (AISTATS 2021),
     https://arxiv.org/abs/2002.11603, section 4.3: a record has one level in each of q columns, and its one-hot vector
     of norm √q is divided by √q.
-
-    Attributes:
-        columns: Positions of the columns among the coded columns of the layout.
-        sizes: Number of codes of each, missing included.
     """
 
-    columns: tuple[int, ...]
-    sizes: tuple[int, ...]
+    columns: tuple[int, ...]  # positions among the coded columns of the layout
+    sizes: tuple[int, ...]  # number of codes of each, missing included
     norm: float = 1.0
     nonnegative: bool = True
 

@@ -124,10 +124,8 @@ class Moments:
 
 
 def moments_of(layout: Layout, columns: Sequence[int], ranges: Ranges | None = None) -> Moments:
-    """Returns the map of some columns, numeric ones first; `ranges` where bounds are wider than needed.
-
-    A column whose atoms lie outside its bounds may be missing, since these are no numbers like others.
-    """
+    """Returns the map of some columns, numeric ones first; `ranges` where bounds are wider than needed."""
+    # A column whose atoms lie outside its bounds may be missing, since these are no numbers like others.
     numeric, found = len(layout.numeric), []
     for place in (column for column in columns if column < numeric):
         column = layout.numeric[place]

@@ -25,11 +25,7 @@ _OF_TABLES = ("quantile", "survival")  # and not of moments
 
 
 def read_analyses(file: str | Path) -> tuple[Want, ...]:
-    """Returns the analyses in a TOML file; those without a width may have any.
-
-    Raises:
-        OptionError: if the file cannot be read, or an analysis is not understood.
-    """
+    """Returns the analyses in a TOML file, of any width where none is stated; an OptionError if it says none."""
     where = said("analyses", Path(file))
     try:
         found = tomllib.loads(Path(file).read_text(encoding="utf-8-sig"))

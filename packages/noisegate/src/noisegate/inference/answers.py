@@ -34,32 +34,19 @@ _UNDEFINED = 0.02
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """One number that was asked for.
+    """One number that was asked for."""
 
-    Attributes:
-        question: As it was asked.
-        name: What it is: a column, a group, a coefficient.
-        value: The estimate; None where the noise forbids one.
-        low, high: Ends of its interval; None where there is none.
-        noise: Standard error by the noise of the release.
-        sampling: Standard error by the sampling of the records from a population.
-        bias: What the width of cells may add.
-        p: Of a test, that what was seen comes of chance alone.
-        refused: Why there is no answer.
-        notes: What else has to be known.
-    """
-
-    question: str
-    name: str
-    value: float | None = None
-    low: float | None = None
+    question: str  # as it was asked
+    name: str  # what it is: a column, a group, a coefficient
+    value: float | None = None  # the estimate; None where the noise forbids one
+    low: float | None = None  # end of its interval; None where there is none. So is `high`
     high: float | None = None
-    noise: float = 0.0
-    sampling: float = 0.0
-    bias: float = 0.0
-    p: float | None = None
-    refused: str | None = None
-    notes: tuple[str, ...] = ()
+    noise: float = 0.0  # standard error by the noise of the release
+    sampling: float = 0.0  # standard error by the sampling of the records from a population
+    bias: float = 0.0  # what the width of cells may add
+    p: float | None = None  # of a test, that what was seen comes of chance alone
+    refused: str | None = None  # why there is no answer
+    notes: tuple[str, ...] = ()  # what else has to be known
 
     def to_json(self) -> dict[str, Any]:
         """Returns it as it is written down."""

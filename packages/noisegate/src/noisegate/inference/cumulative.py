@@ -21,20 +21,13 @@ from noisegate.tables.released import Floats
 
 @dataclass(frozen=True, kw_only=True)
 class Cumulative:
-    """Shares of the records with a number that lie in or below each of its cells, (cells,).
+    """Shares of the records with a number that lie in or below each of its cells, (cells,)."""
 
-    Attributes:
-        shares: The estimates, ascending.
-        noise: Their standard errors by the noise.
-        records: How many records have a number.
-        low, high: The least and the largest number of each cell.
-    """
-
-    shares: Floats
-    noise: Floats
-    records: float
-    low: Floats
-    high: Floats
+    shares: Floats  # the estimates, ascending
+    noise: Floats  # their standard errors by the noise
+    records: float  # how many records have a number
+    low: Floats  # the least number of each cell
+    high: Floats  # the largest one
 
     def sampling(self, share: float) -> float:
         """Returns the standard error of a share as records are sampled."""

@@ -31,12 +31,9 @@ _NULLS, _FEW_DRAWS = 1999, 60
 
 
 class Estimands:
-    """The answers of one release.
+    """The answers of one release, from its evidence, with intervals of a level.
 
-    Args:
-        evidence: What it says.
-        level: Of intervals.
-        finite: Whether the records themselves are asked about, and not the population that they are a sample of.
+    Where `finite`, the records themselves are asked about, and not the population that they are a sample of.
     """
 
     def __init__(self, evidence: Evidence, *, level: float, finite: bool) -> None:
@@ -145,9 +142,6 @@ class Estimands:
 
     # Associations and regressions
 
-    def _corr(self, asked: Analysis) -> list[Estimate]:
-        return self._partial(asked)
-
     def _partial(self, asked: Analysis) -> list[Estimate]:
         sums, places = self._sums(asked, [*asked.columns, *asked.given])
         first, second = (places[name][0] if self._is_number(name) else places[name][1] for name in asked.columns)
@@ -166,6 +160,8 @@ class Estimands:
             return np.array([[left[0, 1]], [below]])
 
         return self._estimates(asked, [asked.text], correlation, sums)
+
+    _corr = _partial
 
     def _ols(self, asked: Analysis) -> list[Estimate]:
         sums, places, terms, names, back = self._regression(asked)
@@ -226,21 +222,18 @@ class Estimands:
         sums, places = self._sums(asked, asked.columns)
         if not self._is_number(asked.columns[0]) and len(self._levels(asked, asked.columns[0])) != 2:
             raise OptionError(f"question {asked.text!r}: the outcome is a number, or has two levels.")
-        terms, names, centres, scales = [0], ["intercept"], [0.0], [1.0]
+        terms, names, scaled = [0], ["intercept"], [(0.0, 1.0)]
         for name in asked.columns[1:]:
             terms += self._regressors(places, name)
             if self._is_number(name):
-                centre, scale = self._scale(asked, sums, name)
                 names.append(name)
-                centres.append(centre)
-                scales.append(scale)
+                scaled.append(self._scale(asked, sums, name))
             else:
-                others = self._levels(asked, name)[1:]
-                names += [f"{name} = {_spelled(level)}" for level in others]
-                centres += [0.0] * len(others)
-                scales += [1.0] * len(others)
-        back = np.diag(1 / np.asarray(scales))
-        back[0] -= np.asarray(centres) / np.asarray(scales)
+                names += [f"{name} = {_spelled(level)}" for level in self._levels(asked, name)[1:]]
+                scaled += [(0.0, 1.0)] * (len(names) - len(scaled))
+        centres, scales = np.asarray(scaled).T
+        back = np.diag(1 / scales)
+        back[0] -= centres / scales
         return sums, places, terms, names, back
 
     def _is_number(self, name: str) -> bool:

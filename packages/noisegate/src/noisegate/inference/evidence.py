@@ -47,8 +47,7 @@ class DrownedError(Exception):
 
 
 Columns = tuple[int, ...]
-Causes = dict[Any, float]
-"""What a value may be off by beside its noise: standard deviations, by what each comes from."""
+Causes = dict[Any, float]  # what a value may be off by beside its noise: standard deviations, by what each comes from
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,11 +83,7 @@ class Sums:
 
 
 class Evidence:
-    """What the release of a model says.
-
-    Raises:
-        OptionError: if the model is not of one table, or its method released no tables.
-    """
+    """What the release of a model says; an OptionError if it is not of one table, or its method released none."""
 
     def __init__(self, model: Synthesizer) -> None:
         if model.schema.images is not None:
@@ -202,12 +197,8 @@ class Evidence:
         return low - start * slope, slope
 
     def sums(self, columns: Sequence[int]) -> Sums:
-        """Returns what is known of all products of the terms of some columns.
-
-        Raises:
-            OptionError: if two of them were never measured together.
-            DrownedError: if the noise hides where a number lies.
-        """
+        """Returns all products of the terms of some columns; an OptionError if two were never measured together."""
+        # A DrownedError if the noise hides where a number lies.
         columns = tuple(sorted(set(columns)))
         for one in () if self._moments is None else self._moments.numeric:
             if one.place in columns and one.tail > _DROWNED * self.records[0]:
@@ -277,8 +268,9 @@ class Evidence:
     def _by_tables(self, key: tuple[tuple[int, int | None], ...], terms: Moments) -> tuple[float, float, Causes] | None:
         """Returns value, variance of the noise and possible bias of an entry by the tables of its columns."""
         columns = tuple(dict.fromkeys(column for column, _ in key))
-        counted = self._tables_of(columns)
-        if counted is None:
+        if columns not in self._cache:
+            self._cache[columns] = self.table(columns)
+        if (counted := self._cache[columns]) is None:
             return None
         each = [self._cells(column, code, terms) for column, code in key]
         if len(key) == 2 and len(columns) == 1:  # z²
@@ -301,11 +293,6 @@ class Evidence:
         if columns[0] < len(self.layout.numeric):  # levels are no cells: two columns of them are counted as they are
             off[key] = _CELL_CORRELATION * float(a_std @ np.maximum(counted.counts, 0) @ b_std)
         return float(a @ counted.counts @ b), counted.variance * float(a @ a) * float(b @ b), off
-
-    def _tables_of(self, columns: Columns) -> NoisyCounts | None:
-        if columns not in self._cache:
-            self._cache[columns] = self.table(columns)
-        return self._cache[columns]
 
     @cached_property
     def _cache(self) -> dict[Columns, NoisyCounts | None]:

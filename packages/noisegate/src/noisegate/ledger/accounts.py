@@ -81,63 +81,35 @@ class ReservedCost:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One row of the history, understood. What does not belong to its kind is None or empty.
+    """One row of the history, understood. What does not belong to its kind is None or empty."""
 
-    Attributes:
-        sequence: Number of the row in the whole ledger.
-        time: When it was written, UTC, ISO 8601.
-        kind: What happened.
-        dataset: The data set.
-        hash: Hash of the row; note it elsewhere to prove later that history was not rewritten.
-        reservation: The reservation, except for a registration.
-        cap: Of a registration: the cap.
-        events: Of a reservation: what was reserved.
-        purpose: Of a reservation: what for.
-        certificate: Of a commit: SHA-256 of the certificate.
-        reason: Of a void: why.
-    """
-
-    sequence: int
-    time: str
-    kind: Kind
+    sequence: int  # number of the row in the whole ledger
+    time: str  # when it was written, UTC, ISO 8601
+    kind: Kind  # what happened
     dataset: str
-    hash: str
-    reservation: str | None = None
-    cap: Cap | None = None
-    events: tuple[Event, ...] = ()
-    purpose: str | None = None
-    certificate: str | None = None
-    reason: str | None = None
+    hash: str  # of the row; note it elsewhere to prove later that history was not rewritten
+    reservation: str | None = None  # but of a registration
+    cap: Cap | None = None  # of a registration
+    events: tuple[Event, ...] = ()  # of a reservation: what was reserved
+    purpose: str | None = None  # of a reservation: what for
+    certificate: str | None = None  # of a commit: SHA-256 of the certificate
+    reason: str | None = None  # of a void: why
 
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """Where one data set stands.
+    """Where one data set stands."""
 
-    Attributes:
-        dataset: Its name.
-        epsilon: The cap on ε.
-        delta: The cap on δ; every ε here is at this δ.
-        adjacency: The neighbouring relation of every run.
-        unit: The privacy unit of every run.
-        spent: ε of all runs reserved or committed, composed.
-        remaining: About the largest ε one more Gaussian run may have; None after Poisson-sampled runs, where what is
-            left depends on what is asked.
-        reserved: How many runs are reserved, confirmed or not, and not finished. They count as spent.
-        committed: How many runs are finished.
-        voided: How many reservations were given back before noise was drawn.
-    """
-
-    dataset: str
-    epsilon: float
-    delta: float
-    adjacency: Adjacency
-    unit: str
-    spent: float
-    remaining: float | None
-    reserved: int
-    committed: int
-    voided: int
+    dataset: str  # its name
+    epsilon: float  # the cap on ε
+    delta: float  # the cap on δ; every ε here is at this δ
+    adjacency: Adjacency  # the neighbouring relation of every run
+    unit: str  # the privacy unit of every run
+    spent: float  # ε of all runs reserved or committed, composed
+    remaining: float | None  # about the largest ε of one more Gaussian run; None after Poisson-sampled ones
+    reserved: int  # runs that are reserved, confirmed or not, and not finished; they count as spent
+    committed: int  # runs that are finished
+    voided: int  # reservations that were given back before noise was drawn
 
 
 @dataclass(kw_only=True)
@@ -264,10 +236,8 @@ def cost(events: tuple[Event, ...], delta: float, adjacency: Adjacency) -> float
 
 
 def remaining(events: tuple[Event, ...], cap: Cap) -> float | None:
-    """Returns about the largest ε, at the cap's δ, that one more Gaussian run may have; None if that is not one number.
-
-    Other events have no Gaussian-DP parameter, so what they leave depends on what is asked next.
-    """
+    """Returns about the largest ε, at the cap's δ, that one more Gaussian run may have; None if no one number."""
+    # Other events have no Gaussian-DP parameter, so what they leave depends on what is asked next.
     if not events:
         return cap.epsilon
     gaussians = [event for event in events if isinstance(event, GaussianEvent | ThresholdedGaussianEvent)]

@@ -312,12 +312,10 @@ class RewoundError(LedgerError):
 
 
 def check_seen(rows: Sequence[Row]) -> None:
-    """Refuses rows, whose chain is whole, that lack one that was seen before; remembers the last of them otherwise.
-
-    So a ledger that was put back is noticed, by a file in the user's state folder that is named by the hash of its
-    first row. Lines are added and never changed, so processes at once do no harm; where it cannot be read or written,
-    nothing is compared.
-    """
+    """Refuses rows, whose chain is whole, that lack one that was seen before; remembers the last of them otherwise."""
+    # So a ledger that was put back is noticed, by a file in the user's state folder that is named by the hash of its
+    # first row. Lines are added and never changed, so processes at once do no harm; where it cannot be read or written,
+    # nothing is compared.
     import platformdirs
 
     if not rows:

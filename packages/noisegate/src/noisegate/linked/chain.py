@@ -69,10 +69,8 @@ class Chain:
     def families(
         self, parents: Cells, random: torch.Generator, *, most: int | None = None, numbers: Numbers | None = None
     ) -> FamilyCells:
-        """Returns children for parents; of these rows, (parents, columns), only the columns of the parent count.
-
-        Of more than `most` children the first are made. How many there are is drawn too, unless `numbers` says it.
-        """
+        """Returns children for parents; of these rows, (parents, columns), only the columns of the parent count."""
+        # Of more than `most` children the first are made. How many there are is drawn too, unless `numbers` says it.
         number, *made = self.drawn
         cells = parents.copy()
         if numbers is None:
@@ -204,7 +202,8 @@ def _fitted(column: int, rows: Cells, given: Sequence[int], joints: Sequence[Flo
     from scipy.sparse import csr_matrix
 
     sizes = [len(joint) for joint in joints]
-    shares = np.concatenate([_conditional(joint) for joint in joints])
+    filled = [joint + _TINY for joint in joints]  # no share is zero
+    shares = np.concatenate([joint / joint.sum(axis=1, keepdims=True) for joint in filled])
     if not len(rows):
         effects = np.log(shares) / len(given)
         return ColumnEffects(column=column, given=tuple(given), effects=_split(effects, sizes))
@@ -230,12 +229,6 @@ def _fitted(column: int, rows: Cells, given: Sequence[int], joints: Sequence[Flo
     found = minimize(distance, start, jac=True, method="L-BFGS-B", options={"maxiter": _STEPS})
     effects = found.x.reshape(shares.shape) * scale
     return ColumnEffects(column=column, given=tuple(given), effects=_split(effects, sizes))
-
-
-def _conditional(joint: Floats) -> Floats:
-    """Returns the shares of each row of a table that are 1 in all, none of them zero."""
-    joint = joint + _TINY
-    return np.asarray(joint / joint.sum(axis=1, keepdims=True))
 
 
 def _split(effects: Floats, sizes: Sequence[int]) -> tuple[Floats, ...]:

@@ -174,13 +174,10 @@ def _mixed(children: Records) -> npt.NDArray[np.uint64]:
     return np.asarray(bits, dtype=np.uint64)
 
 
-HELD_BYTES = 32 << 20
-"""Of the records of one table that are held in memory before they are written out."""
-PARTS = 256
-"""Into how many parts a table is split that is not held in memory: one of them is, with what belongs to it."""
+HELD_BYTES = 32 << 20  # of the records of one table that are held in memory before they are written out
+PARTS = 256  # into how many parts a table is split that is not held in memory: one of them is, with what belongs to it
 
-Records = npt.NDArray[Any]
-"""A structured array, (records,)."""
+Records = npt.NDArray[Any]  # a structured array, (records,)
 
 
 class Spill:

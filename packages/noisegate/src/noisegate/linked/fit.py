@@ -33,10 +33,8 @@ from noisegate.tables.mixture_fit import MixtureFit, mixture_of, within_cells
 from noisegate.tables.released import COARSE, HISTOGRAMS, Answered
 from noisegate.tables.tables import ClassTables, Start, likely_shares
 
-_FEW = 0.1
-"""Of fewer children of a parent in the mean it is asked whether their keys were found."""
-_PARENTS = 20_000
-"""Parents that are drawn for the fit of a chain."""
+_FEW = 0.1  # of fewer children of a parent in the mean it is asked whether their keys were found
+_PARENTS = 20_000  # parents that are drawn for the fit of a chain
 
 
 class LinkFit(MixtureFit):
@@ -176,10 +174,9 @@ _LONG = 4.0
 
 
 def with_start(tables: ClassTables, columns: LinkColumns, numbers: Floats, begins: npt.NDArray[np.intp]) -> ClassTables:
-    """Returns the tables, of one class, with where their fit sets out; of short families, their pairs drawn towards it.
-
-    `numbers` says how many parents have 0, 1, ... children, (most + 1,); `begins` where its column's cells begin in it.
-    """
+    """Returns the tables, of one class, with where their fit sets out; of short families pairs are drawn to it."""
+    # `numbers` says how many parents have 0, 1, ... children, (most + 1,); `begins` where its column's cells begin in
+    # it.
     if not numbers.sum() > 0:
         return tables
     start = _start(likely_shares(tables)[0], tables.spans, columns, numbers, begins)
@@ -232,11 +229,9 @@ def _shrunk(tables: ClassTables, start: Start, *, kept: slice) -> npt.NDArray[np
 
 
 def denoised(apart: Floats) -> Floats:
-    """Returns what stands out of a table with noise of 1 in each cell, (rows, columns).
-
-    The mean of two estimates: all cells alike, kept by how much larger they are together than noise is, and the few
-    patterns of rows and columns that noise does not make, each by its own size.
-    """
+    """Returns what stands out of a table with noise of 1 in each cell, (rows, columns)."""
+    # The mean of two estimates: all cells alike, kept by how much larger they are together than noise is, and the few
+    # patterns of rows and columns that noise does not make, each by its own size.
     rows, columns = sorted(apart.shape)
     energy = max(float(np.square(apart).sum()), _NEVER)
     left, sizes, right = np.linalg.svd(apart, full_matrices=False)

@@ -92,10 +92,8 @@ class Link:
 
     @cached_property
     def schema(self) -> Schema:
-        """The schema of the rows: parent, number, step, first, gap, child before, child.
-
-        What a row lacks is missing: the child before but in "next", the child in "none", first distance and gap.
-        """
+        """The schema of the rows: parent, number, step, first, gap, child before, child."""
+        # What a row lacks is missing: the child before but in "next", the child in "none", first distance and gap.
         columns: list[Column] = [
             *self.parent_columns,
             Integer(name=self.number, lower=0, upper=self.child.most or 1),

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from noisegate.gate.gate import Gate
     from noisegate.linked.links import Link
 
-DESIGN = 2
-"""Version of the rules by which cells and tables follow from settings and released histograms."""
+DESIGN = 2  # version of the rules by which cells and tables follow from settings and released histograms
 _CELLS, _MORE_CELLS, _PLENTY = 12, 16, 3.0
 # What a chain misses without any noise, as noise on a single column, seen on simulated clinics.
 _CHAINED = 0.007

@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import torch
 
-_BLOCK = 2048
-"""Records of the first table whose families are made at once."""
+_BLOCK = 2048  # records of the first table whose families are made at once
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -201,8 +200,7 @@ def with_keys(table: LinkedTable, records: pa.Table, keys: Array, above: pa.Tabl
 Flags = npt.NDArray[np.bool_]
 Children: TypeAlias = tuple[Numbers, Rows, Flags]
 
-_TRIES, _FAMILY_TRIES = 200, 30
-"""How often a record, and a family, that breaks a constraint is drawn again."""
+_TRIES, _FAMILY_TRIES = 200, 30  # how often a record, and a family, that breaks a constraint is drawn again
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -234,11 +232,9 @@ class LinkModel:
         )
 
     def children(self, parents: Rows, random: torch.Generator) -> tuple[npt.NDArray[np.int64], Rows]:
-        """Returns how many children each parent has, and these, one parent after the other, in their order.
-
-        Families with a child that breaks a constraint, or comes too late, are drawn again with as many children. Those
-        that always have one leave it out, or have it on the last date.
-        """
+        """Returns how many children each parent has, and these, one parent after the other, in their order."""
+        # Families with a child that breaks a constraint, or comes too late, are drawn again with as many children.
+        # Those that always have one leave it out, or have it on the last date.
         cells = self.parent_cells(self.link, self.chain.mixture, parents)
         numbers, rows, wrong = self._drawn(cells, parents, random)
         for _ in range(_FAMILY_TRIES):

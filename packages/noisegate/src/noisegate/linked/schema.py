@@ -100,11 +100,7 @@ class LinkedSchema(Shown):
         return tuple(table for table in self.tables if table.parent == name)
 
     def parts(self, data: Any) -> dict[str, Any]:
-        """Returns what holds each table: found in a folder, or as it is given by name; nothing of it is read.
-
-        Raises:
-            DataError: if a table of the schema is not there, or one is that the schema does not know.
-        """
+        """Returns what holds each table, unread: in a folder, or by name; a DataError if one lacks, or is unknown."""
         parts = linked_paths(data, self) if isinstance(data, str | Path) else data
         if not isinstance(parts, Mapping):
             raise DataError(

@@ -133,11 +133,9 @@ class LinkedSource:
     def transitions(
         self, link: Link, grid: int = WHOLE, *, share: tuple[int, int] | None = None
     ) -> Iterator[Transitions]:
-        """Yields the rows of a link, with weights that come to at most ``grid`` for each unit; see `families`.
-
-        With a ``share``, which one of how many, of those parents alone whose hashed key falls into it. A DataError if a
-        record does not fit the schema, a key is missing or there twice, or a record has no parent.
-        """
+        """Yields the rows of a link, with weights that come to at most ``grid`` for each unit; see `families`."""
+        # With a ``share``, which one of how many, of those parents alone whose hashed key falls into it. A DataError if
+        # a record does not fit the schema, a key is missing or there twice, or a record has no parent.
         for found in self.families(link):
             made = transitions(found if share is None else found.share(*share), link, grid)
             for start in range(0, len(made), self.batch_rows):

@@ -21,11 +21,9 @@ from noisegate.schema.schema import Schema
 from noisegate.schema.values import column_name, real, store, whole
 
 Orphans = Literal["refuse", "drop"]
-Key: TypeAlias = str | Sequence[str] | None
-"""A column that names records, or several that do so together."""
+Key: TypeAlias = str | Sequence[str] | None  # a column that names records, or several that do so together
 
-MOST_CHILDREN = 100_000
-"""Largest ``most``: a parent's children are sampled one after the other."""
+MOST_CHILDREN = 100_000  # largest ``most``: a parent's children are sampled one after the other
 
 _NAME = re.compile(r"\w[\w-]*")  # also of a file that holds the table; a dot would end the name in table.column
 _CHILD = ("parent_key", "order", "since", "longest_gap", "most", "orphans")
@@ -172,8 +170,7 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 
-Ticks = npt.NDArray[Any]
-"""int64, or float64 for a column of real numbers."""
+Ticks = npt.NDArray[Any]  # int64, or float64 for a column of real numbers
 
 
 def ticks_at(order: NumericColumn, positions: Floats) -> Ticks:

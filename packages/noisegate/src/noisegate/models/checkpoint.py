@@ -200,11 +200,9 @@ class FitSummary:
     """What it came to, in words; None where nothing is known, or the model was saved before there were any."""
 
     def with_agreement(self, agreement: float, classes: int, *, kept: bool) -> Self:
-        """Returns the summary, with the share of images, as made, that fit the means of their own class best.
-
-        Where that is too few, of so many `classes`, for the means to have a say, images of a class are no good; where
-        it is hardly more than by chance, they are noise. `kept` says whether the others are made again.
-        """
+        """Returns the summary, with the share of images, as made, that fit the means of their own class best."""
+        # Where that is too few, of so many `classes`, for the means to have a say, images of a class are no good; where
+        # it is hardly more than by chance, they are noise. `kept` says whether the others are made again.
         told = (
             f"of 100 images that the generator makes, {100 * agreement:.0f} fit the released means of their class best"
         )

@@ -44,12 +44,9 @@ class Copula:
 
     @classmethod
     def of(cls, weights: Floats, tables: Sequence[Floats]) -> Self | None:
-        """Returns that of a mixture's numeric columns, or None where no two of them go together.
-
-        Args:
-            weights: Shares of components, (K,).
-            tables: For each numeric column the probabilities of its cells but that of missing values, (K, cells).
-        """
+        """Returns that of a mixture's numeric columns, or None where no two of them go together."""
+        # `weights` are shares of components, (K,); `tables` for each numeric column the probabilities of its cells but
+        # that of missing values, (K, cells).
         ends, means, present = [], [], np.array([table.sum(axis=1) for table in tables])
         for table in tables:
             below = np.append(0.0, np.cumsum(weights @ table))
@@ -73,12 +70,7 @@ class Copula:
         )
 
     def draw(self, cells: Sequence[npt.NDArray[np.integer]], random: torch.Generator) -> dict[int, Floats]:
-        """Returns for each of `columns` where in its cell each record's score lies, (rows,), from 0 to below 1.
-
-        Args:
-            cells: Of all numeric columns, (rows,) each.
-            random: Public randomness.
-        """
+        """Returns for each of `columns` where in its cell each record's score lies, (rows,), from 0 to below 1."""
         rows = len(cells[0])
         held = [cells[column] < len(ends) - 1 for column, ends in zip(self.columns, self.ends, strict=True)]
         low, high = (

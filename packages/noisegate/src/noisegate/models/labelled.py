@@ -87,12 +87,10 @@ def log_ratios(joint: Floats) -> Floats:
 
 
 def systematic(probabilities: Floats, order: npt.NDArray[np.intp], random: torch.Generator) -> npt.NDArray[np.int32]:
-    """Returns a class for each row, with its probabilities, (rows, classes): in nearly their expected numbers in a row.
-
-    Along `order` the running sum of a class's probabilities, less a uniform offset, steps over a whole number with
-    exactly that probability (Madow and Madow, 1944); of each class given that no earlier one took the row. With
-    randomness that is `independent` rows are.
-    """
+    """Returns a class for each row, by probabilities, (rows, classes): in nearly their expected numbers in a row."""
+    # Along `order` the running sum of a class's probabilities, less a uniform offset, steps over a whole number with
+    # exactly that probability (Madow and Madow, 1944); of each class given that no earlier one took the row. With
+    # randomness that is `independent` rows are.
     codes = np.full(len(order), probabilities.shape[1] - 1, dtype=np.int32)
     left = order
     for code, offset in enumerate(uniform(random, probabilities.shape[1])[:-1]):

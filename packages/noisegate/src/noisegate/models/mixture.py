@@ -63,7 +63,8 @@ class Mixture:
         With a `copula`, numbers that go together by their cells do so within them, see `Copula`.
         """
         whole = np.zeros(rows, dtype=np.int64)
-        component = self._components.pick(whole, stratified_uniforms(whole, random, systematic=True))
+        components = Choice(self._weights, np.zeros(len(self.weights), dtype=np.int64))
+        component = components.pick(whole, stratified_uniforms(whole, random, systematic=True))
         cells = [
             choice.pick(component, stratified_uniforms(component, random)) - component * size
             for choice, size in zip(self._choices, self.sizes, strict=True)
@@ -78,10 +79,7 @@ class Mixture:
         return np.stack([*numeric, *records.codes.T], axis=1)
 
     def log_joint(self, cells: npt.NDArray[np.integer[Any]], column: int) -> npt.NDArray[np.float64]:
-        """Returns log p(x, k) for every cell k of a column, (rows, cells), x the row's cells in all others.
-
-        It is computed in blocks of rows; -inf stands for a probability of zero.
-        """
+        """Returns log p(x, k) for every cell k of a column, (rows, cells), x the row's cells in all others."""
         others = [table for place, table in enumerate(self._tables) if place != column]
         cells, shares = np.delete(cells, column, axis=1), self._weights[:, None] * self._tables[column]
         sums, block = np.empty((len(cells), shares.shape[1])), max(_BLOCK // len(shares), 1)
@@ -177,10 +175,6 @@ class Mixture:
         numeric = zip(self._tables, self.within, strict=False)
         cells = [table[:, : len(within.bins.cuts) + 1] for table, within in numeric]
         return Copula.of(self._weights, cells) if self.copula and len(cells) > 1 else None
-
-    @cached_property
-    def _components(self) -> Choice:
-        return Choice(self._weights, np.zeros(len(self.weights), dtype=np.int64))
 
     @cached_property
     def _choices(self) -> tuple[Choice, ...]:

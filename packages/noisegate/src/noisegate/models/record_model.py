@@ -84,11 +84,9 @@ class FittedModel(Protocol):
 
 
 def model_class(kind: str) -> Any:
-    """Returns the class of a kind in a saved model, by its entry point in the group `noisegate.models`.
-
-    A kind that draws records is a `RecordModel`; a classifier, or a model of linked tables, is one with `load`. A
-    ModelError if no installed package knows the kind, a MissingExtraError if what it takes is not installed.
-    """
+    """Returns the class of a kind in a saved model, by its entry point in the group `noisegate.models`."""
+    # A kind that draws records is a `RecordModel`; a classifier, or a model of linked tables, is one with `load`. A
+    # ModelError if no installed package knows the kind, a MissingExtraError if what it takes is not installed.
     known = extensions("noisegate.models")
     if kind not in known:
         listed = ", ".join(sorted(known))
@@ -118,11 +116,9 @@ def accepted_batches(
     asked: str,
     batch_rows: int = BATCH_ROWS,
 ) -> Iterator[EncodedTable]:
-    """Yields `rows` records of `model` that are accepted, in batches of at most `batch_rows`, in constant memory.
-
-    `accept` says which may be kept, None for all; fewer than one in 10,000 are an OptionError in which `asked` says
-    what.
-    """
+    """Yields `rows` records of `model` that are accepted, in batches of at most `batch_rows`, in constant memory."""
+    # `accept` says which may be kept, None for all; fewer than one in 10,000 are an OptionError in which `asked` says
+    # what.
     drawn = kept = 0
     for start in range(0, rows, batch_rows):
         wanted = min(batch_rows, rows - start)

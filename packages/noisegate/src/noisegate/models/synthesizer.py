@@ -40,15 +40,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import torch
 
-USUALLY_KEPT = 0.5
-"""Where a smaller share of drawn records keeps to the constraints, whoever samples is told."""
+USUALLY_KEPT = 0.5  # where a smaller share of drawn records keeps to the constraints, whoever samples is told
 
 _TRIED = 4096
 _FORMS = "what gives back tables of their kind"
 # Of the numbers of a batch of images: 64 MB as float64.
 _BATCH_NUMBERS = 2**23
-MOST_ROWS = 2**53
-"""More records than this are counted no more exactly, and no disk holds them."""
+MOST_ROWS = 2**53  # more records than this are counted no more exactly, and no disk holds them
 
 # What parts of a model that do not fit together end in.
 _UNFIT = (LookupError, TypeError, ValueError, ArithmeticError)

@@ -140,11 +140,9 @@ class WithinCell:
         return self.bins.codes(self.low)
 
     def draw(self, cells: npt.NDArray[np.integer], random: torch.Generator, along: Floats | None = None) -> Floats:
-        """Returns a value in each of `cells`, in encoded units, (rows,); NaN for the cell of missing values.
-
-        Each value alone has the distribution of its cell; those of one cell are spread out, see `Mixture.draw`, and in
-        the order of the numbers `along`, (rows,), where these are given.
-        """
+        """Returns a value in each of `cells`, in encoded units, (rows,); NaN for the cell of missing values."""
+        # Each value alone has the distribution of its cell; those of one cell are spread out, see `Mixture.draw`, and
+        # in the order of the numbers `along`, (rows,), where these are given.
         values = np.full(len(cells), np.nan)
         present = np.flatnonzero(cells <= len(self.bins.cuts))
         held = cells[present]

@@ -38,11 +38,9 @@ def data_set(table: pa.Table, statement: str) -> Any:
 def table_writer(
     out: Path, schema: Schema, metadata: Mapping[str, str] = _NONE
 ) -> Iterator[Callable[[pa.Table], None]]:
-    """Yields a function that appends a table to the file `out`, which appears only when all is written.
-
-    `metadata` goes into the footer of a Parquet file. In a CSV file, missing cells are empty where the schema reads
-    these as missing, else its first missing value.
-    """
+    """Yields a function that appends a table to the file `out`, which appears only when all is written."""
+    # `metadata` goes into the footer of a Parquet file. In a CSV file, missing cells are empty where the schema reads
+    # these as missing, else its first missing value.
     if out.suffix not in (".csv", ".parquet"):
         raise OptionError(f"{said('out', out)}: the ending must be .csv or .parquet, not {out.suffix!r}.")
     with new_file(out) as path, ExitStack() as opened:
