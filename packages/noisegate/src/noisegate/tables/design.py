@@ -14,7 +14,7 @@ from itertools import chain, combinations
 from typing import Any
 
 from noisegate.errors import ModelError
-from noisegate.features.binning import Histogram, NumericBins, fine_bins, merged_bins, most_cells
+from noisegate.features.binning import Histogram, NumericBins, filled_bins, fine_bins, merged_bins, most_cells
 from noisegate.features.contingency import Contingency, equally_weighted
 from noisegate.privacy.plan import Query
 from noisegate.schema import Layout
@@ -74,7 +74,7 @@ class Design:
         graded: Whether fine cells are finer near zero; see `fine_bins`.
         patient: Whether pairs are measured in fewer cells, more noise, before they are given up: version 5.
         fixed: What an earlier release decided, as `decisions` gives it; empty where this one decides.
-        foreseen: How many times as clear as its histogram a cell will be once all records are counted: of a stream.
+        foreseen: Of a stream, how many times as clear as its histogram a cell will be in the end.
     """
 
     layout: Layout
@@ -210,12 +210,12 @@ class Design:
         if self.fixed:
             cuts = zip(self.fixed["coarse" if cells else "cuts"], self.fine, strict=True)
             return tuple(NumericBins(tuple(some), bins.nullable) for some, bins in cuts)
-        first = self.first_histograms(values, stds)
-        found = {place: replace(one, noise_std=one.noise_std / self.foreseen) for place, one in first.items()}
-        cut = [
-            merged_bins(bins, found[place], cells=cells or self._aimed(values, stds)) if place in found else bins
-            for place, bins in enumerate(self.fine)
-        ]
+        first, cut = self.first_histograms(values, stds), list(self.fine)
+        for place, one in first.items():
+            aimed, clear = cells or self._aimed(values, stds), replace(one, noise_std=one.noise_std / self.foreseen)
+            cut[place] = merged_bins(self.fine[place], clear, cells=aimed)
+            if self.foreseen > 1:  # what is to come may lie where the first records did not
+                cut[place] = filled_bins(self.fine[place], cut[place], aimed)
         for copy, other in self.alike:
             cut[copy] = cut[other]
         return tuple(cut)
