@@ -97,7 +97,8 @@ class StreamState:
             if all((found := self.read(before, name)) and found.seal == seals[name] for name in seals):
                 raise OptionError(
                     f"data: these are the records of period {before}, which were released already. Nothing was drawn "
-                    f"or spent; give those of period {period}."
+                    f"or spent; give those of period {period}. If they are others that count the same, give them "
+                    "together with those of the next period."
                 )
         if any((found := self.read(period, name)) and found.seal != seals[name] for name in seals):
             raise OptionError(
