@@ -91,7 +91,7 @@ borders: .venv/.installed ## import-linter: the border and the rooms
 	$(call check,import borders,$(BIN)/lint-imports --no-logo,move the import to the side it belongs to (.importlinter says why); rerun with: make borders)
 
 docs: .venv/.installed ## build the documentation into site/, warnings are errors
-	$(call check,documentation,NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet,correct the page named above; read it with: $(BIN)/mkdocs serve)
+	$(call check,documentation,NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict,correct the page named above; read it with: $(BIN)/mkdocs serve)
 
 format: .venv/.installed ## let ruff repair what it can
 	$(BIN)/ruff check --fix --quiet . || true
