@@ -12,7 +12,7 @@ CONFIG = Path(__file__).parents[1] / ".importlinter"
 ROOMS = {
     "noisegate": "cli data data/tables discovery engines features gate gate/per_example gate/queries inference "
     "ledger linked "
-    "methods models models/output privacy runs schema silos tables",
+    "methods models models/output privacy runs schema silos streams tables",
     "noisegate_evaluate": "auditing cli metrics reporting utility",
     "noisegate_images": "data features methods models networks output training",
     "noisegate_papers": "cli features methods models training",
@@ -22,7 +22,7 @@ MODULES = {
     "gate.samples gate.session gate.sums linked.chain privacy.grid "
     "linked.links linked.command linked.families linked.fit linked.link_model "
     "linked.model linked.source methods.embedding models.folder "
-    "discovery.command discovery.exact_counts discovery.findings discovery.guided discovery.questions "
+    "discovery.command discovery.demo discovery.exact_counts discovery.findings discovery.guided discovery.questions "
     "discovery.raw discovery.schema_gate inference.command "
     "models.record_model models.synthesizer silos.verbs",
     "noisegate_evaluate": "comparison images reading tables cli.audit",

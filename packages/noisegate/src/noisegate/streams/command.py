@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from noisegate.errors import ModelError, OptionError
+from noisegate.errors import ModelError, OptionError, said
 from noisegate.ledger.ledger import Ledger
 from noisegate.methods.method import Method
 from noisegate.methods.registry import AUTO
@@ -59,8 +59,8 @@ def plan_stream(
         >>> january, february = (pa.table({"ill": [True, False] * each}) for each in (1000, 900))
         >>> first = fit_period(january, stream="registry.json", out="january")
         >>> second = fit_period(february, stream="registry.json", after="january", out="february")
-        >>> second.certificate.epsilon, second.certificate.stream.period, int(second.release.values["counts"]) // 100
-        (1.0, 2, 38)
+        >>> second.certificate.epsilon, second.certificate.stream.period, second.sample(3).shape
+        (1.0, 2, (3, 1))
     """
     told: dict[str, Any] = {
         "records": None,
@@ -133,7 +133,7 @@ def _period(plan: Path, after: Path | None, withdrawn: Any, dataset: str | None,
     if not period - 1 <= state.periods <= period:
         raise OptionError(
             f"stream: {state.periods} of its periods have their records, and this would be period {period}; go on from "
-            f"the model folder of the last one (after=, --continue). It may be made again: give the records of period "
+            f"the model folder of the last one. It may be made again: give the records of period "
             f"{state.periods} with the folder of the one before."
             if state.periods
             else f"{state.folder} is missing or empty: it lay beside the plan, and without it the stream cannot go on."
@@ -142,8 +142,7 @@ def _period(plan: Path, after: Path | None, withdrawn: Any, dataset: str | None,
         raise OptionError(f"the stream was planned for {horizon.periods} periods, and has all of them.")
     if withdrawn is not None and not (horizon.corrections and period > 1):
         raise OptionError(
-            "withdrawn: the plan of the stream does not pay for corrections; plan one with corrections=True "
-            "(--corrections)."
+            f"withdrawn: the plan of the stream does not pay for corrections; make one with {said('corrections')}."
             if not horizon.corrections
             else "withdrawn: before the first period there is no record."
         )

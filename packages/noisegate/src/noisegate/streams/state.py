@@ -103,7 +103,7 @@ class StreamState:
         if any((found := self.read(period, name)) and found.seal != seals[name] for name in seals):
             raise OptionError(
                 f"data: period {period} was answered with other records. A period has one answer: give the same "
-                "records again, or go on from what it came to (after=, --continue). Nothing was drawn."
+                "records again, or go on from the model that it came to. Nothing was drawn."
             )
 
     def read(self, period: int, name: str) -> PeriodSums | None:
