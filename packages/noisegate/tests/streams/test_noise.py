@@ -1,9 +1,12 @@
 """The noise of a stream, and what one record moves in all its periods together (G-34)."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from noisegate import Pairwise
 from noisegate.errors import CalibrationError, ModelError, OptionError
 from noisegate.privacy import accounting, noise
 from noisegate.privacy.accounting import continual_sensitivity, prefix_noise
@@ -14,7 +17,7 @@ from noisegate.privacy.plan import Budget
 from noisegate.streams.plans import BAND, Horizon
 from noisegate.streams.session import taken_back
 
-from .conftest import records
+from .conftest import CODED, records
 
 HORIZONS = [Horizon(periods=2), Horizon(periods=5), Horizon(periods=9, window=3), Horizon()]
 
@@ -63,20 +66,16 @@ def test_every_release_is_the_exact_total_with_the_stated_noise(stream, monkeypa
 
 
 GONE, NEW = records(1, seed=9), records(1, seed=8)
-ALL = {"in the first": ([1, 0, 0, 0], None), "in the third": ([0, 0, 1, 0], None)}
-CORRECTED = {
-    "withdrawn": ([1, 0, 0, 0], (2, False)),
-    "amended": ([1, 0, 0, 0], (1, True)),
-    "late": ([0, 1, 0, 0], (3, True)),
-}
+# In which period a record is given, and is withdrawn; the last two become another one, and the last is late.
+CASES = {"first": (0, None), "third": (2, None), "withdrawn": (0, 2), "amended": (0, 1), "late": (1, 3)}
 
 
 @pytest.mark.parametrize("window", [None, 2])
-@pytest.mark.parametrize("case", [*ALL, *CORRECTED])
+@pytest.mark.parametrize("case", CASES)
 def test_a_record_moves_a_whole_stream_by_at_most_the_stated_sensitivity(stream, monkeypatch, case, window):
     """Exact sums: of two streams that differ by a record, what gets noise differs so, given the same outputs."""
-    horizon = {"periods": 4, "window": window, "corrections": case in CORRECTED}
-    (given, changed), worlds = {**ALL, **CORRECTED}[case], []
+    (given, changed), worlds = CASES[case], []
+    horizon = {"periods": 4, "window": window, "corrections": changed is not None}
     for world in (False, True):
         seen = []
 
@@ -87,21 +86,16 @@ def test_a_record_moves_a_whole_stream_by_at_most_the_stated_sensitivity(stream,
         monkeypatch.setattr(noise, "add_noise", output)
         periods = []
         for t in range(4):
-            data, withdrawn = records(20, seed=t), None
-            if world and given[t]:
-                data = pa.concat_tables([data, GONE])
-            if world and changed is not None and changed[0] == t:
-                data, withdrawn = pa.concat_tables([data, NEW]) if changed[1] else data, GONE
-            periods.append((data, withdrawn))
+            more = [GONE] * (t == given) + [NEW] * (t == changed and case in ("amended", "late"))
+            data = pa.concat_tables([records(20, seed=t), *more * world])
+            periods.append((data, GONE if world and t == changed else None))
         events = stream(*periods, name=f"world {world}", **horizon)[0].certificate.events
         worlds.append(seen)
     for place, event in enumerate(events):
-        apart = [
-            (one - two).ravel() for one, two in zip(*(world[place :: len(events)] for world in worlds), strict=True)
-        ]
-        square = sum(int(number) ** 2 for one in apart for number in one)
+        one, two = (np.concatenate([sums.ravel() for sums in world[place :: len(events)]]) for world in worlds)
+        square = sum(int(number) ** 2 for number in one - two)
         assert 0 < square <= event.sensitivity**2
-        if case == "in the first":  # and hardly less: rounding toward the grid takes a thousandth part
+        if case == "first":  # and hardly less: rounding toward the grid takes a thousandth part
             assert square > (event.sensitivity * 0.997) ** 2
 
 
@@ -118,27 +112,15 @@ def test_the_stated_sensitivity_is_that_of_the_rounded_matrix_and_of_rounded_noi
     assert square**0.5 <= continual_sensitivity(weights, UNITS, 1, len(vector))
 
 
-def plan(**horizon):
-    from noisegate import Pairwise
-
-    from .conftest import CODED
-
-    return Horizon(**horizon).plan(Pairwise().plan(CODED, Budget(epsilon=1.0)))
-
-
 @pytest.mark.parametrize("horizon", [{"periods": 24}, {}, {"periods": 12, "window": 3, "corrections": True}], ids=repr)
 def test_a_stream_costs_what_was_asked_and_an_event_that_states_less_is_refused(horizon):
-    made = plan(**horizon)
+    made = Horizon(**horizon).plan(Pairwise().plan(CODED, Budget(epsilon=1.0)))
     assert 0.9999 < made.epsilon <= 1
     for event in made.events:
         assert event_from_json(event_to_json(event)) == event
-        for name, value in {
-            "record": 2 * event.record,
-            "corrected": 16,
-            "sensitivity": event.sensitivity * 0.999,
-        }.items():
+        for wrong in ({"record": 2 * event.record}, {"corrected": 16}, {"sensitivity": event.sensitivity * 0.999}):
             with pytest.raises(CalibrationError, match="its matrix has a sensitivity of"):
-                accounting.epsilon([type(event)(**{**vars(event), name: value})], 1e-5)
+                accounting.epsilon([replace(event, **wrong)], 1e-5)
 
 
 @pytest.mark.parametrize(
