@@ -1,7 +1,5 @@
 """What figures of an evaluation come to, in words: each a verdict with its reason and what would help."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The evaluation of synthetic records against real ones: of tables, of linked tables and of images."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Any

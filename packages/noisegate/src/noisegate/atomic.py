@@ -1,7 +1,5 @@
 """Files and folders that appear when they are whole, and leave nothing behind if something stops the writing."""
 
-from __future__ import annotations
-
 import os
 import re
 import secrets

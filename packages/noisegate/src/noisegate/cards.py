@@ -1,7 +1,5 @@
 """How results show themselves: lines in a terminal, small tables in a notebook. No script, and nothing is fetched."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape

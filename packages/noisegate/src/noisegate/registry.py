@@ -1,7 +1,5 @@
 """What installed packages add: methods, models, verbs and pages, each by its entry point, ours as a stranger's."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache

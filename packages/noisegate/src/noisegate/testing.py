@@ -1,7 +1,5 @@
 """For tests of feature maps and methods of your own: made-up records, a gate before them, and the contracts to keep."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Attackers: two see all that is released, of many runs or of one, and two see synthetic records alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

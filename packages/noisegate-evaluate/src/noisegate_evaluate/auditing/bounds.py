@@ -1,7 +1,5 @@
 """What an attacker's success says of ε: lower bounds that are wrong with at most a stated chance, and their report."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace

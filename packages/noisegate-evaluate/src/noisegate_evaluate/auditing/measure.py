@@ -1,7 +1,5 @@
 """What an attacker sees of runs in both worlds, who knows all records, and what that says of ε: lower bounds."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections import Counter

@@ -1,7 +1,5 @@
 """The Fréchet distance between two sets of features, as if each were Gaussian: the "FID" in those of Inception-v3."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 

@@ -1,7 +1,5 @@
 """How far two tables are apart, marginal by marginal: by the total variation of their relative frequencies."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping, Sequence

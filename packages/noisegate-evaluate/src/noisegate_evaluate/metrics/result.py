@@ -7,8 +7,6 @@ own among its entry points, and reports, JSON and pages have it:
     example = "their_package.module:ExampleDistance"
 """
 
-from __future__ import annotations
-
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """The page that compares synthetic records with real ones: outside the guarantee, for those who may see the records."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

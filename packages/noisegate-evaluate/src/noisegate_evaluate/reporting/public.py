@@ -1,7 +1,5 @@
 """The page of a model that may be published: a function of what has left the gate, and of what was drawn from it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

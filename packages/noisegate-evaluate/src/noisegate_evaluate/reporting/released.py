@@ -1,7 +1,5 @@
 """What a release says of columns and pairs: noisy shares beside those of records that were drawn from the model."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a classifier of a suite is: a recipe from labelled rows to scores of others."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace

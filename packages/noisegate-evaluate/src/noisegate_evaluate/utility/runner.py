@@ -1,7 +1,5 @@
 """One runner of suites, and its report: trained on some rows, scored on others, whatever happens on the way."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing

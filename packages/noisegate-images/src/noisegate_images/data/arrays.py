@@ -1,7 +1,5 @@
 """Images as arrays of bytes in one file: NumPy's ``.npz``, and the idx files of MNIST and its kin."""
 
-from __future__ import annotations
-
 import gzip
 import re
 import zipfile

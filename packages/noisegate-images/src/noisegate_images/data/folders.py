@@ -1,7 +1,5 @@
 """Images as files in a folder: one folder for each class, all in one folder, or with a table of their labels."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

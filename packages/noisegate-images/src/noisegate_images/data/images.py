@@ -1,7 +1,5 @@
 """Private images, read once through in constant memory and handed on as bytes with their labels."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Images in memory: arrays with their labels and data sets of torch; and in tables, Parquet's too, in a column."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Images as a few means of their pixels: squares made one pixel, and overlapping cells by which images are compared."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Maps of what another map gives, exact (G-06): squares, outer products, a public projection, and whitening."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The command `noisegate`: the verbs that are installed, in the order of a data steward's work, and how it ends."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -3,8 +3,6 @@
 What it does not load is pandas, which pyarrow imports wherever it is installed: the program reads files and meets none.
 """
 
-from __future__ import annotations
-
 import codecs
 import io
 import os

@@ -1,7 +1,5 @@
 """Whole tables in memory: reading one from files, or from whatever holds one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path

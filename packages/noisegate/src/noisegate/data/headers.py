@@ -1,7 +1,5 @@
 """Names of columns that do not fit the schema, or each other; a message quotes none that may be a private record."""
 
-from __future__ import annotations
-
 import difflib
 import unicodedata
 from collections import Counter

@@ -1,7 +1,5 @@
 """Private records of any kind: a table or images, by what the schema says and what the path holds."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator
 from functools import cache

@@ -1,7 +1,5 @@
 """Files on a disk, or in an object store that speaks S3; who may read stands where AWS keeps it, never in a path."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterator

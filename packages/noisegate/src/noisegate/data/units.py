@@ -1,7 +1,5 @@
 """Which records of a unit are used: the first ones, up to a limit, in the order in which the unit has them (G-14)."""
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """How the columns of a public sample are written, where it is not plainly: dates, times of day, decorated numbers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A first draft of the schema of linked tables, from files that their owner has declared public."""
 
-from __future__ import annotations
-
 import math
 import re
 import textwrap

@@ -1,7 +1,5 @@
 """Columns of numbers, days and moments as a public sample shows them: bounds, steps, sentinels outside them, atoms."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import dataclass

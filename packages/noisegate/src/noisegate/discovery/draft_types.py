@@ -1,7 +1,5 @@
 """In which types a public sample has its columns, in which order their categories, and how text has them."""
 
-from __future__ import annotations
-
 import re
 from contextlib import suppress
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What discovery found, from noisy counts to a schema file with a note on each column: released values alone (G-08)."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Collection, Iterator, Mapping

@@ -1,7 +1,5 @@
 """From an Arrow table of synthetic records to the kind of table that a user works with; found by entry points."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path

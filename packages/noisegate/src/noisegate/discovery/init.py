@@ -1,7 +1,5 @@
 """`noisegate schema init`: draft a schema of what is public: records, a data dictionary, names, the form of images."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path

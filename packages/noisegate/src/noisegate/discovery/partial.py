@@ -1,7 +1,5 @@
 """A schema with gaps: what is publicly known of a table whose bounds and levels are still to be bought at the gate."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime

@@ -1,7 +1,5 @@
 """What `noisegate start` asks, and how an answer is read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """A private table before there is a schema: cells as they stand, with kinds of columns that the caller declares."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

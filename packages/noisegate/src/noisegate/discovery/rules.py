@@ -3,8 +3,6 @@
 Only where at least `LEAST` records would break one, were the columns independent, and none does (chance below 10⁻¹³).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations

@@ -1,7 +1,5 @@
 """In which Arrow types, and in text in which form, the data has its columns, and synthetic data too."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import Any, cast

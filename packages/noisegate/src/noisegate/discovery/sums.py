@@ -1,7 +1,5 @@
 """Columns that are the sum of others in nearly all records of a sample, such as a total beside its parts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain, combinations

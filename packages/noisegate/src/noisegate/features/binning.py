@@ -1,7 +1,5 @@
 """Cells of a numeric column: intervals between public cuts, and one more for missing values."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property

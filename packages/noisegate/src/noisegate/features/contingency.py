@@ -4,8 +4,6 @@ Its norm is √(Σ weight²) whatever the record says. Sums are weight times cou
 record, table t gets ``integer_weights[t]`` times its part of the whole, rounded toward zero (G-31).
 """
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Sequence

@@ -10,8 +10,6 @@ question = "mean(wage) by sex"    # any that `infer` understands
 half_width = 0.5                  # optional: how far its intervals may reach
 """
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Any

@@ -8,8 +8,6 @@ beyond gradients is found by drawing it again: a shift is taken off, a wider spr
 small, or the interval has no end, there is no answer.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Regressions whose mean is no linear function: by records of the model, weighted to have the released moments."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

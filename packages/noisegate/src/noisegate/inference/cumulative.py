@@ -5,8 +5,6 @@ below or from above, whichever has the least noise in all. Intervals of quantile
 the share below, turned around; the ends of the cells in which they lie are taken, since nothing is known within.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What each question asks for, as a function of sums or counts that were released."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from statistics import NormalDist

@@ -1,7 +1,5 @@
 """The questions that `infer` understands, as text: one line each, the same in Python and at the command line."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Any

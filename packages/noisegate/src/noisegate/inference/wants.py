@@ -5,8 +5,6 @@ bounds, levels equally common. Real numbers mostly vary less, which makes interv
 which makes them wider.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import warnings

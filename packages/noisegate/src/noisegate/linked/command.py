@@ -1,7 +1,5 @@
 """Synthetic records of linked tables, written into a folder with a file for each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A link of two tables as one table of transitions: a row for each child after the one before, one row for none."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Names to methods: ours, and those of installed packages."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every kind of column that a schema may have, and the plain forms in which files hold them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from typing import Any, TypeAlias

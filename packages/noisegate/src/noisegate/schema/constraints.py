@@ -1,7 +1,5 @@
 """Constraints: what no record can say, by public knowledge. Synthetic records keep to them exactly."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field

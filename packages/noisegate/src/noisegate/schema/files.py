@@ -1,7 +1,5 @@
 """Schema files and the text in them: read with errors that name the file, and text that shows as it reads."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Schemas made for images."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

@@ -6,8 +6,6 @@ like others. One outside them, such as 999 for unknown, is a rank like others, o
 from the bounds: it is read and written as it is, and no value between it and the bounds is.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Names of records and of units, from one cell or several: functions of these cells alone."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """The values that a schema may hold, each checked when it is read: text, numbers, days, moments, levels."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import numbers

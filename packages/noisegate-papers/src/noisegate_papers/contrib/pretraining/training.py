@@ -1,7 +1,5 @@
 """Trainings on public images, in every form that `noisegate.data` reads: interrupted, kept, and resumed."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from abc import ABC, abstractmethod

@@ -1,7 +1,5 @@
 """Private records, read once through in constant memory and handed on encoded; and tables in files and in memory."""
 
-from __future__ import annotations
-
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence

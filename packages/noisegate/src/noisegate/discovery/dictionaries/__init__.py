@@ -1,7 +1,5 @@
 """Data dictionaries, which are public knowledge, as the draft of a schema, by what is in a file: no record is read."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 https://www.project-redcap.org, https://specs.frictionlessdata.io/table-schema/, https://www.w3.org/TR/tabular-metadata/
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -1,7 +1,5 @@
 """What a data dictionary says of one column, and the entry of a schema file that follows from it."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Mapping, Sequence
