@@ -58,9 +58,7 @@ def test_every_release_is_the_exact_total_with_the_stated_noise(stream, monkeypa
         )
         for name in ("pairs", "one-way", "counts"):
             assert np.allclose(right.release.values[name], exact.release.values[name], atol=1e-4)
-        rest = (found.release.values["pairs"] - right.release.values["pairs"]).ravel() / found.release.noise_std[
-            "pairs"
-        ]
+        rest = (found.release.values["pairs"] - right.release.values["pairs"]) / found.release.noise_std["pairs"]
         # Of 1,350 numbers: five standard deviations, a false alarm in a million runs.
         assert len(rest) > 1300 and abs(rest.std() - 1) < 5 / np.sqrt(2 * len(rest))
 
@@ -123,9 +121,7 @@ def test_a_stream_costs_what_was_asked_and_an_event_that_states_less_is_refused(
                 accounting.epsilon([replace(event, **wrong)], 1e-5)
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"periods": 0}, {"periods": 1001}, {"periods": 3, "window": 4}, {"window": True}], ids=repr
-)
+@pytest.mark.parametrize("wrong", [{"periods": 0}, {"periods": 1001}, {"periods": 3, "window": 4}, {"window": True}])
 def test_a_horizon_is_of_whole_numbers(wrong):
     with pytest.raises(OptionError, match="must be a whole number from 1 to"):
         Horizon(**wrong)
