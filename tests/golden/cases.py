@@ -176,7 +176,8 @@ _ALL_PAIRS = frozenset({"pairwise", "pairwise-units", "discovered"})
 
 
 DEFAULTS: dict[str, dict[str, Any]] = {
-    "joint": {"strokes": 0, "wavelets": 0, "unit_orientations": False, "pose": 0.0, "tone": 0.0, "hidden": []}
+    "joint": {"strokes": 0, "wavelets": 0, "unit_orientations": False, "pose": 0.0, "tone": 0.0, "hidden": []},
+    "dp-llm": {"steps": 300, "sampling_probability": 0.05, "init_std": 4.0, "centre": 0.5},
 }
 """Of methods whose defaults are others since: those with which their golden files were written."""
 _CONNECTED, _NETWORK = {"generator": "fully-connected"}, {"network": "fully-connected"}

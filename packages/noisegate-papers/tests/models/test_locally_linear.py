@@ -92,9 +92,10 @@ def test_one_map_is_logistic_regression(model):
 DRAW = {"inputs": 12, "maps": 3, "constant": 0.5}
 
 
+@pytest.mark.parametrize("level", [0, 9])
 @pytest.mark.parametrize("dimensions", [None, 4, 12])
-def test_what_was_trained_on_projected_inputs_is_a_linear_map_of_the_inputs(dimensions):
-    projection = draw_projection(**DRAW, dimensions=dimensions, seed=1)
+def test_what_was_trained_on_projected_inputs_is_a_linear_map_of_the_inputs(dimensions, level):
+    projection = replace(draw_projection(**DRAW, dimensions=dimensions, seed=1), level=level)
     groups, outputs, width = projection.shape(classes=2)
     random = np.random.default_rng(0)
     trained = random.normal(size=(groups, outputs, width)).astype(np.float32)
@@ -105,6 +106,13 @@ def test_what_was_trained_on_projected_inputs_is_a_linear_map_of_the_inputs(dime
     weights, bias = projection.unfold(trained)
     assert weights.shape == (3, 2, 12)
     assert np.allclose(weights @ x + bias, answers, atol=1e-4)
+
+
+def test_what_the_first_inputs_share_counts_as_one_of_them():
+    projection = replace(draw_projection(**DRAW, dimensions=None, seed=1), level=9)
+    same, others = torch.tensor([3.0] * 9 + [0.0] * 3), torch.tensor([2.0, -2.0] + [0.0] * 7 + [1.0, 2.0, 3.0])
+    assert torch.allclose(projection(same)[0, :12].norm(), torch.tensor(3.0))
+    assert torch.allclose(projection(others)[0, :12], others)
 
 
 def test_a_projection_keeps_lengths_on_average_and_follows_its_seed():

@@ -75,7 +75,7 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts):  # type: ignore[misc]
         learning_rate: float = DPLLM.learning_rate,
         decay: float = DPLLM.decay,
         init_std: float = DPLLM.init_std,
-        centre: float = DPLLM.centre,
+        centre: float | None = DPLLM.centre,
         adjacency: Adjacency | str = "add-remove",
         ledger: Ledger | str | Path | None = None,
         dataset: str | None = None,

@@ -7,6 +7,7 @@ https://arxiv.org/abs/1906.02004, linear in one parameter, so that the gate take
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -171,16 +172,17 @@ class DPLLM(ClassifierMethod):
     """Dimensions that each map's inputs are projected to at random; None, or as many as there are inputs, for none."""
     temperature: Positive = 10.0
     """T: how many maps have a say; the softmax over maps is of their answers over T."""
-    steps: Count = 300
+    steps: Count = 250
+    sampling_probability: Fraction = 0.1
     clip_norm: Positive = 0.05
     learning_rate: Positive = 1.0
     """Of Adam."""
     decay: Fraction = 0.8
     """What the learning rate is multiplied by after every quarter of the steps."""
-    init_std: Positive = 4.0
+    init_std: Positive = 0.3
     """Standard deviation of the initial weights."""
-    centre: Unit = 0.5
-    """Position between the bounds of a numeric column that counts as nothing: 0.5 if unknown, 0 for ink on a page."""
+    centre: Unit | None = None
+    """Position between the bounds that counts as nothing, 0 for ink; None to make the columns' mean as short as one."""
 
     def gradient_plan(self, schema: Schema, budget: Budget) -> GradientPlan:
         """Returns the steps on the weights of all maps; refuses a schema without a label or anything beside it."""
@@ -233,13 +235,15 @@ class DPLLM(ClassifierMethod):
         )
 
     def _inputs(self, schema: Schema) -> Inputs:
-        return inputs_of(schema, centre=self.centre, otherwise="there is nothing to predict it from")
+        centre = 0.5 if self.centre is None else self.centre
+        return inputs_of(schema, centre=centre, otherwise="there is nothing to predict it from")
 
     def _projection(self, inputs: Inputs) -> Projection:
         # The constant is as long as one column at its bound: it should not take the clipped gradient from the rest.
-        return draw_projection(
+        drawn = draw_projection(
             inputs=len(inputs.names), maps=self.maps, dimensions=self.projection, constant=inputs.scale, seed=self.seed
         )
+        return replace(drawn, level=inputs.numeric if self.centre is None else 0)
 
 
 def _label(schema: Schema) -> CodedColumn:

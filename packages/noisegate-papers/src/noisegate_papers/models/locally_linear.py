@@ -183,6 +183,7 @@ class Projection:
     maps: int
     size: int  # of the inputs
     constant: float  # stands beside them, so that its weight is the bias
+    level: int = 0  # how many inputs, the first ones, have their mean made as short as one of them
 
     def shape(self, classes: int) -> tuple[int, int, int]:
         """Returns the shape of what is trained: groups that see the same, maps and classes of a group, dimensions."""
@@ -194,6 +195,7 @@ class Projection:
         """Returns what the maps are trained on, for the inputs of one record."""
         import torch
 
+        inputs = self._levelled(inputs)
         if self.matrices is None:
             seen = inputs[None]
         else:
@@ -207,7 +209,16 @@ class Projection:
         weights, bias = parts[:, :, :-1], parts[:, :, -1] * np.float32(self.constant)
         if self.matrices is not None:
             weights = weights @ self.matrices
+        # Taking less of it is linear and its own transpose, so that it may be done to the weights instead.
+        weights = self._levelled(weights).numpy()
         return np.ascontiguousarray(weights), bias
+
+    def _levelled(self, values: Float[Tensor | Array, "*rows size"]) -> Float[Tensor, "*rows size"]:
+        """Returns inputs, or weights of them, with less of what the first ones share."""
+        import torch
+
+        first, others = torch.as_tensor(values).tensor_split([self.level], dim=-1)
+        return torch.cat([first - (1 - max(self.level, 1) ** -0.5) * first.mean(-1, keepdim=True), others], dim=-1)
 
 
 def draw_projection(*, inputs: int, maps: int, dimensions: int | None, constant: float, seed: int) -> Projection:
