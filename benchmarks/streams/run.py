@@ -1,10 +1,12 @@
 """A table that grows: its copy after each period from a stream, from releases of single periods, and from one of all.
 
     python benchmarks/streams/run.py --data DIR --out FOLDER [--epsilon 1] [--periods 24] [--seeds 3] [--arms ARM ...]
+        [--json FILE] [--plot FILE]
 
 DIR holds train.csv and test.csv of the UCI table "Adult", which is shuffled and cut into periods. Figures are computed
 on real data, outside the guarantee: total variation error over pairs of columns and ROC-AUC of classifiers
-that are trained on the copy, both by the test records. FOLDER keeps the streams.
+that are trained on the copy, both by the test records. FOLDER keeps the streams; --arms alone runs
+nothing, for the plot.
 """
 
 from __future__ import annotations
@@ -44,11 +46,14 @@ def main() -> None:
     parser.add_argument("--periods", type=int, default=24)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--arms", nargs="*", help="names of arms; all where it is not given")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument(
+        "--json", type=Path, default=HERE / "results.json", help="figures; those that are there are kept"
+    )
+    parser.add_argument("--plot", type=Path)
     options = parser.parse_args()
     schema = Schema.from_toml(HERE.parent / "adult" / "schema.toml")
     train, test = (read_table(options.data / name, schema) for name in ("train.csv", "test.csv"))
-    found: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = json.loads(options.json.read_text("utf-8")) if options.json.exists() else []
     for seed in range(options.seeds):
         order = np.random.default_rng(seed).permutation(len(train))
         cuts = [part.tolist() for part in np.array_split(order, options.periods)]
@@ -63,7 +68,7 @@ def main() -> None:
             "at once": partial(_at_once, *given),
         }
         for arm, copies in arms.items():
-            if options.arms and arm not in options.arms:
+            if options.arms is not None and arm not in options.arms:
                 continue
             for period, model, noise in copies():
                 so_far = pa.concat_tables(periods[:period])
@@ -73,12 +78,36 @@ def main() -> None:
                 entry |= {"pairs": report.marginals.order(2).mean, "roc_auc": report.downstream.mean.roc_auc}
                 found.append(entry)
                 print(json.dumps(entry), flush=True)
-                if options.json:
-                    options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+                options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    _summary(found, options.periods)
+    if options.plot:
+        _plot(found, options.plot)
+
+
+def _summary(found: list[dict[str, Any]], periods: int) -> None:
     for arm in dict.fromkeys(entry["arm"] for entry in found):
-        last = [entry for entry in found if entry["arm"] == arm and entry["period"] == options.periods]
+        last = [entry for entry in found if entry["arm"] == arm and entry["period"] == periods]
         told = {name: statistics.fmean(entry[name] for entry in last) for name in ("noise", "pairs", "roc_auc")}
         print(f"{arm:18} " + "  ".join(f"{name} {value:.4f}" for name, value in told.items()))
+
+
+def _plot(found: list[dict[str, Any]], out: Path) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.5), layout="constrained")
+    for axes, name, title in zip(figure.subplots(1, 2), _SHOWN, _SHOWN.values(), strict=True):
+        for arm in dict.fromkeys(entry["arm"] for entry in found):
+            mine = [entry for entry in found if entry["arm"] == arm]
+            periods = sorted({entry["period"] for entry in mine})
+            each = [[entry[name] for entry in mine if entry["period"] == period] for period in periods]
+            axes.plot(periods, [statistics.fmean(one) for one in each], marker="o", label=arm)
+            axes.fill_between(periods, [min(one) for one in each], [max(one) for one in each], alpha=0.2)
+        axes.set(xlabel="months so far", title=title)
+    axes.legend()
+    figure.savefig(out, dpi=100)
+
+
+_SHOWN = {"pairs": "total variation error of pairs of columns", "roc_auc": "ROC-AUC of classifiers"}
 
 
 def _noise(release: Release) -> float:
