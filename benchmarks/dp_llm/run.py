@@ -129,7 +129,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--delta", type=float, default=1e-5)
     parser.add_argument("--seeds", type=int, default=3, help="number of runs; run i has public seed i and fresh noise")
     parser.add_argument("--first", type=int, default=0, help="public seed of the first run")
-    parser.add_argument("--settings", choices=("tuned", "small", "full", "paper"), help="of expected.toml")
+    parser.add_argument("--settings", choices=("defaults", "tuned", "small", "full", "paper"), help="of expected.toml")
     parser.add_argument("--pictures", type=Path, default=None, help="draw the maps of the first run into this folder")
     parser.add_argument("--json", type=Path, default=None, help="write the figures there")
     options = parser.parse_args()
