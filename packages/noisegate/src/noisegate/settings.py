@@ -21,6 +21,8 @@ function among that makes what is given into what the type is, before it is chec
 A setting that gets another name is listed in ``renamed``, old to new: certificates and folders keep the old one.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import json
 import math

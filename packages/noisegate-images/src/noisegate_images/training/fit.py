@@ -1,5 +1,7 @@
 """How generators are fitted to a release, and what to expect. Nothing here can change the privacy of a result."""
 
+from __future__ import annotations
+
 import math
 import statistics
 from collections.abc import Iterable, Iterator

@@ -1,5 +1,7 @@
 """DP-MERF, DP-NTK and DP-HP: mean embeddings, released in one pass and one plan, which a generator is fitted to."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import field, fields, replace
 from functools import partial

@@ -1,5 +1,7 @@
 """How what the papers train is trained: networks, sets and their schedules. Nothing here can change the privacy."""
 
+from __future__ import annotations
+
 from typing import Annotated, Literal
 
 import numpy as np

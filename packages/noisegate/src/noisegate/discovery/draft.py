@@ -1,5 +1,7 @@
 """A first draft of a schema from a file that its owner has declared public; never from private data."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

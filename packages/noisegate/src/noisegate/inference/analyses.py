@@ -1,14 +1,4 @@
-"""Analyses that are named before a release, in a file, so that the budget goes to what they need.
-
-[[analyses]]
-kind = "ols"                      # or logit, poisson
-outcome = "wage"
-terms = ["age", "sex"]
-
-[[analyses]]
-question = "mean(wage) by sex"    # any that `infer` understands
-half_width = 0.5                  # optional: how far its intervals may reach
-"""
+"""Analyses that are named before a release, in a file, so that the budget goes to what they need."""
 
 import tomllib
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Names to methods: ours, and those of installed packages."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
 

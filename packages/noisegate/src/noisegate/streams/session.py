@@ -193,7 +193,7 @@ class Period:
     def __call__(self, gate: Gate, plan: CalibratedPlan, /) -> Release:
         """Returns the totals after this period."""
         method, schema, times = self.method, gate.schema, self.horizon.foreseen
-        self.state.begin()
+        self.state.begin(self.facts.plan)
         facts = {**method.public_facts(schema), "stream": vars(self.facts)}
         gone = None if self.withdrawn is None else open_records(self.withdrawn, schema)
         # Of what is still to be asked, the noise on the totals that cells and pairs are chosen for.

@@ -3,7 +3,8 @@
 ::
 
     registry.json        the plan, public
-    registry.private/    key                 of the seals by which a period that is given twice is known
+    registry.private/    plan                its identifier
+                         key                 of the seals by which a period that is given twice is known
                          booked.json         the reservation in the ledger
                          0003.pairs.npz      noisy sums of a query in period 3, the noise in them, and a seal
 
@@ -56,16 +57,19 @@ class StreamState:
             raise OptionError(f"stream={str(plan)!r} {why}. What was released is remembered beside its name.")
         self.folder = plan.resolve().with_suffix(".private")
 
-    def begin(self) -> None:
-        """Makes the folder, if it is not there."""
+    def begin(self, plan: str) -> None:
+        """Makes the folder, if it is not there, for the stream of a plan; an OptionError if it is of another one."""
         try:
             self.folder.mkdir(mode=0o700, exist_ok=True)
-            if not (key := self.folder / "key").exists():
-                with suppress(FileExistsError):
-                    self._place(key, secrets.token_bytes(32))
-            self._key = key.read_bytes()
+            for name, content in (("key", secrets.token_bytes(32)), ("plan", plan.encode())):
+                if not (self.folder / name).exists():
+                    with suppress(FileExistsError):
+                        self._place(self.folder / name, content)
+            self._key, known = ((self.folder / name).read_bytes() for name in ("key", "plan"))
         except OSError as error:
             raise OptionError(f"{self.folder} cannot be written: {error.strerror}. Nothing was spent.") from None
+        if known != plan.encode():
+            raise OptionError(f"stream: {self.folder} is of another plan; give each plan a name of its own.")
 
     @property
     def periods(self) -> int:
@@ -110,13 +114,12 @@ class StreamState:
         """Returns an answer; None where there is none."""
         return _read(self._path(period, name))
 
-    def write(self, period: int, name: str, answer: PeriodSums) -> PeriodSums:
+    def write(self, period: int, name: str, answer: PeriodSums) -> None:
         """Keeps an answer for good; an OptionError if another process was faster."""
         try:
             self._place(self._path(period, name), answer)
         except (FileExistsError, FileNotFoundError):
             raise OptionError(f"stream: another process answers period {period} at this moment; let it end.") from None
-        return answer
 
     def total(self, name: str, first: int, last: int) -> Integers:
         """Returns the noisy sums of some periods, added up."""
