@@ -37,7 +37,7 @@ def test_the_public_page_says_what_is_promised_and_what_was_asked(model, pages):
     for event in certificate.events:
         assert event.name in shown
     assert "noisegate verify MODEL" in shown
-    assert "booked in no ledger" in shown
+    assert "not recorded in a ledger" in shown
     assert CAVEAT not in shown
 
 

@@ -388,7 +388,7 @@ def _step_rows(data: dict[str, Any]) -> list[list[str]]:
 
 
 def _show_marginals(data: dict[str, Any]) -> None:
-    tables, whole = data["megabytes_of_by_table_the_gate"], data["megabytes_at_the_gate"]
+    tables, whole = data["megabytes_of_tables_at_the_gate"], data["megabytes_at_the_gate"]
     OUT.print(
         f"ε = {data['epsilon']:g}, δ = {data['delta']:g}, {data['adjacency']}: {data['mechanism']} spends rho = "
         f"{data['rho']:.4g} (zCDP) on counts of tables of columns, which it chooses on the way. The columns have "
