@@ -76,11 +76,10 @@ def test_nothing_that_leaves_a_stream_knows_more_than_its_noise(tmp_path, monkey
             shutil.rmtree(tmp_path / "owner", ignore_errors=True)
             (plan := tmp_path / "owner" / "s.json").parent.mkdir()
             noisegate.plan_stream(plan, schema=TABLE, epsilon=3.0, periods=3, corrections=True, **TINY["pairwise"])
-            told = {"stream": plan, "progress": True}
             for period, count in enumerate((30, 70 if second else 5, 40), 1):
-                told |= {"out": place / f"m{period}", "after": place / f"m{period - 1}" if period > 1 else None}
+                told = {"out": place / f"m{period}", "after": place / f"m{period - 1}" if period > 1 else None}
                 told["withdrawn"] = table(second, 30).slice(0, 1 + 8 * second) if period > 1 else None
-                model = noisegate.fit_period(table(second, count), **told)
+                model = noisegate.fit_period(table(second, count), stream=plan, progress=True, **told)
             return model.sample(20, seed=1)
 
         return work
