@@ -44,7 +44,7 @@ def reserve_after_read(plant: Plant) -> None:
         confirm(booking)
 
 
-@bug(*(f"{MEANWHILE}[{door}]" for door in ("sums", "gradients", "opendp", "schema")))
+@bug(*(f"{MEANWHILE}[{door}]" for door in ("sums", "gradients", "marginals", "discovery")))
 def released_though_voided(plant: Plant) -> None:
     """A run goes on to draw noise though somebody gave its cost back."""
     plant.wrap("session.Reservation.confirm")(lambda *_: None)
