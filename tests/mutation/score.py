@@ -37,17 +37,8 @@ SOURCE = Path("src")
 # Asked for to have all mutants made and all tests timed: few tests call this function.
 ONE = "noisegate.privacy.events.*sentence__mutmut_1"
 PLUGINS = ["-p", "tests.mutation.forked", "-p", "no:cacheprovider", "-p", "no:unraisableexception"]
-TESTED = (
-    "silos",
-    "privacy",
-    "ledger",
-    "gate",
-    "training",
-    "features",
-    "methods",
-    "data",
-    "schema",
-)  # as pyproject.toml has
+# As pyproject.toml has them.
+TESTED = ("silos", "streams", "privacy", "ledger", "gate", "training", "features", "methods", "data", "schema")
 TESTS = ["tests/contracts", "tests/test_schema_certificate.py", "tests/test_cards.py"]
 TESTS += [*(f"packages/noisegate/tests/{room}" for room in TESTED)]
 
