@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from noisegate import Pairwise
-from noisegate.errors import CalibrationError, ModelError
+from noisegate.errors import ModelError, UserError
 from noisegate.privacy import accounting, noise
 from noisegate.privacy.accounting import continual_sensitivity, prefix_noise
 from noisegate.privacy.certificate import Certificate
@@ -113,8 +113,9 @@ def test_a_stream_costs_what_was_asked_and_an_event_that_states_less_is_refused(
     assert 0.9999 < made.epsilon <= 1
     for event in made.events:
         assert event_from_json(event_to_json(event)) == event
-        for wrong in ({"record": 2 * event.record}, {"corrected": 16}, {"sensitivity": event.sensitivity * 0.999}):
-            with pytest.raises(CalibrationError, match="its matrix has a sensitivity of"):
+        ones, less = (256,) * len(event.weights), event.sensitivity * 0.999
+        for wrong in ({"record": 2 * event.record}, {"weights": ones}, {"corrected": 2}, {"sensitivity": less}):
+            with pytest.raises(UserError, match=r"its matrix has a sensitivity of|corrected=2, mean nothing"):
                 accounting.epsilon([replace(event, **wrong)], 1e-5)
 
 

@@ -106,7 +106,7 @@ def fit_command(
         model = resume_run(
             folder, one_place(data), given=options.typed(context), ledger=options.ledger, engine=chosen, **told
         )
-    elif stream is not None or after is not None:
+    elif stream is not None or after is not None or withdrawn is not None:
         path = required(one_place(data), DATA)
         period = extension("noisegate.fits", "stream", "a stream")
         model = period(context, path, folder, options, withdrawn=withdrawn, engine=chosen, **told)

@@ -156,9 +156,9 @@ class ContinualGaussianEvent(GaussianEvent):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "weights", tuple(self.weights))
-        whole = all(type(one) is int and abs(one) <= TOEPLITZ for one in self.weights)
+        whole = all(type(one) is int and abs(one) <= TOEPLITZ for one in self.weights) and self.corrected in (1, 3, 9)
         if not whole or self.weights[:1] != (TOEPLITZ,) or not len(self.weights) <= self.periods <= MOST_PERIODS:
-            raise EventError(f"event {self.name!r}: weights={self.weights} of {self.periods} periods mean nothing.")
+            raise EventError(f"event {self.name!r}: its weights, or corrected={self.corrected}, mean nothing.")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -174,11 +174,13 @@ def next_period(context: Any, data: Any, folder: RunFolder, options: Any, **told
     """Does what `noisegate fit` does with --stream or --continue."""
     typed = options.typed(context)
     stream, after = (Path(typed[name]) if name in typed else None for name in ("stream", "after"))
+    if stream is None and after is None:
+        raise OptionError("--withdrawn is of a stream; give --continue DIR beside it.")
     twice = [folder.observer.option(name) for name in sorted(set(typed) - _BESIDE_A_STREAM)]
     twice += [folder.observer.setting(*each) for each in typed["settings"].items()]
     if twice:
         raise OptionError(f"{twice[0]}: the plan of the stream says what is asked; leave it out.")
-    found = stream if stream is not None or after is None else next(_beside(after), None)
+    found = stream or next(_beside(Path(after or "")), None)
     if found is None:
         raise OptionError(
             f"--continue {after}: the plan of its stream lies neither beside it nor in this folder; add --stream FILE."

@@ -126,10 +126,10 @@ class StreamState:
         parts = [self.read(period, name) for period in range(first, last + 1)]
         if not all(parts):
             raise ModelError(f"{self.folder} lacks an answer of a period before {last}; restore it from a backup.")
-        total = sum(part.noisy.astype(object) for part in parts if part)
-        if np.abs(total).max(initial=0) > _MOST:
+        noisy = [part.noisy for part in parts if part]
+        if np.abs(np.sum(noisy, axis=0, dtype=np.float64)).max(initial=0) > _MOST:
             raise DataError("the totals of the stream leave 64 bits; begin another one.")
-        return np.asarray(total, dtype=np.int64)
+        return np.asarray(np.sum(noisy, axis=0), dtype=np.int64)
 
     def forget(self, last: int) -> None:
         """Erases the noise of all periods up to one: no later one takes it back."""
