@@ -34,6 +34,7 @@ NEEDED = {
     "merge": ["north", "south", "--out", "new"],
     "pretrain encoder": ["scans", "--out", "encoder.safetensors"],
     "pretrain decoder": ["scans", "--out", "decoder.safetensors"],
+    "pretrain import": ["hed", "--out", "hed.safetensors"],
 }  # fmt: skip
 WHOLE = {"--records", "--seed", "--contributions", "--jobs", "--repeats", "--epochs", "--most", "--channels",
          "--runs", "--colluding", "--window"}  # fmt: skip

@@ -15,7 +15,8 @@ from .conftest import OUTPUTS, keeps
 SCHEMAS = OUTPUTS["$defs"]
 ROOT = Path(__file__).parents[4]
 CLASSIFIER = ROOT / "tests" / "golden" / "models" / "llm"
-ELSEWHERE = {"audit", "demo", "evaluate", "fit", "merge", "predict", "release", "pretrain encoder", "pretrain decoder"}
+ELSEWHERE = {"audit", "demo", "evaluate", "fit", "merge", "predict", "release", "pretrain encoder", "pretrain decoder",
+             "pretrain import"}  # fmt: skip
 """Slow verbs, which the tests of each read with --json anyway."""
 
 
