@@ -11,6 +11,14 @@ OPTION = re.compile(r"(?<![\w-])--[a-z]")
 # A command in full is one in Python too; the ways of `ray`, of the database and of a program of our own are theirs.
 COMMAND = re.compile(r"noisegate [a-z]+[^`;]*|`ray [^`]*`")
 VERBS = {"cli", "command.py", "demo.py", "guided.py", "init.py", "questions.py", "verbs.py"}
+RETIRED = re.compile(
+    r"(what|that) was asked of|moved by one unit|noise / move|out of place|strongest ties|bought with|the noise drowns|"
+    r"booked (on|nowhere)|no synthetic record is one|than the noise leaves|the certificate’s|Hand [^.]* over with|"
+    r"called otherwise|that was, to|the public randomness|the books\b|no plain file|is no (picture|question)|hangs? on|"
+    r"stands for one",
+    re.IGNORECASE,
+)
+"""Words of earlier versions that nobody who reads English for a living would use; `docs/glossary.md` has today's."""
 PROGRAMS = {"strokes.py", "ray.py", "errors.py", "keys.py"}
 
 
@@ -41,3 +49,13 @@ def test_an_option_is_said_as_it_was_given():
     with at_command_line():
         assert (said("show_values"), said("out", Path("model"))) == ("--show-values", "--out model")
     assert said("seed", 3) == "seed=3"
+
+
+def test_nothing_that_people_read_is_said_in_retired_words():
+    found = {
+        (path.name, match[0])
+        for pattern in ("*.md", "docs/**/*.md", "packages/*/src/**/*.py", "packages/*/src/**/*.html")
+        for path in ROOT.glob(pattern)
+        for match in RETIRED.finditer(path.read_text("utf-8"))
+    }
+    assert not found

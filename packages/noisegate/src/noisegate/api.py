@@ -69,10 +69,10 @@ def fit(
         contributions: With `unit_column`, how many records of a unit are used at most.
         ledger: Ledger to book the cost on, with `dataset`.
         dataset: Name of the data set in the ledger.
-        seed: Of the public randomness; the private noise takes none.
+        seed: Seed for non-private randomness; the private noise takes none.
         device: "auto", "cpu", "cuda" or "mps".
         on_error: What happens to images that cannot be read: "refuse" the run, or "skip" them.
-        discovery: Certificate of the discovery that the schema was bought with, as `discover_schema` returns it. Beside
+        discovery: Certificate of the discovery that estimated the schema, as `discover_schema` returns it. Beside
             a TOML file it is found by itself.
         progress: Show how far the run is: bars in a terminal or a notebook, lines of the log ``noisegate`` elsewhere;
             of a training also ε so far.

@@ -250,7 +250,7 @@ def report_command(
 ) -> None:
     """Make the pages of a model: self-contained HTML files, without scripts, that load nothing.
 
-    public.html follows from the model alone: what is promised, what was asked, how far the copy can be relied on. With
+    public.html follows from the model alone: the guarantee, the queries run, how far the copy can be relied on. With
     --test, private.html compares it with real records, outside the guarantee; keep that one.
 
     Example: `noisegate report model -o pages`, or `noisegate report model -o pages --test real_test.csv`

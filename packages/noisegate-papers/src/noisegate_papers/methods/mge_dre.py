@@ -225,7 +225,7 @@ class DPDRE(EncodedImages, GenerativeMethod):
     length: Positive = 2.0
     """Of the features, on average over the public ones."""
     seed: Seed = 0
-    """Of the public randomness: which references are drawn, and more."""
+    """Seed for non-private randomness: which references are drawn, and more."""
     preset: Preset = "default"
     """"paper": the settings below are as in the paper's table 4."""
     hidden: Widths = (16,)

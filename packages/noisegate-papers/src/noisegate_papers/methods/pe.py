@@ -82,7 +82,7 @@ class TabPE(Method):
     votes_share: Relative = 0.6
     """Budget share of all votes."""
     seed: Seed = 0
-    """Of the public randomness: candidates and their variations. Never of the private noise."""
+    """Seed for non-private randomness: candidates and their variations. Never of the private noise."""
 
     def design(self, schema: Schema, epsilon: float, *, version: int = DESIGN) -> one_way.Design:
         """Returns what is asked about a table before the votes, by the rules of a version of the pairwise method."""
@@ -158,7 +158,7 @@ class PrivateEvolution(EncodedImages):
     public_labels: bool = False
     """Whether they have labels of the schema."""
     seed: Seed = 0
-    """Of the public randomness. Never of the private noise."""
+    """Seed for non-private randomness. Never of the private noise."""
     features: Literal["pixels", "encoder"] = derived(
         lambda given: "encoder" if given["image"] is not None and given["image"][2] > 1 else "pixels"
     )

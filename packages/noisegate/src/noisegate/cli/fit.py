@@ -59,7 +59,7 @@ def fit_command(
     options: FitOptions,
     tables: Annotated[
         list[str] | None,
-        typer.Option("--table", metavar="NAME=PATH", help="A linked table that is called otherwise than its file."),
+        typer.Option("--table", metavar="NAME=PATH", help="A linked table whose name differs from its file name."),
     ] = None,
     device: Annotated[
         str, typer.Option(help="Where to fit: auto, cpu, cuda or mps; pairwise computes on the CPU.")
@@ -182,7 +182,7 @@ def console_observer(asked: str, as_json: bool) -> Observer:
             warn_about_delta(gate.budget.delta, gate.records)
             warn_about_constraints(gate.schema)
             if run.dataset is None:
-                warn("no --dataset: the cost is booked nowhere. Costs of several runs on the same records add up.")
+                warn("no --dataset: the cost is in no ledger. Costs of several runs on the same records add up.")
 
         def working(self, title: str, total: int | None) -> AbstractContextManager[Callable[[int, str], None]]:
             return steps(title, total)
@@ -356,9 +356,9 @@ def _show_steps(title: str, data: dict[str, Any]) -> None:
         over_all = data["noise_norm_over_clipping_norm"] / math.sqrt(data["steps"])
         if over_all > _DROWNED:
             OUT.print(
-                "The noise drowns the teachers: if all agreed in every step, the noise of all steps together would "
-                f"still be {over_all:.2g} times what they say. More teachers that are asked, fewer numbers in an "
-                "answer or a larger epsilon mend it."
+                "The noise exceeds what the teachers say: if all agreed in every step, the noise of all steps together "
+                f"would be {over_all:.2g} times their sum. Use more teachers, fewer values in an answer or a larger "
+                "epsilon."
             )
     elif data["records_a_step"] is None:
         OUT.print("A fit needs --records: sums are divided by the expected number of records of a step.")

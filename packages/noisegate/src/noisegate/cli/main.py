@@ -62,13 +62,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     help="Differentially private synthetic tables and images, with a certificate that anyone can check.\n\n"
-    "The order of work: `schema` describes the columns or the images, `plan` shows the price, `fit` spends it once, "
-    "`sample` makes records, `infer` answers with error bars, `report` and `evaluate` look at them, `verify` checks "
-    "the certificate, `audit` attacks its claim. `ledger` keeps the books over many runs. Silos that may not pool "
-    "records each `release` sums, and `merge` fits one model to all. After `fit --method dp-llm`, which trains a "
-    "classifier, `explain` shows what it answers to, and `predict` asks it, or one of `dp-sgd`.\n\n"
-    "Exit codes: 0 done, 2 the request cannot be met as it stands, 3 the ledger refuses, 4 an audit found more than is "
-    "claimed, 130 the run was stopped.",
+    "Typical workflow: `schema` describes the columns or images, `plan` shows the privacy cost, `fit` spends it once, "
+    "`sample` generates records, `infer` answers queries with error bars, `report` and `evaluate` assess the result, "
+    "`verify` checks the certificate, `audit` attacks its claim. `ledger` tracks privacy budgets over many runs. Silos "
+    "that may not pool records each `release` sums, and `merge` fits one model to them. `fit --method dp-llm` or "
+    "`dp-sgd` trains a classifier: `predict` applies it, `explain` shows what it relies on.\n\n"
+    "Exit codes: 0 success, 2 invalid request or input, 3 refused by the ledger, 4 an audit found more than is "
+    "claimed, 130 interrupted.",
 )
 for _name in _verbs():
     _verb = _loaded(_name)
