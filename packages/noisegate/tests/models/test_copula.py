@@ -5,8 +5,7 @@ import pytest
 from scipy import stats
 
 from noisegate.features.binning import NumericBins
-from noisegate.models.copula import Copula, quantiles, shares
-from noisegate.models.mixture import Mixture
+from noisegate.models.mixture import Copula, Mixture, quantiles, shares
 from noisegate.models.within_cell import WithinCell
 from noisegate.schema import Continuous, Schema
 from noisegate.seeds import public_random

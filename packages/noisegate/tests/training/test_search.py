@@ -5,9 +5,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from noisegate.tables.denoise import column_basis, denoised_pairs
 from noisegate.tables.descent import MixtureSettings
-from noisegate.tables.mixture_fit import FAR, MixtureFit
+from noisegate.tables.mixture_fit import FAR, MixtureFit, column_basis, denoised_pairs
 from noisegate.tables.released import Table
 from noisegate.tables.tables import class_tables
 
