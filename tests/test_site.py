@@ -1,12 +1,17 @@
 """The built site asks nothing of anybody: no script, style, picture or font comes from elsewhere."""
 
+import ast
 import re
 import shutil
 import subprocess
 import sys
+import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+from noisegate.errors import at_command_line, said
 
 ROOT = Path(__file__).parents[1]
 # What a browser fetches by itself; a link that a reader follows is none of it.
@@ -61,3 +66,108 @@ def test_no_page_is_wider_than_the_screen(site, width):
                 wide[str(path.relative_to(site))] = over
         browser.close()
     assert wide == {} and [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+
+
+# docs/dependencies.md and CONTRIBUTING.md defend every dependency in pyproject.toml, and none that is gone.
+
+
+def _declared():
+    groups = []
+    for path in [ROOT / "pyproject.toml", *ROOT.glob("packages/*/pyproject.toml")]:
+        project = tomllib.loads(path.read_text("utf-8"))
+        groups += [project.get("build-system", {}).get("requires", []), project["project"].get("dependencies", [])]
+        groups += [*project["project"].get("optional-dependencies", {}).values()]
+        groups += [*project.get("dependency-groups", {}).values()]
+    found = {re.split(r"[<>=~!; ]", requirement)[0] for group in groups for requirement in group}
+    return {name for name in found if not re.fullmatch(r"noisegate(-\w+)?(\[.*)?", name)}
+
+
+def _defended():
+    pages = (ROOT / "docs" / "dependencies.md").read_text("utf-8"), (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    table = pages[0] + pages[1].split("### For development")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| (`.+?) \| (.+) \|$", table, re.MULTILINE)
+    return {name for names, reason in rows if reason.strip() for name in re.findall(r"`([^`]+)`", names)}
+
+
+def test_every_dependency_has_its_line_and_every_line_its_dependency():
+    assert _defended() == _declared()
+
+
+# docs/guarantees.md and the code agree on what is proved: what one of them names, the other has.
+
+PAGE = (ROOT / "docs" / "guarantees.md").read_text("utf-8")
+PROMISE = (ROOT / "docs" / "promise.md").read_text("utf-8")
+
+
+def test_every_statement_names_code_and_test():
+    statements = re.split(r"^## (?=G-\d\d )", PAGE, flags=re.MULTILINE)[1:]
+    assert [text[:4] for text in statements] == [f"G-{number:02}" for number in range(1, len(statements) + 1)]
+    for text in statements:
+        assert all(mark in text for mark in ("**Statement.**", "**Proof", "**Code** ", "**Test** ")), text[:40]
+
+
+def test_every_module_and_file_that_is_named_exists():
+    modules = set(re.findall(r"`(noisegate[a-z_]*\.[a-z_.]+)`", PAGE))
+    missing = [name for name in modules if not module(name)]
+    missing += [
+        path for path in set(re.findall(r"`([a-z_/-]*tests/[a-z_/]+\.py)`", PAGE)) if not (ROOT / path).exists()
+    ]
+    assert sorted(missing) == []
+
+
+def module(name):
+    try:
+        return find_spec(name)
+    except ModuleNotFoundError:
+        return None
+
+
+def test_every_identifier_that_the_code_cites_is_on_the_page():
+    sources = "".join(path.read_text("utf-8") for path in ROOT.glob("packages/*/src/**/*.py"))
+    cited = set(re.findall(r"\bG-\d\d\b", sources))
+    assert cited, "no module cites a guarantee any more: has the notation changed?"
+    assert cited <= set(re.findall(r"\{#(G-\d\d)\}", PAGE))
+
+
+def test_the_page_of_the_promise_links_every_statement_once():
+    stated = re.findall(r"\{#(G-\d\d)\}", PAGE)
+    table = PROMISE.split("{#statements}")[1]
+    assert sorted(re.findall(r"\[(G-\d\d)\]\(guarantees\.md#\1\)", table)) == sorted(stated)
+
+
+# Messages speak of options as who reads them does: `out='model'` in Python, `--out model` at the command line.
+
+OPTION = re.compile(r"(?<![\w-])--[a-z]")
+# A command in full is one in Python too; the ways of `ray`, of the database and of a program of our own are theirs.
+COMMAND = re.compile(r"noisegate [a-z]+[^`;]*|`ray [^`]*`")
+VERBS = {"cli", "command.py", "demo.py", "guided.py", "init.py", "questions.py", "verbs.py"}
+PROGRAMS = {"strokes.py", "ray.py", "errors.py", "keys.py"}
+
+
+def texts(tree):
+    """The text of each string, with what is filled in left out; none of a docstring."""
+    quoted = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(part.value if isinstance(part, ast.Constant) else "X" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in quoted | parts:
+            yield node.value
+
+
+def test_no_text_beside_the_command_line_speaks_of_its_options():
+    found = {
+        (str(path.relative_to(ROOT)), text)
+        for path in ROOT.glob("packages/*/src/**/*.py")
+        if not VERBS & {*path.parts} and path.name not in PROGRAMS
+        for text in texts(ast.parse(path.read_text("utf-8")))
+        if OPTION.search(COMMAND.sub("", text))
+    }
+    assert not found
+
+
+def test_an_option_is_said_as_it_was_given():
+    assert (said("show_values"), said("out", Path("model"))) == ("show_values", "out='model'")
+    with at_command_line():
+        assert (said("show_values"), said("out", Path("model"))) == ("--show-values", "--out model")
+    assert said("seed", 3) == "seed=3"
