@@ -1,18 +1,30 @@
 import gc
+import inspect
 import io
 import pickle
+import re
+from collections import Counter
 from datetime import date
 from functools import partial
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from tests.shared.columns import boolean, categorical, integer
 
 import noisegate
+import noisegate.errors
+import noisegate.schema
+import noisegate_evaluate
 from noisegate import Schema, synthesize
 from noisegate.errors import OptionError
 from noisegate.gate.sums import Engine, LocalEngine
+from noisegate.linked.model import LinkedModel
+from noisegate.linked.schema import LinkedSchema, LinkedTable
 from noisegate.schema import Boolean, Categorical, Continuous, Date, Integer
 
 SCHEMA = Schema(
@@ -173,3 +185,116 @@ def test_the_seed_is_public_and_the_noise_has_none():
     assert one.certificate.public["settings"]["seed"] == 4
     # The later maps follow from noisy answers, so only the first ones are of the same shape.
     assert (one.release.values["counts"] != two.release.values["counts"]).all()
+
+
+# Linked tables in one call: a mapping of frames in, a model that draws frames of the same kinds out.
+
+API_LINKED_SCHEMA = LinkedSchema(
+    [
+        LinkedTable(name="people", key="id", schema=Schema([boolean("ill"), categorical("sex", "fm")])),
+        LinkedTable(
+            name="visits",
+            parent="people",
+            order="day",
+            most=5,
+            schema=Schema([integer("day", 0, 99), integer("pain", 0, 10, missing=True)]),
+        ),
+    ]
+)
+FAST = {"epsilon": 1.0, "fit_options": {"steps": 3}}
+
+
+def tables(people=300):
+    first = pd.DataFrame({"id": [f"p{i}" for i in range(people)], "ill": [i % 4 == 0 for i in range(people)]})
+    first["sex"] = pd.Categorical(["f" if i % 2 else "m" for i in range(people)])
+    of = [i * 11 % people for i in range(2 * people)]
+    visits = {"id": [f"p{i}" for i in of], "day": [i % 89 for i in range(2 * people)], "pain": [i % 11 for i in of]}
+    return {"people": first, "visits": pa.table(visits)}
+
+
+def test_frames_of_the_kinds_that_were_given_come_out(tmp_path):
+    model = noisegate.fit(tables(), schema=API_LINKED_SCHEMA, **FAST, out=tmp_path / "model")
+    made = noisegate.load(tmp_path / "model").sample(40, seed=1)
+    people, visits = made["people"], made["visits"]
+    assert isinstance(people, pd.DataFrame) and isinstance(visits, pa.Table)
+    assert (list(people), visits.column_names) == (["id", "ill", "sex"], ["id", "day", "pain"])
+    assert isinstance(people["sex"].dtype, pd.CategoricalDtype) and people["id"].tolist() == list(range(1, 41))
+    assert set(visits["id"].to_pylist()) <= set(range(1, 41))
+    assert noisegate.evaluate(model, tables(50)).links["visits"].parent_child is not None
+
+
+def test_a_schema_file_and_files_in_a_folder_do_too(tmp_path):
+    for name, table in tables().items():
+        frame = table if isinstance(table, pd.DataFrame) else table.to_pandas()
+        (tmp_path / "data").mkdir(exist_ok=True)
+        frame.to_csv(tmp_path / "data" / f"{name}.csv", index=False)
+    API_LINKED_SCHEMA.to_toml(tmp_path / "linked.toml")
+    model = noisegate.fit(tmp_path / "data", schema=tmp_path / "linked.toml", out=tmp_path / "model", **FAST)
+    assert isinstance(model.sample(3)["people"], pa.Table)
+    loaded = LinkedModel.load(tmp_path / "model")
+    assert loaded.sample(3, seed=0)["visits"].equals(model.sample(3, seed=0)["visits"])
+    with pytest.raises(OptionError, match=r"lies in .*, among the records"):
+        noisegate.fit(tmp_path / "data", schema=API_LINKED_SCHEMA, out=tmp_path / "data" / "model", **FAST)
+
+
+def test_an_interrupted_fit_goes_on_without_records(tmp_path, monkeypatch):
+    from noisegate.linked import fit as linked_fit
+
+    def stop(*_arguments, **_options):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr(linked_fit.LinkedFit, "run", stop)
+        with pytest.raises(KeyboardInterrupt):
+            noisegate.fit(tables(), schema=API_LINKED_SCHEMA, out=tmp_path / "model", **FAST)
+    model = noisegate.fit(schema=API_LINKED_SCHEMA, out=tmp_path / "model", resume=True)
+    assert len(model.sample(5)["people"]) == 5
+
+
+# The reference of the documentation has every public name, each once, and nothing else.
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted((ROOT / "docs" / "api").glob("*.md"))
+
+
+def extension_points():
+    spec = spec_from_file_location("doctests_of_public_names", Path(__file__).with_name("test_doctests.py"))
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return [f"{home}.{name}" for home, names in module.EXTENSION_POINTS.items() for name in names.split()]
+
+
+def public():
+    """Every public name, where several rooms offer it under the first of them."""
+    errors = [name for name, kind in inspect.getmembers(noisegate.errors, inspect.isclass)]
+    found = {}
+    for room, names in (
+        ("noisegate", noisegate.__all__),
+        ("noisegate.schema", noisegate.schema.__all__),
+        ("noisegate_evaluate", noisegate_evaluate.__all__),
+        ("noisegate.errors", errors),
+    ):
+        for name in names:
+            thing = getattr(import_module(room), name)
+            place = id(thing) if inspect.isclass(thing) or inspect.isfunction(thing) else f"{room}.{name}"
+            if not name.startswith("__"):
+                point = noisegate._added().get(name) if room == "noisegate" else None
+                found.setdefault(place, f"{point.module}.{name}" if point else f"{room}.{name}")
+    return {*found.values(), *extension_points()}
+
+
+def listed():
+    return Counter(name for page in PAGES for name in re.findall(r"^::: (\S+)$", page.read_text("utf-8"), re.MULTILINE))
+
+
+def test_the_reference_has_every_public_name_and_no_other():
+    names, pages = public(), listed()
+    assert not names - set(pages), f"write a line `::: NAME` into a page of docs/api for {sorted(names - set(pages))}"
+    assert not set(pages) - names, f"docs/api lists what is not public: {sorted(set(pages) - names)}"
+    assert not [name for name, times in pages.items() if times > 1] and "noisegate.methods.pairwise.Pairwise" in pages
+
+
+def test_every_page_is_in_the_menu():
+    menu = (ROOT / "mkdocs.yml").read_text("utf-8")
+    assert [page.name for page in PAGES if f"api/{page.name}" not in menu] == []
+    assert set(re.findall(r"api/\S+\.md", menu)) == {f"api/{page.name}" for page in PAGES}

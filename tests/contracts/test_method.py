@@ -1,15 +1,25 @@
 """The contract of methods, for every method in the registry; a broken one is shown to be found out."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
+import numpy as np
 import pytest
+from tests.contracts.blind_noise import Blind, of_method, pictures, use
+from tests.golden.names import without_noise
 
+import noisegate
+from noisegate import Budget, Gate, Release
 from noisegate.features.feature_map import Counts
+from noisegate.gate.execution import made_up_records
 from noisegate.methods.embedding import Embedding, MeanEmbeddingMethod
-from noisegate.methods.registry import METHODS
-from noisegate.schema import Boolean, Schema
+from noisegate.methods.gradient import STATE_FILE, GradientMethod
+from noisegate.methods.registry import METHODS, make_for, method_of
+from noisegate.models.folder import verify_model
+from noisegate.privacy.gradient_plan import GradientPlan
+from noisegate.schema import Boolean, EncodedTable, Schema
+from noisegate.schema.decode import decode
 from noisegate.settings import settings
-from noisegate.testing import FakeGate, check_method
+from noisegate.testing import FakeGate, check_method, made_up
 from noisegate_evaluate.auditing.examples import example
 
 BRIEF = {"dp-merf": {"fit_options": {"steps": 5}}, "dp-hp": {"fit_options": {"steps": 5}}}
@@ -62,3 +72,108 @@ def test_a_fake_gate_keeps_the_exact_sums_beside_the_noisy_ones():
     gate = FakeGate(SCHEMA, rows=50)
     release = Counting().query(gate)
     assert gate.exact["counts"].tolist() == [[50.0]] and 0 < abs(release.values["counts"][0, 0] - 50) < 1
+
+
+# What a step adds up does not depend on where records stand, for every method that asks for gradients (G-20).
+# A whole run of the gate without noise, its probe and its blocks included, on records of which half are zeros. With
+# the kernels of other processors, and with ones that round by the place of a record, it is run by `make
+# test-kernels`.
+
+STEPS = 2
+RECORDS = 70
+"""More than a block of gradients holds."""
+
+
+def everyone_at_once(name, folder):
+    """Returns a method of two steps on all records, and its schema; None where it asks for no gradients of records."""
+    if not issubclass(METHODS[name], GradientMethod):
+        return None
+    given = [field.name for field in fields(METHODS[name])]
+    settings = dict.fromkeys(({"steps", "encoder_steps"}).intersection(given), STEPS) | {"seed": 0}
+    settings |= {key: 1.0 for key in given if key.endswith("sampling_probability")}
+    settings |= {"discriminator_steps": 1} if "discriminator_steps" in given else {}
+    method, schema, budget = example(name, schema=None, settings=settings, folder=folder)
+    return (method, schema) if isinstance(method.plan(schema, budget).plan, GradientPlan) else None
+
+
+def sums_of(method, schema, records):
+    seen = []
+    gate = Gate(decode(records, schema), schema=schema, epsilon=1.0, records=RECORDS)
+    with without_noise(seen.append):
+        method.query(gate, method.plan(schema, gate.budget))
+    return seen
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_where_a_record_stands_changes_no_sum_of_a_step(name, tmp_path):
+    made = everyone_at_once(name, tmp_path)
+    if made is None:
+        pytest.skip("asks for no gradients of records")
+    records = made_up_records(made[1].layout, RECORDS, np.random.default_rng(0))
+    records.numeric[RECORDS // 2 :] = 0.0
+    turned = EncodedTable(records.numeric[::-1].copy(), records.codes[::-1].copy())
+    sums, others = sums_of(*made, records), sums_of(*made, turned)
+    assert len(sums) == len(others) >= STEPS
+    assert all(np.array_equal(one, other) for one, other in zip(sums, others, strict=True))
+
+
+# What every fit keeps to: it takes the planned steps, is kept whole, and comes back from what it released.
+
+OF_STEPS = [name for name in METHODS if issubclass(METHODS[name], GradientMethod)]
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    return [pictures(second, tmp_path_factory.mktemp("images") / "x") for second in (0, 1)]
+
+
+def said(model, schema):
+    """What a model says: records, or the scores of a classifier."""
+    if hasattr(model, "sample"):
+        return str(model.sample(20, seed=1))
+    return model.scores(made_up(schema.unlabelled().layout, 20)).tolist()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_what_is_fitted_is_kept_whole_and_comes_back_from_its_release(name, tmp_path, images):
+    if name in ("aim", "mst"):
+        pytest.importorskip("mbi", reason="needs the extra marginals")
+    (data, _), schema, settings, options = of_method(name, tmp_path, images)
+    model = noisegate.fit(
+        data, schema=schema, epsilon=3.0, method=name, out=tmp_path / "m", device="cpu", **options, **settings
+    )
+    assert verify_model(tmp_path / "m").recomputed_epsilon <= 3.0
+    again = noisegate.load(tmp_path / "m")
+    assert again.certificate == model.certificate
+    release = Release.load(tmp_path / "m")
+    method = method_of(release.certificate)
+    assert method.plan(schema, Budget(epsilon=3.0)).events == release.certificate.events
+    made = method.fit_release(release, device="cpu") if method.makes == "records" else method.classifier(release)
+    assert said(model, schema) == said(again, schema) == said(made, schema)
+
+
+@pytest.mark.parametrize("name", OF_STEPS)
+def test_a_run_that_is_taken_up_again_ends_with_the_same_bits(name, tmp_path, images, monkeypatch):
+    """Or begins anew, where a run cannot be resumed."""
+    (data, _), schema, settings, _ = of_method(name, tmp_path, images)
+    method, blind, done = make_for(name, schema, settings), Blind(), []
+    use(monkeypatch, blind)
+
+    def run(report, **more):
+        gate = Gate(data, schema=schema, epsilon=3.0, records=1000)
+        return method.query(gate, report=report, **more).values
+
+    def stop(step):
+        if step == 2:
+            raise KeyboardInterrupt
+
+    whole = run(done.append)
+    assert done == [1, 2, 3]
+    blind.asked = 0
+    with pytest.raises(KeyboardInterrupt):
+        run(stop, folder=tmp_path)
+    resumed = method.resumable and not method.plan(schema, Budget(epsilon=3.0)).releases
+    assert (tmp_path / STATE_FILE).exists() == resumed
+    blind.asked, done = 2 * resumed, []
+    again = run(done.append, folder=tmp_path)
+    assert done == ([3] if resumed else [1, 2, 3]) and all(np.array_equal(again[part], whole[part]) for part in whole)

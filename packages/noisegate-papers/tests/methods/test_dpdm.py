@@ -83,7 +83,7 @@ def test_a_record_adds_at_most_the_norm_whatever_it_is_and_however_many_draws_it
 
 
 def test_what_a_record_adds_is_a_function_of_it_and_of_the_number_of_the_step():
-    # That its place changes nothing is asked of the gate, which chooses the kernels: tests/contracts/test_order.py.
+    # That its place changes nothing is asked of the gate, which chooses the kernels: tests/contracts/test_method.py.
     numeric, codes = images(4)
     made = method()
     together = added(made, numeric, codes)

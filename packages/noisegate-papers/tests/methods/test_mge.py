@@ -11,7 +11,9 @@ from tests.shared.feature_space import SCHEMA, features_of, found_noise, stripes
 
 from noisegate import Adjacency, Budget, Gate
 from noisegate.errors import ModelError, OptionError, UserError
+from noisegate.gate.execution import made_up_records
 from noisegate.privacy.grid import UNITS
+from noisegate.schema import pixel_schema
 from noisegate_papers.features.transforms import matrices_of
 from noisegate_papers.methods.mge_dre import DPMGE, MEAN, SECOND
 
@@ -153,3 +155,23 @@ def test_shares_move_noise_from_one_moment_to_the_other():
     plan = DPMGE(image=(8, 8, 1), second_share=4.0).plan(SCHEMA, Budget(epsilon=1.0))
     ratio = plan.release(MEAN).noise_std_natural / plan.release(SECOND).noise_std_natural
     assert ratio == pytest.approx(2, rel=1e-3)
+
+
+# Encodings: unit vectors of one pooled layer, of the packaged encoder or another network, and their digest.
+
+SHAPE = (16, 16, 3)
+
+
+def records(rows=5):
+    return made_up_records(pixel_schema(*SHAPE).layout, rows, np.random.default_rng(0))
+
+
+def test_a_feature_is_the_mean_over_the_picture_at_length_1():
+    encoding = DPMGE(image=SHAPE).encoding()
+    found = encoding(records())
+    assert (encoding.dim, encoding.nonnegative, encoding.norm) == (144, True, 1.0)
+    assert found.shape == (5, 144)
+    assert np.linalg.norm(found, axis=1) == pytest.approx(np.ones(5), abs=1e-6)
+    whole = encoding.activations.layers.copied()
+    plain = whole(torch.from_numpy(records().numeric)).double().numpy()
+    np.testing.assert_allclose(found, plain / np.linalg.norm(plain, axis=1, keepdims=True), atol=1e-6)

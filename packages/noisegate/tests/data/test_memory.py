@@ -1,17 +1,24 @@
 """Every kind of table in memory gives the same records, bit for bit; what is none is refused with the line to write."""
 
+import datetime as dt
+from decimal import Decimal
+
 import datasets
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.shared.columns import boolean, categorical, continuous, integer
+from tests.shared.image_files import encoded, parquet, picture, pixels
 
-from noisegate.data import TableSource
+from noisegate.data import TableSource, open_source
+from noisegate.data.tables.memory import MixedObjects, objects_to_arrow
+from noisegate.data.units import UnitLimit
 from noisegate.discovery.forms import native_form
 from noisegate.errors import DataError, installed
-from noisegate.schema import EncodedTable, Schema
+from noisegate.schema import Continuous, Datetime, EncodedTable, Schema, pixel_schema
 
 SECRET = "Ms Q. Zebra"
 SCHEMA = Schema((integer("age", 0, 99), continuous("rate", missing=True), categorical("work", "ab"), boolean("ill")))
@@ -129,3 +136,165 @@ def test_a_lazy_frame_that_fails_on_its_way_is_refused_and_prints_nothing(capfd)
     assert caught.value.__context__ is None and SECRET not in "".join(capfd.readouterr())
     with pytest.raises(DataError, match="cannot be computed"):
         TableSource(pl.LazyFrame({"age": [1]}).select(pl.col("nobody")), schema)
+
+
+# Images in memory are the records that the same images are in files, bit for bit.
+
+LABELS = [0, 1, 1, 0, 2, 2]
+GREY, COLOUR = pixels(), pixels(channels=3)
+NAMES = ("ant", "bee", "cow")
+
+
+def memory_images_encode(data, images, labels=(0, 1, 2), **options):
+    schema = pixel_schema(*images.shape[1:], labels=labels)
+    found = EncodedTable.concatenate(list(open_source(data, schema, **options).batches()))
+    return found.numeric.tobytes(), found.codes.tobytes()
+
+
+def in_file(folder, images):
+    return parquet(folder / "images.parquet", [encoded(picture(one)) for one in images], LABELS)
+
+
+def of_torch(images, labels, form):
+    torch = pytest.importorskip("torch")
+    make = {
+        "pillow": picture,
+        "bytes": lambda one: one,
+        "tensor": lambda one: torch.from_numpy(np.moveaxis(one, -1, 0).copy()),
+        "floats": lambda one: torch.from_numpy(np.moveaxis(one, -1, 0) / 255),
+    }[form]
+
+    class Pairs(torch.utils.data.Dataset):
+        def __len__(self):
+            return len(images)
+
+        def __getitem__(self, place):
+            return make(images[place]), labels[place]
+
+    return Pairs()
+
+
+def hugging_face(images, folder):
+    return datasets.Dataset.from_dict({"image": [picture(one) for one in images], "label": LABELS}).cast_column(
+        "image", datasets.Image()
+    )
+
+
+@pytest.mark.parametrize("images", [GREY, COLOUR])
+@pytest.mark.parametrize("kind", ["pair", "dict", "hugging face", "polars", "arrow"])
+def test_images_in_memory_are_those_in_files(kind, images, tmp_path):
+    path = in_file(tmp_path, images)
+    data = {
+        "pair": lambda: (images, LABELS),
+        "dict": lambda: {"images": images, "labels": np.array(LABELS)},
+        "hugging face": lambda: hugging_face(images, tmp_path),
+        "polars": lambda: pl.read_parquet(path),
+        "arrow": lambda: pq.read_table(path),
+    }[kind]()
+    assert memory_images_encode(data, images) == memory_images_encode(path, images)
+
+
+@pytest.mark.parametrize("images", [GREY, COLOUR])
+@pytest.mark.parametrize("form", ["pillow", "bytes", "tensor"])
+def test_a_data_set_of_torch_is_read_item_by_item(form, images, tmp_path):
+    expected = memory_images_encode(in_file(tmp_path, images), images)
+    assert memory_images_encode(of_torch(images, LABELS, form), images) == expected
+    assert memory_images_encode(of_torch(images, [np.int64(one) for one in LABELS], form), images) == expected
+
+
+def test_arrays_without_labels_without_channels_and_with_the_channels_first():
+    torch = pytest.importorskip("torch")
+    unlabelled = memory_images_encode(GREY, GREY, labels=None)
+    assert memory_images_encode(GREY[..., 0], GREY, labels=None) == unlabelled
+    assert memory_images_encode(torch.from_numpy(np.moveaxis(GREY, -1, 1).copy()), GREY, labels=None) == unlabelled
+    assert memory_images_encode((GREY, None), GREY, labels=None) == unlabelled
+
+
+def test_labels_are_text_or_positions_among_the_names_of_the_data(tmp_path):
+    texts = [NAMES[label] for label in LABELS]
+    expected = memory_images_encode((GREY, texts), GREY, labels=NAMES)
+    assert memory_images_encode((GREY, np.array(texts)), GREY, labels=NAMES) == expected
+    classes = datasets.ClassLabel(names=list(NAMES))
+    assert (
+        memory_images_encode(hugging_face(GREY, tmp_path).cast_column("label", classes), GREY, labels=NAMES) == expected
+    )
+    if installed("torch"):
+        named = of_torch(GREY, LABELS, "pillow")
+        named.classes = list(NAMES)
+        assert memory_images_encode(named, GREY, labels=NAMES) == expected
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        ((GREY / 255, LABELS), r"of float64 .* numpy.rint\(255"),
+        ((GREY, LABELS[:3]), "3 labels for 6 images"),
+        (GREY, "no labels for 6 images"),
+        ((GREY, [0.5] * 6), "expected whole numbers or text"),
+        ((GREY, [0, "a", 1, 1, 1, 1]), "'labels': is a list of mixed"),
+        ((GREY, [0, 9, 1, 1, 1, 1]), "images, image 2, label 'label'"),
+        ((COLOUR, LABELS), "is of colours, expected grey"),
+    ],
+)
+def test_images_that_do_not_fit_are_refused(data, says):
+    with pytest.raises(DataError, match=says):
+        memory_images_encode(data, GREY)
+
+
+def test_whose_image_each_one_is_needs_a_column():
+    units = UnitLimit(column="who", contributions=1)
+    with pytest.raises(DataError, match="do not say whose image"):
+        memory_images_encode((GREY, LABELS), GREY, units=units)
+    table = pa.table({"image": [encoded(picture(one)) for one in GREY], "label": LABELS, "who": list("aabbcc")})
+    assert len(memory_images_encode(table, GREY, units=units)[1]) == 3 * 4
+
+
+# Columns of Python objects: one record must not change what the others become.
+
+EVENING = dt.datetime(2020, 1, 1, 18)
+MOMENTS = Schema((Datetime(name="t", lower=dt.datetime(2019, 1, 1), upper=dt.datetime(2021, 1, 1)),))
+OBJECTS_NUMBERS = Schema((Continuous(name="x", lower=0.0, upper=10.0, missing=True),))
+
+
+def objects_encode(cells, schema):
+    frame = pd.DataFrame({schema.names[0]: pd.Series(cells, dtype=object)})
+    return EncodedTable.concatenate(list(TableSource(frame, schema).batches())).numeric[:, 0]
+
+
+OTHERS = [1, True, "2.5", Decimal("2.5"), np.float16(0.5), np.int8(3), None, float("nan")]
+BESIDE = [(cell, other, OBJECTS_NUMBERS) for cell in (0.1, np.float16(0.1), np.float32(0.1)) for other in OTHERS]
+
+
+@pytest.mark.parametrize(("cell", "other", "schema"), [*BESIDE, (EVENING, dt.date(2020, 1, 1), MOMENTS)])
+def test_a_cell_is_the_same_beside_any_other_object(cell, other, schema):
+    for place, cells in enumerate(([cell, other], [other, cell])):
+        try:
+            beside = objects_encode(cells, schema)[place]
+        except DataError as error:
+            assert "mixed" in str(error)  # refused, which says nothing about the others
+        else:
+            assert objects_encode([cell], schema)[0] == beside
+
+
+MIXED = [[1, 2.5], ["a", 1], [np.datetime64("2020-01-01"), np.int8(1)], [object()], [b"x"], [1 + 2j]]
+
+
+@pytest.mark.parametrize("cells", [*MIXED, [EVENING, EVENING.replace(tzinfo=dt.UTC)], [dt.date(2020, 1, 1), EVENING]])
+def test_mixed_and_unknown_objects_are_refused(cells):
+    with pytest.raises(MixedObjects):
+        objects_to_arrow(cells)
+
+
+def test_objects_of_one_type_become_what_they_say():
+    assert objects_to_arrow(["a", None, float("nan"), pd.NA]).to_pylist() == ["a", None, None, None]
+    assert objects_to_arrow([2**70, -(2**70), np.int8(3)]).to_pylist() == [2**63 - 1, -(2**63), 3]
+    assert objects_to_arrow([Decimal("1.50"), Decimal("1e3")]).to_pylist() == ["1.50", "1E+3"]
+    assert objects_to_arrow([pd.Timestamp(EVENING), EVENING, pd.NaT]).to_pylist() == [EVENING, EVENING, None]
+    assert objects_to_arrow([True, np.bool_(False)]).to_pylist() == [True, False]
+    assert objects_to_arrow([]).to_pylist() == [] and objects_to_arrow([None, pd.NaT]).null_count == 2
+
+
+def test_a_refused_cell_does_not_travel_in_the_error():
+    with pytest.raises(DataError) as caught:
+        objects_encode(["0.1", "secret diagnosis"], OBJECTS_NUMBERS)
+    assert "secret" not in str(caught.value) and caught.value.__context__ is None

@@ -1,14 +1,14 @@
 """Data dictionaries of each kind become schemas; what they do not say stays open, and nothing is invented."""
 
 import json
-from datetime import date
+from datetime import UTC, date, datetime
 
 import pytest
 
 from noisegate.discovery.dictionaries import read_dictionary
-from noisegate.discovery.partial import read_partial
+from noisegate.discovery.partial import Gap, PartialSchema, read_partial
 from noisegate.errors import SchemaError
-from noisegate.schema import Boolean, Categorical, Continuous, Date, Decimal, Integer, Ordinal, Schema
+from noisegate.schema import Boolean, Categorical, Continuous, Date, Datetime, Decimal, Integer, Ordinal, Schema
 
 REDCAP = """\
 "Variable / Field Name","Form Name","Section Header","Field Type","Field Label","Choices, Calculations, OR Slider Labels","Field Note","Text Validation Type OR Show Slider Number","Text Validation Min","Text Validation Max",Identifier?,"Branching Logic (Show field only if...)","Required Field?"
@@ -242,3 +242,83 @@ def test_a_dictionary_that_contradicts_itself_does_not_stop_the_others(tmp_path)
     assert Schema.loads(found.toml()).names == ("age",)
     with pytest.raises(SchemaError, match="label 'old' is not a column that dictionary"):
         read_dictionary(tmp_path / "codebook.csv", label="old")
+
+
+# A partial schema keeps what is stated, leaves gaps where nothing is, and refuses what cannot be discovered.
+
+FILE = """\
+label = "job"
+ignore = ["id"]
+missing_values = ["", "-"]
+[columns.age]
+kind = "integer"
+lower = 0
+upper = 120
+[columns.job]
+kind = "categorical"
+missing = false
+[columns.sex]
+kind = "categorical"
+levels = ["f", "m"]
+missing = false
+[columns.seen]
+kind = "datetime-utc"
+lower = 2020-01-01T00:00:00Z
+upper = 2021-01-01T00:00:00Z
+[columns.member]
+kind = "boolean"
+[columns.income]
+kind = "continuous"
+"""
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read(text, kinds=None, **options):
+        path = tmp_path / "public.toml"
+        path.write_bytes(text.encode("utf-8"))
+        return read_partial(path, kinds or {}, **options)
+
+    return read
+
+
+def test_stated_facts_stay_and_the_rest_are_gaps(read):
+    columns, label, missing_values = read(FILE)
+    moment = datetime(2020, 1, 1, tzinfo=UTC)
+    assert columns == {
+        "age": Integer(name="age", lower=0, upper=120, missing=True),
+        "job": Gap(name="job", kind="categorical", missing=False),
+        "sex": Categorical(name="sex", levels=("f", "m")),
+        "seen": Datetime(name="seen", lower=moment, upper=moment.replace(year=2021), missing=True),
+        "member": Boolean(name="member", missing=True),
+        "income": Gap(name="income", kind="continuous"),
+        "id": None,
+    }
+    assert (label, missing_values) == ("job", ("", "-"))
+
+
+def test_options_overrule_the_file(read):
+    columns, label, _ = read(FILE, {"age": "continuous", "id": "categorical", "new": "ignore"}, label="sex")
+    assert (columns["age"].kind, columns["id"].kind, columns["new"], label) == (
+        "continuous",
+        "categorical",
+        None,
+        "sex",
+    )
+
+
+@pytest.mark.parametrize("label", ["nowhere", "id"])
+def test_a_label_must_be_a_described_column(label):
+    with pytest.raises(SchemaError, match=f"label '{label}' is not one of the described columns: age"):
+        PartialSchema(columns={"age": Gap(name="age", kind="integer"), "id": None}, label=label)
+
+
+@pytest.mark.parametrize(
+    "column",
+    ['kind = "decimal"', 'kind = "decimal"\nstep = 0.1', 'kind = "integer"\natoms = [0]', 'kind = "date"\nstep = 7'],
+)
+def test_steps_and_atoms_without_bounds_are_refused_and_with_them_kept(read, column):
+    with pytest.raises(SchemaError, match="column 'x': steps and atoms are stated together with bounds; add lower"):
+        read(f"[columns.x]\n{column}")
+    found = read('[columns.x]\nkind = "decimal"\nlower = 0\nupper = 1\nstep = 0.1\natoms = [-1]')
+    assert found[0]["x"] == Decimal(name="x", lower=0, upper=1, step=0.1, atoms=[-1], missing=True)

@@ -6,12 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.shared.stated import ledger_of
 
 from noisegate import Certificate, Pairwise, Schema, merge, release, verify
-from noisegate.errors import ModelError, OptionError
+from noisegate.errors import BudgetRefusedError, ModelError, OptionError
 from noisegate.privacy import accounting
-from noisegate.schema import Boolean
+from noisegate.runs.folder import Run
+from noisegate.schema import Boolean, Integer
 from noisegate.silos.merging import add_up
+from noisegate.silos.rounds import plan_id, plan_of, read_plan, settled, write_plan
 
 from .conftest import ONE_ROUND, SCHEMA, SIZES, TABLES
 
@@ -161,3 +164,178 @@ def test_tampered_values_and_certificates_are_refused(answers, tmp_path):
     told.write_text(json.dumps(content))
     with pytest.raises(ModelError, match="do not rely on it"):
         merge(folders)
+
+
+# What one silo releases: rounds that all silos ask alike, and what they cost.
+
+
+def test_both_rounds_of_a_silo_cost_what_one_fit_does(tmp_path):
+    book = ledger_of(tmp_path, "ward", epsilon=1)
+    asked = {"schema": SCHEMA, "method": Pairwise(cells=6), "epsilon": 1.0}
+    booked = {"ledger": book, "dataset": "ward"}
+    first = [release(TABLES[name], silo=name, **asked, **(booked if name == "north" else {})) for name in SIZES]
+    merged = add_up(first)
+    north = release(TABLES["north"], silo="north", after=merged, **asked, **booked)
+    events = (*first[0].certificate.events, *north.certificate.events)
+    assert {event.name for event in events} == {"fine", "coarse", "counts", "one-way", "pairs"}
+    assert 0.999 < accounting.epsilon(events, 1e-5) <= 1 and 0.999 < book.show("ward")[0].spent <= 1
+    with pytest.raises(BudgetRefusedError):
+        release(TABLES["north"], silo="north", after=merged, **asked, **booked)
+
+
+def test_the_second_round_follows_from_the_merged_first_one_in_all_silos_alike(answers, monkeypatch):
+    asked = []
+    ask = Pairwise.next_round
+    monkeypatch.setattr(Pairwise, "next_round", lambda *all: asked.append(ask(*all)) or asked[-1])
+    merged = add_up(answers(epsilon={"north": 1.0, "south": 0.5, "west": 3.0}))
+    asked.clear()
+    answers(epsilon={"north": 1.0, "south": 0.5, "west": 3.0}, after=merged)
+    maps = [one for one in asked if "pairs" in one]
+    assert len(maps) >= len(SIZES) and all(one["pairs"].tables == maps[0]["pairs"].tables for one in maps)
+    assert all(
+        np.array_equal(mine.cuts, first.cuts)
+        for one in maps
+        for mine, first in zip(one["pairs"].bins, maps[0]["pairs"].bins, strict=True)
+    )
+
+
+def test_a_release_is_a_folder_that_anyone_can_check(tmp_path):
+    out = tmp_path / "north"
+    made = release(TABLES["north"], silo="north", epsilon=1.0, out=out, **ONE_ROUND)
+    assert sorted(path.name for path in out.iterdir()) == ["certificate.json", "certificate.md", "release.safetensors"]
+    found = verify(out)
+    assert found.recomputed_epsilon <= 1 and found.certificate == made.certificate
+    assert found.certificate.public["silo"] == "north"
+
+
+@pytest.mark.parametrize("silo", ["", " ", "a\nb", None])
+def test_a_silo_needs_a_name(silo):
+    with pytest.raises(OptionError, match="must be the name of this silo"):
+        release(TABLES["north"], silo=silo, epsilon=1.0, **ONE_ROUND)
+
+
+def test_a_round_of_another_plan_silo_or_price_is_refused(answers):
+    merged = add_up(answers())
+    asked = {"schema": SCHEMA, "epsilon": 1.0}
+    with pytest.raises(OptionError, match="after: its plan is"):
+        release(TABLES["north"], silo="north", after=merged, method=Pairwise(cells=7), **asked)
+    with pytest.raises(OptionError, match="has no part in the round before, which is of north, south, west"):
+        release(TABLES["north"], silo="east", after=merged, method=Pairwise(cells=6), **asked)
+    with pytest.raises(OptionError, match="'north' began with 1 at 1e-05"):
+        release(TABLES["north"], silo="north", after=merged, method=Pairwise(cells=6), **{**asked, "epsilon": 2.0})
+    with pytest.raises(OptionError, match="after: its plan is"):
+        release(TABLES["north"], silo="north", after=answers()[0], method=Pairwise(cells=7), **asked)
+
+
+def test_there_is_no_round_after_the_last(answers):
+    done = add_up(answers(**ONE_ROUND))
+    with pytest.raises(OptionError, match="every round of this plan is answered"):
+        release(TABLES["north"], silo="north", after=done, epsilon=1.0, **ONE_ROUND)
+
+
+def test_a_plan_says_what_is_asked(tmp_path):
+    with pytest.raises(OptionError, match="the published plan says what is asked"):
+        release(TABLES["north"], silo="north", plan=tmp_path / "plan.json", schema=SCHEMA)
+    with pytest.raises(OptionError, match="method='dp-merf'"):
+        release(TABLES["north"], silo="north", plan=tmp_path / "plan.json", method="dp-merf")
+    with pytest.raises(OptionError, match="schema and epsilon are missing"):
+        release(TABLES["north"], silo="north", schema=SCHEMA)
+
+
+# The identifier of a plan: the same wherever the same is asked, and another with anything that is asked.
+
+GUARANTEE = {"epsilon": 1.0, "delta": 1e-5, "adjacency": "add-remove", "records": None, "unit": "record"}
+REST = {"unit_column": None, "contributions": None, "dataset": None, "ledger": None, "settings": {}}
+
+
+def run(**changes):
+    return Run.of(**{"method": "pairwise", "schema": SCHEMA, **GUARANTEE, **REST, **changes})
+
+
+def identity(**changes):
+    one = settled(run(**changes))
+    return plan_id(one.method, one.schema, plan_of(one.method, one.schema, one.budget))
+
+
+def test_the_same_inputs_have_the_same_identifier():
+    again = Schema.from_json(json.loads(json.dumps(SCHEMA.to_json())))
+    assert identity() == identity(method=Pairwise(), schema=again, epsilon=1, dataset=None)
+
+
+def test_what_changes_what_is_asked_changes_the_identifier():
+    other = Schema((Integer(name="age", lower=0, upper=98), *SCHEMA.columns[1:]), label="ill")
+    changed = [
+        identity(),
+        identity(settings={"cells": 5}),
+        identity(settings={"pairs": "none"}),
+        identity(settings={"pairs_share": 0.8}),
+        identity(settings={"seed": 1}),
+        identity(schema=other),
+        identity(method="dp-merf"),
+        identity(method="dp-merf", settings={"seed": 1}),
+        identity(unit="patient"),
+        identity(unit_column="id", contributions=2),
+        identity(unit_column="id", contributions=3),
+    ]
+    assert len(set(changed)) == len(changed)
+
+
+def test_another_epsilon_asks_the_same_once_settled_and_another_number_of_cells_where_not():
+    cells = settled(run()).method
+    assert identity(method=cells, epsilon=5.0) == identity()
+    assert identity(epsilon=5.0) != identity()  # more cells
+
+
+@pytest.mark.parametrize("method", ["mst", "tab-pe"])
+def test_methods_that_do_not_ask_in_rounds_of_sums_are_refused(method):
+    with pytest.raises(OptionError, match=f"method='{method}' does not ask in rounds of sums"):
+        settled(run(method=method))
+
+
+def test_replaced_records_and_bought_schemas_are_refused():
+    with pytest.raises(OptionError, match="adjacency='replace-one'"):
+        settled(run(adjacency="replace-one", records=10))
+    with pytest.raises(OptionError, match="bought from the records of one silo"):
+        settled(Run(**{**vars(run()), "discovery": {}}))
+
+
+def test_a_published_plan_is_read_as_it_was_written(tmp_path):
+    path = tmp_path / "plan.json"
+    one = settled(run())
+    assert write_plan(one, path) == identity()
+    read = read_plan(path)
+    assert (read.method, read.schema.digest(), read.budget) == (one.method, one.schema.digest(), one.budget)
+    assert read_plan(path, epsilon=3.0).budget.epsilon == 3.0 and read.method.cells == 24
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"settings": {"cells": 5}}, "it was changed"),
+        ({"contributions": 2, "unit_column": "id"}, "it was changed"),
+        ({"schema": Schema([Boolean(name="ill")]).to_json()}, "it was changed"),
+        ({"plan": "0"}, "states the plan 0"),
+        ({"format": 2}, "format 2"),
+        ({"method": None}, "method=None"),
+        ({"epsilon": "much"}, "epsilon='much'"),
+        ({"epsilon": 10.0}, "states epsilon=10 at delta=1e-05, and its noise is that of another price"),
+        ({"epsilon": 0.999}, "another price"),
+        ({"delta": 1e-4}, "another price"),
+        ({"noise": {}}, "another price"),
+        ({"noise": None}, "no published plan"),
+    ],
+)
+def test_a_plan_that_was_changed_is_refused(tmp_path, change, says):
+    path = tmp_path / "plan.json"
+    write_plan(settled(run()), path)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises((ModelError, OptionError), match=says):
+        read_plan(path)
+
+
+def test_files_that_are_no_plans(tmp_path):
+    with pytest.raises(ModelError, match="noisegate plan --save"):
+        read_plan(tmp_path / "none.json")
+    (tmp_path / "list.json").write_text("[]")
+    with pytest.raises(ModelError, match="no published plan"):
+        read_plan(tmp_path / "list.json")

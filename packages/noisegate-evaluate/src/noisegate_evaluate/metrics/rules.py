@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from noisegate.discovery.rules import MOST_COLUMNS, find_rules, numbers_of
-from noisegate.discovery.sums import Sum
+from noisegate.discovery.rules import MOST_COLUMNS, Sum, find_rules, numbers_of
 from noisegate.records import Rows
 from noisegate.schema import Constraint, Schema
 from noisegate_evaluate.metrics.result import MetricResult, metric
