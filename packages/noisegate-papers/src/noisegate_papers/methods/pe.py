@@ -47,7 +47,7 @@ Rounds = Annotated[int, Within(ge=1, le=1000), "a whole number from 1 to 1000"] 
 @register("tab-pe")
 @settings
 class TabPE(Method):
-    """Settings of Tab-PE; none of them depends on private data.
+    """Tab-PE: Private Evolution for tables (Swanberg et al. 2026).
 
     Examples:
         >>> from noisegate import Budget, Schema, TabPE
@@ -137,7 +137,7 @@ COUNTS = "counts"
 @register("pe")
 @settings
 class PrivateEvolution(EncodedImages):
-    """Settings of Private Evolution; none of them depends on private data.
+    """Private Evolution: public candidates, selected and varied by noisy votes (Lin et al. 2024).
 
     Examples:
         >>> from noisegate import Budget, PrivateEvolution

@@ -35,7 +35,7 @@ _CHAINED = 0.007
 @register("linked")
 @settings
 class Linked(Method):
-    """Settings of the method for linked tables; none of them depends on private data.
+    """The default for linked tables: a model of parents, children and their numbers.
 
     Examples:
         >>> from noisegate import Budget

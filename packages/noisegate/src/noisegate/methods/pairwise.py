@@ -90,7 +90,7 @@ Triples = Annotated[tuple[tuple[str, str, str], ...], "a list of lists of 3 colu
 @register("pairwise")
 @settings
 class Pairwise(Method):
-    """Settings of the pairwise method; none of them depends on private data.
+    """The default for tables: noisy counts of columns and pairs of columns, fitted by a mixture.
 
     Examples:
         >>> from noisegate import Budget, Pairwise, Schema
