@@ -8,6 +8,7 @@ from .conftest import refused
 
 # What makes each verb go, where it needs anything: the option under test is put behind it.
 NEEDED = {
+    "methods": [],
     "plan": ["--epsilon", "1", "--schema", "schema.toml"],
     "fit": ["data.csv", "--schema", "schema.toml", "--epsilon", "1", "--out", "model", "--dataset", "clinic",
         "--ledger", "ledger.db"],

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 import typer
 
 from noisegate.errors import OptionError
-from noisegate.registry import extension, extensions
+from noisegate.registry import extension, extensions, one_name_each
 from noisegate.seeds import MOST_SEED
 
 if TYPE_CHECKING:
@@ -69,14 +69,9 @@ _EXAMPLE = "for instance --size 28 --channels 1 --classes 10"
 _of_images = partial(typer.Option, rich_help_panel="Images: public knowledge, instead of --schema")
 
 
-_METHODS = sorted(extensions("noisegate.methods").items(), reverse=True)
-METHOD_NAMES = sorted({point.value: name for name, point in _METHODS}.values())
-"""Of the methods that are installed, each by one name."""
-
-
 def method_names(incomplete: str) -> list[str]:
     """Returns the methods whose names begin so, those of other packages too, for completion by the shell."""
-    return sorted(name for name in ("auto", *METHOD_NAMES) if name.startswith(incomplete))
+    return sorted(name for name in ("auto", *one_name_each("noisegate.methods")) if name.startswith(incomplete))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,8 +152,8 @@ class RunOptions(ImageOptions):
     method: Annotated[
         str,
         typer.Option(
-            help="How to make synthetic records: auto (says what it chose), or one by name: "
-            f"{', '.join(METHOD_NAMES)}. dp-llm and dp-sgd train a classifier instead.",
+            help="Method: auto (the choice is explained), or a name of `noisegate methods`.",
+            metavar="NAME",
             autocompletion=method_names,
         ),
     ] = "auto"
