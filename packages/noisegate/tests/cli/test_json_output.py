@@ -62,6 +62,8 @@ def test_an_output_is_of_its_schema(desk, fitted, cli, verb):
         "error": ["verify", "nowhere"],
         "plan": ["plan", "--schema", desk.schema, "--epsilon", 1, "--records", 200],
         "methods": ["methods"],
+        "split": ["split", desk.data],
+        "sign": ["sign", fitted.out, "--key", "owner.key"],
         "sample": ["sample", fitted.out, "-n", 5, "--package", "handout"],
         "infer": ["infer", "asked", "mean(age)"],
         "report": ["report", fitted.out, "-o", "pages"],

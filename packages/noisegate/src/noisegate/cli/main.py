@@ -20,8 +20,8 @@ from noisegate.errors import EXTRAS, PACKAGES, MissingExtraError, NoisegateError
 from noisegate.registry import extensions, more
 
 _ORDER = (
-    *("demo", "start", "schema", "methods", "plan", "fit", "sample", "infer", "report", "evaluate", "explain"),
-    *("predict", "verify", "audit", "ledger", "key", "release", "merge", "pretrain"),
+    *("demo", "start", "split", "schema", "methods", "plan", "fit", "sample", "infer", "report", "evaluate", "explain"),
+    *("predict", "verify", "sign", "audit", "ledger", "key", "release", "merge", "pretrain"),
 )
 """Of work, in which help lists the verbs that are installed; those of other packages come last."""
 # Typer brings its own copy of click or uses the installed one, as its version has it: this finds the right class.

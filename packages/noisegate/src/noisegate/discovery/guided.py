@@ -122,6 +122,10 @@ class Guide:
             known[question.key] = self.answer(question)
             if question.key == "dataset":
                 known["cap"] = self._cap(known["epsilon"], known["dataset"])
+        if isinstance(known["test"], float):  # before anything else looks at the records
+            self.run("split", known["data"], "--test", _text(known["test"]))
+            path, known["records"] = Path(known["data"]), max(1, round(known["records"] * (1 - known["test"])))
+            known["data"], known["test"] = (str(path.with_stem(f"{path.stem}-{part}")) for part in ("train", "test"))
         return known
 
     def _cap(self, epsilon: float, dataset: str) -> float | None:
@@ -247,6 +251,8 @@ class Guide:
         self.run("sample", known["out"], "-n", str(known["records"]), "-o", synthetic(known["out"]))
         self.run("report", known["out"], "-o", known["pages"], *test)
         self.run("verify", known["out"])
+        private = f" Look at {Path(known['pages']) / 'private.html'}, and keep it private." if test else ""
+        say(f"\nShare {synthetic(known['out'])}, {known['out']} and {Path(known['pages']) / 'public.html'}.{private}")
 
     def run(self, *arguments: str) -> None:
         """Prints a command and runs it."""

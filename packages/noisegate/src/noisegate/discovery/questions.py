@@ -41,7 +41,10 @@ class StartOptions:
     ledger: LedgerOption = None
     out: Annotated[str | None, typer.Option("--out", "-o", help="Output folder for the model.")] = None
     pages: Annotated[str | None, typer.Option(help="Output folder for the pages.")] = None
-    test: Annotated[str | None, typer.Option(help="Held-out real records, for the private page; 'none'.")] = None
+    test: Annotated[
+        str | None,
+        typer.Option(help="Held-out real records for the private page, a share to set aside, such as 0.2, or 'none'."),
+    ] = None
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether to go on.")] = False
 
 
@@ -101,6 +104,12 @@ def within(low: float, high: float, text: str) -> float:
     return number
 
 
+def _held_out(text: str) -> str | float | None:
+    if text.lower() == "none":
+        return None
+    return within(0.001, 0.9, text) if text.replace(".", "", 1).isdecimal() else file(text)
+
+
 QUESTIONS = (
     Question(key="data", asks="Private records", says="A CSV or Parquet file. Only the fit reads it.", read=file),
     Question(
@@ -126,10 +135,10 @@ QUESTIONS = (
     Question(key="out", asks="Model folder", says="It may be shared.", read=_new, default="model"),
     Question(
         key="test",
-        asks="Held-out real records, or none",
-        says="Used to compare the copy with real records, on a second, private page.",
-        read=lambda text: None if text.lower() == "none" else file(text),
-        default="none",
+        asks="Held-out real records, a share to set aside now, or none",
+        says="Used to compare the copy with real records, on a second, private page: a file, or a number such as 0.2.",
+        read=_held_out,
+        default="0.2",
     ),
     Question(key="pages", asks="Folder of the pages", says="One page may be published.", read=str, default="pages"),
 )
