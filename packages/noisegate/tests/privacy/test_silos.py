@@ -10,7 +10,7 @@ from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate, render
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.silos import Silo, Silos
-from noisegate_evaluate.reporting.promise import tradeoff
+from noisegate_evaluate.reporting.public import tradeoff
 
 
 def silo(name, noise_std):

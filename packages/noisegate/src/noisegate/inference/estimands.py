@@ -18,8 +18,7 @@ from noisegate.inference.answers import (
     spread_of_sums,
     wider,
 )
-from noisegate.inference.calibration import calibrated
-from noisegate.inference.cumulative import cumulative
+from noisegate.inference.cumulative import calibrated, cumulative
 from noisegate.inference.evidence import DrownedError, Evidence, Sums
 from noisegate.inference.questions import Analysis
 from noisegate.tables.released import Floats
