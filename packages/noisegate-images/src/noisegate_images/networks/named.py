@@ -55,13 +55,13 @@ def load_network(name: str, weights: str | None = None, sha256: str | None = Non
     source, _, model = name.partition(":")
     if name in _PACKAGED:
         return _packaged(name, None if weights is None else Path(weights), sha256)
-    if not model or source not in {*_SOURCES, *_ELSEWHERE}:
+    if not model or source not in (*_SOURCES, "inception"):
         given = "give 'encoder', 'strokes', 'torchvision:NAME' or 'timm:NAME', as in 'torchvision:vgg19'"
         raise OptionError(f"network={name!r} is not known; {given}.")
     if source in _SOURCES:
         return _SOURCES[source](model, weights, sha256)
-    module, _, function = _ELSEWHERE[source].partition(":")
-    network: FrozenNetwork = getattr(import_module(module), function)(model, weights, sha256)
+    # By name, so that nothing of other packages is imported before it is needed.
+    network: FrozenNetwork = import_module("noisegate_evaluate.inception").load_inception(model, weights, sha256)
     return network
 
 
@@ -130,8 +130,6 @@ def _timm(model: str, weights: str | None, sha256: str | None) -> FrozenNetwork:
 
 _Load: TypeAlias = Callable[[str, str | None, str | None], FrozenNetwork]
 _SOURCES: dict[str, _Load] = {"torchvision": _torchvision, "timm": _timm}
-# By name, so that nothing of other libraries is imported before it is needed.
-_ELSEWHERE = {"inception": "noisegate_papers.contrib.encoders:load_inception"}
 
 
 def _loaded(module: nn.Module, path: Path, sha256: str, mean: Any, std: Any) -> FrozenNetwork:
