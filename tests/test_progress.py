@@ -26,7 +26,7 @@ def test_a_run_logs_what_it_plans_books_and_fits(caplog, tmp_path):
     assert [type(one) for one in logging.getLogger("noisegate").handlers] == [logging.NullHandler]
     said = "\n".join(caplog.messages)
     assert "pairwise: a plan of epsilon = 2, delta = 1e-05, add-remove" in said
-    assert f"epsilon = 2 is booked on 'clinic' in {tmp_path / 'ledger.db'}" in said
+    assert f"epsilon = 2 is recorded under 'clinic' in {tmp_path / 'ledger.db'}" in said
     assert "Reading records: done in" in said and "Fitting: done in" in said and "verdict: " in said
     assert "200" not in said, "the number of records is private"
 

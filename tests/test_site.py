@@ -1,6 +1,5 @@
 """The built site asks nothing of anybody: no script, style, picture or font comes from elsewhere."""
 
-import ast
 import re
 import shutil
 import subprocess
@@ -10,8 +9,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-
-from noisegate.errors import at_command_line, said
 
 ROOT = Path(__file__).parents[1]
 # What a browser fetches by itself; a link that a reader follows is none of it.
@@ -133,41 +130,3 @@ def test_the_page_of_the_promise_links_every_statement_once():
     stated = re.findall(r"\{#(G-\d\d)\}", PAGE)
     table = PROMISE.split("{#statements}")[1]
     assert sorted(re.findall(r"\[(G-\d\d)\]\(guarantees\.md#\1\)", table)) == sorted(stated)
-
-
-# Messages speak of options as who reads them does: `out='model'` in Python, `--out model` at the command line.
-
-OPTION = re.compile(r"(?<![\w-])--[a-z]")
-# A command in full is one in Python too; the ways of `ray`, of the database and of a program of our own are theirs.
-COMMAND = re.compile(r"noisegate [a-z]+[^`;]*|`ray [^`]*`")
-VERBS = {"cli", "command.py", "demo.py", "guided.py", "init.py", "questions.py", "verbs.py"}
-PROGRAMS = {"strokes.py", "ray.py", "errors.py", "keys.py"}
-
-
-def texts(tree):
-    """The text of each string, with what is filled in left out; none of a docstring."""
-    quoted = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.JoinedStr):
-            yield "".join(part.value if isinstance(part, ast.Constant) else "X" for part in node.values)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in quoted | parts:
-            yield node.value
-
-
-def test_no_text_beside_the_command_line_speaks_of_its_options():
-    found = {
-        (str(path.relative_to(ROOT)), text)
-        for path in ROOT.glob("packages/*/src/**/*.py")
-        if not VERBS & {*path.parts} and path.name not in PROGRAMS
-        for text in texts(ast.parse(path.read_text("utf-8")))
-        if OPTION.search(COMMAND.sub("", text))
-    }
-    assert not found
-
-
-def test_an_option_is_said_as_it_was_given():
-    assert (said("show_values"), said("out", Path("model"))) == ("show_values", "out='model'")
-    with at_command_line():
-        assert (said("show_values"), said("out", Path("model"))) == ("--show-values", "--out model")
-    assert said("seed", 3) == "seed=3"

@@ -30,7 +30,7 @@ SCORES = {
 }
 REDUCED = {"records": "the first {:,} records", "made": "{:,} made"}
 DATA = {
-    **{"mnist": "MNIST", "mnist-8k": "MNIST, 8,000", "cifar10-grey": "CIFAR-10, grey"},
+    **{"mnist": "MNIST", "mnist-8k": "MNIST, 8,000", "cifar10": "CIFAR-10", "cifar10-grey": "CIFAR-10, grey"},
     **{"fashion-mnist": "FashionMNIST", "adult": "Adult"},
 }
 

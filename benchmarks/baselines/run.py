@@ -159,8 +159,9 @@ def _rows(table: pa.Table) -> LabelledRows:
     """Returns a table of pixels as images and labels."""
     pixels = np.stack([column.to_numpy() for column in table.columns[:-1]], axis=1)
     labels = table.column(table.num_columns - 1).to_numpy().astype(np.int64)
-    side = math.isqrt(pixels.shape[1])
-    return LabelledRows(features=pixels.astype(np.uint8).reshape(-1, side, side, 1), labels=labels)
+    channels = 1 if math.isqrt(pixels.shape[1]) ** 2 == pixels.shape[1] else 3
+    side = math.isqrt(pixels.shape[1] // channels)
+    return LabelledRows(features=pixels.astype(np.uint8).reshape(-1, side, side, channels), labels=labels)
 
 
 def _draw(model: Any, out: Path, seed: int) -> None:

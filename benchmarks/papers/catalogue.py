@@ -13,6 +13,7 @@ DATASETS: dict[str, tuple[Published, Callable[..., Loaded]]] = {
     "adult": (adult.ADULT, adult.load),
     "census": (census.CENSUS, census.load),
     "cervical": (cervical.CERVICAL, cervical.load),
+    "cifar10": (images.CIFAR, images.load_cifar),
     "cifar10-grey": (images.CIFAR_GREY, images.load_grey),
     "covtype": (covtype.COVTYPE, covtype.load),
     "credit": (credit.CREDIT, credit.load),
@@ -24,7 +25,7 @@ DATASETS: dict[str, tuple[Published, Callable[..., Loaded]]] = {
     "mnist": (images.MNIST, images.load_mnist),
     "mnist-8k": (images.MNIST_8K, images.load_few),
 }
-IMAGES = ("mnist", "mnist-8k", "fashion-mnist", "cifar10-grey")
+IMAGES = ("mnist", "mnist-8k", "fashion-mnist", "cifar10", "cifar10-grey")
 TABLES = tuple(name for name in DATASETS if name not in IMAGES)
 """The tabular data sets of the papers."""
 

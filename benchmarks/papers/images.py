@@ -48,11 +48,13 @@ CIFAR_GREY = Published(
     files=("train.parquet", "data_batch_1"),
     train_records=50_000,
 )
+CIFAR = replace(CIFAR_GREY, name="cifar10")
 SIDE = 28
 # Both pages: labels 0 to 9, intensities 0 to 255.
 SCHEMA = pixel_schema(SIDE, SIDE, labels=range(10))
 # Of the publisher's size, so that no pixel is made up, with colour made grey by the schema's public rule.
 GREY_SCHEMA = pixel_schema(32, 32, labels=range(10), convert=True)
+COLOUR_SCHEMA = pixel_schema(32, 32, 3, labels=range(10))
 _IDX_OF_BYTES = b"\x00\x00\x08"
 
 
@@ -80,15 +82,18 @@ def load_few(folder: Path, *, seed: int) -> Loaded:
     return loaded._replace(train=loaded.train.take(np.sort(order[: MNIST_8K.train_records])))
 
 
-def load_grey(folder: Path, *, seed: int) -> Loaded:
-    """Returns CIFAR-10's images, made grey; `seed` changes nothing.
+def load_cifar(folder: Path, *, seed: int, schema: Schema = COLOUR_SCHEMA) -> Loaded:
+    """Returns CIFAR-10's images, in colour or made grey as `schema` says; `seed` changes nothing.
 
     Raises:
         DataError: if a file is missing or broken.
     """
     parquet = CIFAR_GREY.find(folder, *CIFAR_GREY.files).suffix == ".parquet"
     paths = [folder / f"{part}.parquet" for part in ("train", "test")] if parquet else [folder, folder / "test_batch"]
-    return Loaded(*(_read_grey(path) for path in paths), schema=GREY_SCHEMA)
+    return Loaded(*(_read_cifar(path, schema) for path in paths), schema=schema)
+
+
+load_grey: Callable[..., Loaded] = partial(load_cifar, schema=GREY_SCHEMA)
 
 
 def pixel_table(pixels: Pixels, labels: npt.NDArray[Any], schema: Schema = SCHEMA) -> pa.Table:
@@ -103,10 +108,10 @@ def pixel_table(pixels: Pixels, labels: npt.NDArray[Any], schema: Schema = SCHEM
     return pa.table([*map(pa.array, columns), pa.array(labels)], names=list(schema.names))
 
 
-def _read_grey(path: Path) -> pa.Table:
-    batches = list(ImageSource(path, GREY_SCHEMA).batches())
+def _read_cifar(path: Path, schema: Schema) -> pa.Table:
+    batches = list(ImageSource(path, schema).batches())
     pixels, codes = (np.concatenate([getattr(batch, name) for batch in batches]) for name in ("pixels", "labels"))
-    return pixel_table(pixels, codes, GREY_SCHEMA)
+    return pixel_table(pixels, codes, schema)
 
 
 def _idx(published: Published, folder: Path, part: str) -> pa.Table:

@@ -88,7 +88,7 @@ def test_bounds_that_are_bought(person):
     assert "as it was bought" in told.out and "levels of fewer than about" in " ".join(told.err.split())
     person.types(f"noisegate fit visits.csv --schema found.toml --epsilon 1 --out model {booked}")
     person.types("noisegate report model -o pages")
-    assert "The schema was bought with (0.2, 1e-05)" in person.types("noisegate verify model").out
+    assert "The schema was estimated with (0.2, 1e-05)" in person.types("noisegate verify model").out
     made = {"visits.csv", "columns.toml", "ledger.db", "found.toml", "found.toml.certificate.json", "model", "pages"}
     assert person.lies() == made
 

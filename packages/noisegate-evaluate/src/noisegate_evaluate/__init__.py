@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from noisegate_evaluate.comparison import ImageReport, LinkedReport, Report
-    from noisegate_evaluate.evaluate import evaluate_images, evaluate_linked, evaluate_tables
     from noisegate_evaluate.images import (
         EncoderFeatures,
         ImageFeatures,
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from noisegate_evaluate.metrics.ndb import DifferentBins, different_bins
     from noisegate_evaluate.metrics.prd import DistributionScores, distribution_scores
     from noisegate_evaluate.metrics.result import CAVEAT
+    from noisegate_evaluate.report import evaluate_images, evaluate_linked, evaluate_tables
     from noisegate_evaluate.tables import RegressionReport, RegressionScores, downstream_scores, regression_scores
     from noisegate_evaluate.utility.networks import (
         NETWORKS,
@@ -58,7 +58,7 @@ _NAMES = {
     "metrics.prd": "DistributionScores distribution_scores",
     "metrics.result": "CAVEAT",
     "tables": "RegressionReport RegressionScores downstream_scores regression_scores",
-    "evaluate": "evaluate_images evaluate_linked evaluate_tables",
+    "report": "evaluate_images evaluate_linked evaluate_tables",
     "utility.networks": "NETWORKS NETWORKS_VERSION NetworkOptions SelectionRecipe Training build_network",
     "utility.recipe": "LabelledRows PrintedScores Recipe Scores Suite",
     "utility.runner": "UtilityReport utility_scores",

@@ -196,7 +196,7 @@ def _keys(table: pa.Table, key: Key) -> pa.Array:
 
 
 def beside(linked: LinkedTables, schema: LinkedSchema) -> tuple[pa.Table, Schema]:
-    """Returns the table of the units of privacy with numeric columns for what hangs on them, and its schema."""
+    """Returns the table of the units of privacy with numeric columns for what is linked to them, and its schema."""
     root, below, most = schema.root, dict[str, LinkedPair](), {schema.root.name: 1}
     table, columns = linked.tables[root.name].select(root.schema.names), list(root.schema.columns)
     for link in schema.links:

@@ -122,8 +122,8 @@ def test_sizes_follow_the_declared_rule(channels):
     [
         (b"", "is empty"),
         (None, "holds no bytes"),
-        (b"SECRET", "is no picture of a known format; expected PNG, JPEG"),
-        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 4 5\n", "is no picture of a known format"),
+        (b"SECRET", "is not an image in a known format; expected PNG, JPEG"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 4 5\n", "is not an image in a known format"),
         (bomb(), "more than 89,478,485 pixels"),
         (animated(), "is animated"),
         (encoded(picture(GREY))[:-30], "is cut off or damaged"),
@@ -162,4 +162,4 @@ def test_files_are_read_inside_their_folder_only(tmp_path):
     root = str((tmp_path / "in").resolve())
     assert decode(PictureFile(tmp_path / "in" / "near.png", root)).tolist() == GREY.tolist()
     assert "is a link to a file outside" in refusal(PictureFile(tmp_path / "in" / "away.png", root))
-    assert "is no plain file" in refusal(PictureFile(tmp_path / "in", root))
+    assert "is not a regular file" in refusal(PictureFile(tmp_path / "in", root))

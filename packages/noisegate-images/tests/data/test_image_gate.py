@@ -23,7 +23,7 @@ SCHEMA = pixel_schema(5, 4, labels=("cat", "dog"))
 BAD = {
     "truncated PNG": (encoded(picture(GOOD[0]))[:-30], "is cut off or damaged"),
     "truncated JPEG": (encoded(Image.new("L", (400, 500), 77), "JPEG")[:500], "is 500 x 400|is cut off"),
-    "no picture": (b"SECRET" * 9, "is no picture of a known format"),
+    "no picture": (b"SECRET" * 9, "is not an image in a known format"),
     "empty": (b"", "is empty"),
     "colour": (encoded(Image.new("RGB", (4, 5))), "is of colours, expected grey"),
     "palette": (encoded(Image.new("P", (4, 5))), "is of a palette"),

@@ -15,13 +15,17 @@ from noisegate._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from noisegate.api import fit as fit
+    from noisegate.api import plan as plan
     from noisegate.api import synthesize as synthesize
+    from noisegate.data.split import split_records as split_records
     from noisegate.errors import BudgetRefusedError as BudgetRefusedError
     from noisegate.errors import NoisegateError as NoisegateError
     from noisegate.errors import UserError as UserError
     from noisegate.gate.gate import Gate as Gate
     from noisegate.ledger.ledger import Ledger as Ledger
+    from noisegate.methods.listing import list_methods as list_methods
     from noisegate.models.folder import verify as verify
+    from noisegate.models.signature import sign as sign
     from noisegate.models.synthesizer import Synthesizer as Synthesizer
     from noisegate.models.synthesizer import load as load
     from noisegate.privacy.certificate import Certificate as Certificate
@@ -47,7 +51,11 @@ _HOMES = {
     "UserError": "noisegate.errors",
     "Verdict": "noisegate.verdict",
     "fit": "noisegate.api",
+    "list_methods": "noisegate.methods.listing",
     "load": "noisegate.models.synthesizer",
+    "plan": "noisegate.api",
+    "sign": "noisegate.models.signature",
+    "split_records": "noisegate.data.split",
     "synthesize": "noisegate.api",
     "verify": "noisegate.models.folder",
 }

@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING, Any, cast
 
 from noisegate.ledger.ledger import Ledger
 from noisegate.methods.method import Method
-from noisegate.methods.registry import AUTO, method_named
+from noisegate.methods.registry import AUTO, make_for, method_named
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import RECORD, Adjacency
+from noisegate.privacy.plan import Budget
 from noisegate.runs.folder import Observer, Run, RunFolder, ShownProgress
 from noisegate.runs.work import resume_run, start_run
 from noisegate.schema import Schema
+from noisegate.schema.schema import read_schema
 
 if TYPE_CHECKING:
     from noisegate.gate.sums import Engine
     from noisegate.models.record_model import FittedModel
     from noisegate.models.synthesizer import Synthesizer
+    from noisegate.privacy.plan import PricedPlan
 
 
 def fit(
@@ -69,10 +72,10 @@ def fit(
         contributions: With `unit_column`, how many records of a unit are used at most.
         ledger: Ledger to book the cost on, with `dataset`.
         dataset: Name of the data set in the ledger.
-        seed: Of the public randomness; the private noise takes none.
+        seed: Seed for non-private randomness; the private noise takes none.
         device: "auto", "cpu", "cuda" or "mps".
         on_error: What happens to images that cannot be read: "refuse" the run, or "skip" them.
-        discovery: Certificate of the discovery that the schema was bought with, as `discover_schema` returns it. Beside
+        discovery: Certificate of the discovery that estimated the schema, as `discover_schema` returns it. Beside
             a TOML file it is found by itself.
         progress: Show how far the run is: bars in a terminal or a notebook, lines of the log ``noisegate`` elsewhere;
             of a training also ε so far.
@@ -111,6 +114,32 @@ def fit(
     if rare is not None:
         warnings.warn(rare, UserWarning, stacklevel=2)
     return start_run(run, data, RunFolder(place, observer=observer), device=device, engine=engine)
+
+
+def plan(
+    schema: Schema | str | Path,
+    *,
+    epsilon: float,
+    delta: float = 1e-5,
+    method: str = AUTO,
+    adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
+    **settings: Any,
+) -> PricedPlan:
+    """Returns what a fit would release and at what cost; reads no data, spends nothing. Options are those of `fit`.
+
+    Raises:
+        UserError: if anything given is unusable.
+
+    Examples:
+        >>> from noisegate import Schema, plan
+        >>> from noisegate.schema import Integer
+        >>> planned = plan(Schema([Integer(name="age", lower=0, upper=99)]), epsilon=1.0, cells=10)
+        >>> [query["name"] for query in planned.describe(records=1000)["releases"]], round(planned.epsilon, 3)
+        (['fine', 'coarse', 'counts', 'one-way'], 1.0)
+    """
+    known = read_schema(schema) if isinstance(schema, str | Path) else schema
+    budget = Budget(epsilon=epsilon, delta=delta, adjacency=Adjacency.parse(adjacency))
+    return make_for(method, known, settings).plan(known, budget)
 
 
 def synthesize(data: Any, *, schema: Schema | str | Path, epsilon: float, **options: Any) -> Synthesizer:

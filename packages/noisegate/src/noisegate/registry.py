@@ -23,6 +23,11 @@ def extensions(group: str) -> Mapping[str, EntryPoint]:
     return _extensions(group, tuple(sys.path))
 
 
+def one_name_each(group: str) -> list[str]:
+    """Returns the names of a group, one for each object that entry points stand for."""
+    return sorted({point.value: name for name, point in sorted(extensions(group).items(), reverse=True)}.values())
+
+
 def extension(group: str, name: str, what: str) -> Any:
     """Returns what an entry point stands for; a MissingExtraError, that `what` needs it, if no package has it."""
     point = extensions(group).get(name)

@@ -79,7 +79,7 @@ Fraction = Annotated[float, Within(gt=0, le=1), "a number above 0, at most 1"]
 """A probability, or a factor that does not enlarge."""
 Unit = Annotated[float, Within(ge=0, le=1), "a number from 0 to 1"]
 Seed = Annotated[int, Within(ge=0, le=MOST_SEED), f"a whole number, 0 or more, at most {MOST_SEED:,}"]
-"""Of public randomness; never of the private noise."""
+"""Seed for non-private randomness; never of the private noise."""
 Widths = Annotated[tuple[Count, ...], "positive whole numbers, as in (32, 64)"]
 Names = Annotated[tuple[str, ...], "a list of names"]
 ImageSize = Annotated[tuple[Count, Count, Count], "(height, width, channels) of the images, as in (28, 28, 1)"]

@@ -135,11 +135,11 @@ def word_of_kept(kept: float) -> Word:
     return next((word for word, least in KEPT.items() if kept >= least), "noise")
 
 
-def in_hundred(share: float) -> str:
-    """Returns a share as a number of hundred records, in words.
+def percent(share: float) -> str:
+    """Returns a share in per cent, in words where it is small.
 
     Examples:
-        >>> in_hundred(0.314), in_hundred(0.002)
-        ('31 of 100 records', 'less than 1 of 100 records')
+        >>> percent(0.314), percent(0.002)
+        ('31%', 'less than 1%')
     """
-    return "less than 1 of 100 records" if share < 0.01 else f"{100 * share:.0f} of 100 records"
+    return "less than 1%" if share < 0.01 else f"{share:.0%}"

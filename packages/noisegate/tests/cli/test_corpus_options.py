@@ -8,6 +8,9 @@ from .conftest import refused
 
 # What makes each verb go, where it needs anything: the option under test is put behind it.
 NEEDED = {
+    "methods": [],
+    "split": ["data.csv"],
+    "sign": ["nowhere", "--key", "owner.key"],
     "plan": ["--epsilon", "1", "--schema", "schema.toml"],
     "fit": ["data.csv", "--schema", "schema.toml", "--epsilon", "1", "--out", "model", "--dataset", "clinic",
         "--ledger", "ledger.db"],
@@ -34,10 +37,11 @@ NEEDED = {
     "merge": ["north", "south", "--out", "new"],
     "pretrain encoder": ["scans", "--out", "encoder.safetensors"],
     "pretrain decoder": ["scans", "--out", "decoder.safetensors"],
+    "pretrain import": ["hed", "--out", "hed.safetensors"],
 }  # fmt: skip
 WHOLE = {"--records", "--seed", "--contributions", "--jobs", "--repeats", "--epochs", "--most", "--channels",
          "--runs", "--colluding", "--window"}  # fmt: skip
-REAL = {"--epsilon", "--delta", "--report-share", "--cap"}
+REAL = {"--test", "--epsilon", "--delta", "--report-share", "--cap"}
 
 
 def verbs(group=None, before=""):

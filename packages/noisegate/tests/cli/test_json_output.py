@@ -15,7 +15,8 @@ from .conftest import OUTPUTS, keeps
 SCHEMAS = OUTPUTS["$defs"]
 ROOT = Path(__file__).parents[4]
 CLASSIFIER = ROOT / "tests" / "golden" / "models" / "llm"
-ELSEWHERE = {"audit", "demo", "evaluate", "fit", "merge", "predict", "release", "pretrain encoder", "pretrain decoder"}
+ELSEWHERE = {"audit", "demo", "evaluate", "fit", "merge", "predict", "release", "pretrain encoder", "pretrain decoder",
+             "pretrain import"}  # fmt: skip
 """Slow verbs, which the tests of each read with --json anyway."""
 
 
@@ -60,6 +61,9 @@ def test_an_output_is_of_its_schema(desk, fitted, cli, verb):
     arguments = {
         "error": ["verify", "nowhere"],
         "plan": ["plan", "--schema", desk.schema, "--epsilon", 1, "--records", 200],
+        "methods": ["methods"],
+        "split": ["split", desk.data],
+        "sign": ["sign", fitted.out, "--key", "owner.key"],
         "sample": ["sample", fitted.out, "-n", 5, "--package", "handout"],
         "infer": ["infer", "asked", "mean(age)"],
         "report": ["report", fitted.out, "-o", "pages"],

@@ -1,6 +1,6 @@
 """What a plan forecasts: time of questions that no method of the command line asks alone, and error bounds."""
 
-from noisegate.cli.fit import show_plan
+from noisegate.cli.shown_plan import show_plan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.shard_plan import ShardPlan
 
@@ -12,7 +12,7 @@ def test_a_plan_says_whether_the_noise_drowns_the_teachers(capsys):
     for steps in (1, 100):
         for shards, drowned in ((20, True), (200, False)):
             plan = ShardPlan(**{**STEPS, "steps": steps, "sampling_probability": 1.0}, shards=shards)
-            show_plan(plan.calibrate(Budget(epsilon=1.0)), 1000)
+            show_plan(plan.calibrate(Budget(epsilon=1.0)), 1000, details=True)
             assert ("drowns the teachers" in " ".join(capsys.readouterr().out.split())) == drowned
 
 

@@ -47,7 +47,7 @@ def test_what_lies_in_one_cell_far_from_zero_is_said_and_not_good():
     amounts = 500_000 + 100 * np.random.default_rng(0).random(RECORDS)
     verdict = made(amounts, Continuous(name="amount", lower=0, upper=1e6)).verdict
     assert verdict.word == "rough"
-    assert "100 of 100 records have 'amount' between 500000 and 500977: nothing finer was measured" in verdict.reasons
+    assert "100% of records have 'amount' between 500000 and 500977: nothing finer was measured" in verdict.reasons
     assert "bounds of 'amount' that are nearer to its values" in verdict.cures
 
 

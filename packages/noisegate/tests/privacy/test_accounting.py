@@ -331,7 +331,7 @@ def test_certificate_and_page_state_the_unit_and_what_is_used_of_it():
 def test_certificates_of_records_stay_as_they_were():
     stated = certified(None)
     assert "contributions" not in stated.to_json()["guarantee"]
-    assert "One record stands for one record." in render(stated) and Certificate.from_json(stated.to_json()) == stated
+    assert "Privacy unit: one record." in render(stated) and Certificate.from_json(stated.to_json()) == stated
 
 
 @pytest.mark.parametrize("limit", [0, -3, 2.5, True, "3"])

@@ -98,7 +98,7 @@ def test_a_child_beside_its_parent_keeps_to_the_rules_of_both():
     [
         (('parent = "patients"', 'parent = "patient"'), "did you mean patients"),
         (('parent = "patients"', 'parent = "diagnoses"'), "in a circle"),
-        (('key = "id"', ""), "table 'patients': key is missing; 'visits' hangs on it"),
+        (('key = "id"', ""), "table 'patients': key is missing; 'visits' is linked to it"),
         (('key = "id"', 'key = "age"'), "'age' is a key and also a column"),
         (('key = "id"', 'key = "id"\nmost = 3'), "most is set, and it has no parent"),
         (('parent = "visits"\nmost = 5\norphans = "drop"', ""), "2 of 3 tables are without a parent"),

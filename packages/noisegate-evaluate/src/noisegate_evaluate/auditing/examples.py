@@ -27,7 +27,7 @@ from noisegate.schema.schema import read_schema
 
 AnySchema: TypeAlias = Schema | LinkedSchema
 Family: TypeAlias = "Mapping[str, pa.Table]"
-"""One record of the first table and all that hangs on it, as tables by name."""
+"""One record of the first table and all that is linked to it, as tables by name."""
 UNIT = "noisegate audited unit"
 _TRIES = 200
 _AGE, _DOSE = Integer(name="age", lower=0, upper=100), Continuous(name="dose", lower=0.0, upper=1.0, missing=True)

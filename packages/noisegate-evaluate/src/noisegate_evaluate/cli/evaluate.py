@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 import typer
 
 from noisegate.atomic import new_file
-from noisegate.cli.console import ERR, OUT, print_json, say_files, steps
+from noisegate.cli.console import ERR, OUT, print_json, say_files, show_verdict, steps
 from noisegate.cli.options import Json, SchemaOption, one_by_one, require_schema
 from noisegate.errors import DataError, OptionError, SchemaError
 from noisegate.progress import spinner
@@ -250,7 +250,7 @@ def report_command(
 ) -> None:
     """Make the pages of a model: self-contained HTML files, without scripts, that load nothing.
 
-    public.html follows from the model alone: what is promised, what was asked, how far the copy can be relied on. With
+    public.html follows from the model alone: the guarantee, the queries run, how far the copy can be relied on. With
     --test, private.html compares it with real records, outside the guarantee; keep that one.
 
     Example: `noisegate report model -o pages`, or `noisegate report model -o pages --test real_test.csv`
@@ -273,6 +273,8 @@ def report_command(
         told = {"public": str(made.public), "private": None if made.private is None else str(made.private)}
         print_json(told | {"evaluation": None if made.evaluation is None else made.evaluation.to_json()})
         return
+    if made.evaluation is not None:
+        show_verdict(made.evaluation.verdict)
     OUT.print(f"May be published: {made.public}", soft_wrap=True, markup=False)
     if made.private is not None:
         OUT.print(f"PRIVATE, keep it: {made.private}", soft_wrap=True, markup=False)

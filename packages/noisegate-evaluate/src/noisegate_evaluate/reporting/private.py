@@ -148,7 +148,7 @@ def _scored(report: EvaluationReport) -> tuple[str, str, str] | None:
 
 
 def _beyond(report: Report | ImageReport) -> tuple[str, str] | None:
-    """Returns how many records are out of place beyond sampling, and in what."""
+    """Returns the total variation error beyond sampling, and of what."""
     if not isinstance(report, Report):
         return None
     entry = report.marginals.orders[min(len(report.marginals.orders), 2) - 1]

@@ -70,7 +70,7 @@ _MEANINGS = {
 
 @dataclass(frozen=True, kw_only=True)
 class AskedQuestion:
-    """One question that was asked of the private records, as texts."""
+    """One query run on the private records, as texts."""
 
     name: str
     meaning: str
@@ -83,7 +83,7 @@ class AskedQuestion:
 
 
 def questions(certificate: Certificate, noise_std: Mapping[str, float]) -> list[AskedQuestion]:
-    """Returns what was asked, in order; `noise_std` gives the noise of released sums in the units of a record."""
+    """Returns the queries, in order; `noise_std` gives the noise of released sums in the units of a record."""
     events = certificate.events
     if certificate.silos is not None:
         noise_std = {}  # that of all silos together, beside events of one

@@ -76,7 +76,7 @@ class PictureFile:
             raise PictureProblem("is a link to a file outside of the folder, which is not followed; copy the file")
         state = os.stat(real)
         if not stat.S_ISREG(state.st_mode):
-            raise PictureProblem("is no plain file; remove it")
+            raise PictureProblem("is not a regular file; remove it")
         if state.st_size > MAX_FILE_BYTES:
             raise PictureProblem(f"is larger than {MAX_FILE_BYTES >> 20} MiB; make it smaller")
         with open(real, "rb") as stream:
@@ -127,7 +127,7 @@ def _opened(content: bytes) -> Image:
         image = Image.open(io.BytesIO(content), formats=FORMATS)
         several = getattr(image, "is_animated", False)
     except UnidentifiedImageError:
-        unknown = f"is no picture of a known format; expected {', '.join(FORMATS)}"
+        unknown = f"is not an image in a known format; expected {', '.join(FORMATS)}"
         reason = _DAMAGED if content.startswith(_STARTS) else unknown
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         reason = _TOO_LARGE

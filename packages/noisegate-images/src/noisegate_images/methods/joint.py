@@ -62,7 +62,7 @@ _MISSED = 0.1
 @register("joint")
 @settings
 class JointEmbedding(NetworkMethod, MatchedMethod):
-    """Settings of the joint embedding; none of them depends on private data.
+    """The default for images: mean embeddings of pixels, orientations, wavelets and strokes.
 
     Examples:
         >>> from noisegate import Budget, JointEmbedding

@@ -47,21 +47,22 @@ class FrozenNetwork:
 def load_network(name: str, weights: str | None = None, sha256: str | None = None) -> FrozenNetwork:
     """Returns the network called `name`; the same object for the same arguments.
 
-    Names are "encoder", or "strokes", of drawings; "torchvision:NAME" or "timm:NAME"; or "inception:v3", the last
-    pooling layer of the network of Fréchet distances. `weights` is a file of its weights, for torchvision and timm a
-    state dict as .pth or .safetensors, which needs `sha256`, its digest. Without one they are the encoder's from the
-    package, or torchvision's default weights, if they lie where torch keeps downloads.
+    Names are "encoder", or "strokes", of drawings; "torchvision:NAME" or "timm:NAME"; "inception:v3", the last pooling
+    layer of the network of Fréchet distances; or "hed:vgg16", of `noisegate pretrain import hed`. `weights` is a file
+    of its weights, for torchvision and timm a state dict as .pth or .safetensors, which needs `sha256`, its digest.
+    Without one they are the encoder's from the package, or torchvision's default weights, if they lie where torch
+    keeps downloads.
     """
     source, _, model = name.partition(":")
     if name in _PACKAGED:
         return _packaged(name, None if weights is None else Path(weights), sha256)
-    if not model or source not in (*_SOURCES, "inception"):
+    if not model or source not in {*_SOURCES, *_ELSEWHERE}:
         given = "give 'encoder', 'strokes', 'torchvision:NAME' or 'timm:NAME', as in 'torchvision:vgg19'"
         raise OptionError(f"network={name!r} is not known; {given}.")
     if source in _SOURCES:
         return _SOURCES[source](model, weights, sha256)
-    # By name, so that nothing of other packages is imported before it is needed.
-    network: FrozenNetwork = import_module("noisegate_evaluate.inception").load_inception(model, weights, sha256)
+    module, _, function = _ELSEWHERE[source].partition(":")
+    network: FrozenNetwork = getattr(import_module(module), function)(model, weights, sha256)
     return network
 
 
@@ -98,7 +99,7 @@ def _torchvision(model: str, weights: str | None, sha256: str | None) -> FrozenN
     classes = {} if weights is None else _classes_of(path)
     with seeded(0):
         module = models.get_model(model, weights=None, **whole, **classes)
-    return _loaded(module, path, found, *IMAGENET)
+    return loaded(module, path, found, *IMAGENET)
 
 
 def _classes_of(path: Path) -> dict[str, int]:
@@ -125,14 +126,20 @@ def _timm(model: str, weights: str | None, sha256: str | None) -> FrozenNetwork:
     with seeded(0):
         module = timm.create_model(model, pretrained=False)
     public: dict[str, Any] = getattr(module, "pretrained_cfg")  # noqa: B009 - a module says it is a tensor
-    return _loaded(module, Path(weights), found, tuple(public["mean"]), tuple(public["std"]))
+    return loaded(module, Path(weights), found, tuple(public["mean"]), tuple(public["std"]))
 
 
 _Load: TypeAlias = Callable[[str, str | None, str | None], FrozenNetwork]
 _SOURCES: dict[str, _Load] = {"torchvision": _torchvision, "timm": _timm}
+# By name, so that nothing of other libraries is imported before it is needed.
+_ELSEWHERE = {
+    "inception": "noisegate_evaluate.inception:load_inception",
+    "hed": "noisegate_papers.contrib.hed:load_hed",
+}
 
 
-def _loaded(module: nn.Module, path: Path, sha256: str, mean: Any, std: Any) -> FrozenNetwork:
+def loaded(module: nn.Module, path: Path, sha256: str, mean: Any, std: Any) -> FrozenNetwork:
+    """Returns a network with the weights in a file, whose layers are its convolutions."""
     try:
         # Assigned and not copied: the large ones are in memory once.
         module.load_state_dict(load_state(path), assign=True)

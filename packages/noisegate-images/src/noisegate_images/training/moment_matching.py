@@ -86,7 +86,7 @@ def class_weights(target: Target, power: float | None) -> Floats:
     """Returns the weight of each present class's squared residual in noise standard deviations, 1 for the largest."""
     # The inverse of noise, of variance 1, and of what the generator never comes to match, a part of the class's signal-
     # to-noise ratio: classes that stand out of the noise weigh alike in their means, whatever their share (DP-MERF,
-    # section 4.2), and one that the noise drowns weighs by its noise. With a `power` weights are the class's share to
+    # section 4.2), and one that is below the noise weighs by its noise. With a `power` weights are the class's share to
     # it instead: residuals in noise standard deviations grow with shares, so -2 weighs classes alike.
     if power is not None:
         shares = target.weights[target.present]

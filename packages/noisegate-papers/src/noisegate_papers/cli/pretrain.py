@@ -125,6 +125,28 @@ def decoder(
     _tell(made, as_json)
 
 
+@app.command("import")
+def import_network(
+    name: Annotated[str, typer.Argument(metavar="hed", help="hed: a VGG-16 that learnt photographs, then edges.")],
+    out: Out,
+    as_json: Json = False,
+) -> None:
+    """Convert a public network from an installed package into a file for --set network=hed:vgg16 --set weights=FILE.
+
+    Nothing is downloaded: where the package is missing, this says what to install. The file names its source and its
+    licence (MIT).
+    """
+    from noisegate_papers.contrib.hed import import_hed
+
+    if name != "hed":
+        raise OptionError(f"{name} is not known; the only network to import is hed.")
+    _check_new(out)
+    with new_file(out) as path:
+        import_hed(path)
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    _tell({"file": str(out), "network": "hed:vgg16", "sha256": digest}, as_json)
+
+
 def _check_new(out: Path) -> None:
     if out.exists():
         raise OptionError(f"--out {out} exists; choose another name, or remove it first.")

@@ -34,7 +34,7 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts):  # type: ignore[misc]
         classes: Every label that there may be, public knowledge; not needed with a schema, which says so itself.
         records: The number of records as far as the public knows, for instance a rounded one. Sums of gradients are
             divided by it.
-        random_state: Of the public randomness: projection and initial weights. The samples and the noise take no seed,
+        random_state: Seed for non-private randomness: projection and initial weights. Sampling and noise have no seed,
             so two fits with the same `random_state` differ.
         maps: See `noisegate_papers.methods.classifiers.DPLLM`, as for `projection`, `temperature`, `steps`,
             `sampling_probability`, `clip_norm`, `learning_rate`, `decay`, `init_std` and `centre`.

@@ -194,7 +194,7 @@ class PrivateSampler(PublicFacts):
         settings: Of the method, by name.
         samples: How many records `fit_resample` draws, public knowledge; None for `records`.
         records: The number of records as far as the public knows.
-        random_state: Of the public randomness of the fit; the private noise takes no seed.
+        random_state: Seed for non-private randomness of the fit; the private noise takes no seed.
         adjacency: "add-remove" or "replace-one"; with the latter `records` must be exact.
         ledger: Ledger, its path or its URL, to book each fit on.
         dataset: Name of the data set in the ledger.

@@ -37,7 +37,7 @@ NETWORK = "network"  # the event
 @register("dp-sgd")
 @settings
 class DPSGD(ClassifierMethod):
-    """Settings of a classifier trained by DP-SGD; none of them depends on private data.
+    """DP-SGD: a neural network classifier with clipped, noisy gradients (Abadi et al. 2016).
 
     Examples:
         >>> from noisegate import Schema
@@ -152,7 +152,7 @@ WEIGHT = "weight"
 @register("dp-llm")
 @settings
 class DPLLM(ClassifierMethod):
-    """Settings of DP-LLM; none of them depends on private data.
+    """DP-LLM: an interpretable classifier of locally linear maps, trained by DP-SGD (Harder et al. 2020).
 
     Examples:
         >>> from noisegate import Budget, DPLLM, Schema

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @register("dp-sinkhorn")
 @settings
 class DPSinkhorn(GuidedMethod):
-    """Settings of DP-Sinkhorn; none of them depends on private data.
+    """DP-Sinkhorn: a generator matched by optimal transport (Cao et al. 2021).
 
     Examples:
         >>> from noisegate import Budget, DPSinkhorn, Schema

@@ -54,7 +54,7 @@ DENOISER = "denoiser"  # the event, and what is released
 @register("dpdm")
 @settings
 class DPDM(GenerativeMethod):
-    """Settings of DPDM; none of them depends on private data.
+    """DPDM: a diffusion model trained by DP-SGD (Dockhorn et al. 2023).
 
     Examples:
         >>> from noisegate import DPDM, Budget
@@ -187,7 +187,7 @@ MEANS = "means"  # the query for the sums of small images
 @register("dp-feta")
 @settings
 class DPFETA(DPDM):
-    """Settings of DP-FETA: those of `DPDM`, and of what comes before its steps.
+    """DP-FETA: DPDM that first learns noisy means of the images (Gong et al. 2025).
 
     Examples:
         >>> from noisegate import DPFETA, Budget

@@ -119,7 +119,7 @@ class RecordGAN(AdversarialMethod):
 @register("dp-gan")
 @settings
 class DPGAN(RecordGAN):
-    """Settings of DP-GAN: see `RecordGAN`. A label, if there is one, is drawn first, from shares that are learned.
+    """DP-GAN: a GAN trained by DP-SGD; the label is drawn first (Xie et al. 2018).
 
     Examples:
         >>> from noisegate import DPGAN
@@ -131,7 +131,7 @@ class DPGAN(RecordGAN):
 @register("dp-cgan")
 @settings
 class DPCGAN(RecordGAN):
-    """Settings of DP-CGAN: see `RecordGAN`.
+    """DP-CGAN: a conditional GAN trained by DP-SGD (Torkzadehmahani et al. 2019).
 
     Examples:
         >>> from noisegate import DPCGAN, Schema
@@ -269,7 +269,7 @@ class FeatureGAN(EncodedImages, AdversarialMethod):
 @register("dp-gan-mi")
 @settings
 class DPGANInversion(FeatureGAN):
-    """Settings of DP-GAN-MI: see `FeatureGAN`. Both networks start from random weights.
+    """DP-GAN-MI: a GAN of public features, trained by DP-SGD and decoded.
 
     Examples:
         >>> from noisegate import Budget, DPGANInversion
@@ -287,7 +287,7 @@ class DPGANInversion(FeatureGAN):
 @register("dp-gan-ft")
 @settings
 class DPGANFineTuned(FeatureGAN):
-    """Settings of DP-GAN-FT: see `FeatureGAN`.
+    """DP-GAN-FT: a GAN of public features, pretrained on public images, fine-tuned by DP-SGD.
 
     Examples:
         >>> from noisegate import Budget, DPGANFineTuned

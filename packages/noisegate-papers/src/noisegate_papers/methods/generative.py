@@ -53,7 +53,7 @@ class DescentMethod(GradientMethod):
     clip_norm: Positive = 1.0
     """L2 norm that the gradient of each record is clipped to."""
     seed: Seed = 0
-    """Of the public randomness: initial weights, public draws. Never of the samples or the noise."""
+    """Seed for non-private randomness: initial weights, public draws. Never of the samples or the noise."""
 
     def steps_of(self, name: str, parameters: Shapes, **options: Any) -> GradientPlan:
         """Returns the plan of the steps, for `gradient_plan`: of an event, and of the shapes of what is trained."""

@@ -113,7 +113,7 @@ class Marginals(Method):
 @register("mst")
 @settings
 class MST(Marginals):
-    """All single columns and a spanning tree of pairs; about a minute for 30,000 records of 15 columns.
+    """MST: single columns and a spanning tree of pairs, fitted by a graphical model (McKenna et al. 2021).
 
     Examples:
         >>> from noisegate import Budget, MST, Schema
@@ -129,7 +129,7 @@ class MST(Marginals):
 @register("aim")
 @settings
 class AIM(Marginals):
-    """Tables of up to `degree` columns, chosen while the budget lasts; minutes to hours, mostly for its model.
+    """AIM: adaptively chosen marginals, fitted by a graphical model; minutes to hours (McKenna et al. 2022).
 
     Examples:
         >>> from noisegate import Budget, AIM, Schema
@@ -156,7 +156,7 @@ class AIM(Marginals):
 @register("privbayes")
 @settings
 class PrivBayes(Method):
-    """Settings of PrivBayes; none of them depends on private data.
+    """PrivBayes: a Bayesian network of noisy counts (Zhang et al. 2017).
 
     Examples:
         >>> from noisegate import Budget, PrivBayes, Schema

@@ -64,7 +64,7 @@ class EmbeddedMethod(MatchedMethod):
 @register("dp-merf")
 @settings
 class DPMERF(EmbeddedMethod):
-    """Settings of DP-MERF; none of them depends on private data.
+    """DP-MERF: mean embeddings by random Fourier features (Harder et al. 2021).
 
     Harder, Adamczewski and Park (AISTATS 2021), https://arxiv.org/abs/2002.11603. The sums are of random Fourier
     features (`noisegate_images.features.fourier`) and scaled one-hot codes (`Levels`). The paper's four variants follow
@@ -144,7 +144,7 @@ TANGENT = "tangent"
 @register("dp-ntk")
 @settings
 class DPNTK(EmbeddedMethod):
-    """Settings of DP-NTK; none of them depends on private data.
+    """DP-NTK: mean embeddings by a neural tangent kernel (Yang et al. 2024).
 
     Yang, Adamczewski, Sutherland and Park (TMLR 2024), https://arxiv.org/abs/2303.01687. The sum is of normalised
     gradients of a random network in its weights.
@@ -199,7 +199,7 @@ Subsets = Annotated[tuple[Names, ...], "lists of names of columns"]
 @register("dp-hp")
 @settings
 class DPHP(EmbeddedMethod):
-    """Settings of DP-HP; none of them depends on private data.
+    """DP-HP: mean embeddings by Hermite polynomials (Vinaroz et al. 2022).
 
     Vinaroz, Charusaie, Harder, Adamczewski and Park (ICML 2022), https://arxiv.org/abs/2106.05042. The sums are of the
     sum kernel (Hermite features of every column) and of product kernels on groups of columns.

@@ -70,7 +70,7 @@ STOPPING = {FIRST: "stopping-first", SECOND: "stopping-second"}
 @register("dp-mepf", "mepf")
 @settings
 class DPMEPF(NetworkMethod, MatchedMethod):
-    """Settings of DP-MEPF; none of them depends on private data.
+    """DP-MEPF: mean embeddings by a public network, for photographs (Harder et al. 2023).
 
     Examples:
         >>> from noisegate import Budget, DPMEPF
@@ -218,7 +218,7 @@ _MEAN, _STD = (0.5, 0.5, 0.5), (0.25, 0.25, 0.25)
 @register("dp-mepf-trained")
 @settings
 class DPMEPFTrained(GradientMethod, DPMEPF):  # type: ignore[misc]
-    """Settings of DP-MEPF with an encoder of its own; none of them depends on private data.
+    """DP-MEPF with an encoder of its own, trained by DP-SGD.
 
     They are those of `DPMEPF` but for `network`, `weights`, `sha256` and `stopping_network`, and those of the encoder.
 

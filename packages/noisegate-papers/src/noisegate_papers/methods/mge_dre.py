@@ -59,7 +59,7 @@ MEAN, SECOND = "mean", "second-moment"  # the queries, beside the counts
 @register("dp-mge")
 @settings
 class DPMGE(EncodedImages, MeanEmbeddingMethod):
-    """Settings of DP-MGE; none of them depends on private data.
+    """DP-MGE: Gaussians of public features, decoded to images.
 
     Examples:
         >>> from noisegate import DPMGE
@@ -195,7 +195,7 @@ DISCRIMINATOR = "discriminator"  # the event, and what is released
 @register("dp-dre")
 @settings
 class DPDRE(EncodedImages, GenerativeMethod):
-    """Settings of DP-DRE; none of them depends on private data.
+    """DP-DRE: public records, weighted by estimated density ratios.
 
     Examples:
         >>> from noisegate import Budget, DPDRE
@@ -225,7 +225,7 @@ class DPDRE(EncodedImages, GenerativeMethod):
     length: Positive = 2.0
     """Of the features, on average over the public ones."""
     seed: Seed = 0
-    """Of the public randomness: which references are drawn, and more."""
+    """Seed for non-private randomness: which references are drawn, and more."""
     preset: Preset = "default"
     """"paper": the settings below are as in the paper's table 4."""
     hidden: Widths = (16,)

@@ -47,7 +47,7 @@ Rounds = Annotated[int, Within(ge=1, le=1000), "a whole number from 1 to 1000"] 
 @register("tab-pe")
 @settings
 class TabPE(Method):
-    """Settings of Tab-PE; none of them depends on private data.
+    """Tab-PE: Private Evolution for tables (Swanberg et al. 2026).
 
     Examples:
         >>> from noisegate import Budget, Schema, TabPE
@@ -82,7 +82,7 @@ class TabPE(Method):
     votes_share: Relative = 0.6
     """Budget share of all votes."""
     seed: Seed = 0
-    """Of the public randomness: candidates and their variations. Never of the private noise."""
+    """Seed for non-private randomness: candidates and their variations. Never of the private noise."""
 
     def design(self, schema: Schema, epsilon: float, *, version: int = DESIGN) -> one_way.Design:
         """Returns what is asked about a table before the votes, by the rules of a version of the pairwise method."""
@@ -137,7 +137,7 @@ COUNTS = "counts"
 @register("pe")
 @settings
 class PrivateEvolution(EncodedImages):
-    """Settings of Private Evolution; none of them depends on private data.
+    """Private Evolution: public candidates, selected and varied by noisy votes (Lin et al. 2024).
 
     Examples:
         >>> from noisegate import Budget, PrivateEvolution
@@ -158,7 +158,7 @@ class PrivateEvolution(EncodedImages):
     public_labels: bool = False
     """Whether they have labels of the schema."""
     seed: Seed = 0
-    """Of the public randomness. Never of the private noise."""
+    """Seed for non-private randomness. Never of the private noise."""
     features: Literal["pixels", "encoder"] = derived(
         lambda given: "encoder" if given["image"] is not None and given["image"][2] > 1 else "pixels"
     )

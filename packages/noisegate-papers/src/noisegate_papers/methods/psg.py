@@ -65,7 +65,7 @@ _START, _PRIOR = 2, 3
 @register("psg")
 @settings
 class PrivateSetGeneration(SetSchedule, GenerativeMethod):
-    """Settings of PSG; none of them depends on private data.
+    """Private Set Generation: a small set of records that trains classifiers (Chen et al. 2022).
 
     Examples:
         >>> from noisegate import Budget, PrivateSetGeneration, Schema

@@ -116,7 +116,7 @@ class ShardedMethod(GuidedMethod):
 @register("pate-gan")
 @settings
 class PATEGAN(ShardedMethod):
-    """Settings of PATE-GAN; none of them depends on private data.
+    """PATE-GAN: a GAN whose student learns from noisy votes of teachers (Jordon et al. 2019).
 
     Jordon, Yoon and van der Schaar (ICLR 2019), https://openreview.net/forum?id=S1zk9iRqF7. Teachers vote on generated
     records, real or not; a student takes the noisy majority for the truth, and the generator learns from it.
@@ -160,7 +160,7 @@ class PATEGAN(ShardedMethod):
 @register("gs-wgan")
 @settings
 class GSWGAN(ShardedMethod):
-    """Settings of GS-WGAN; none of them depends on private data.
+    """GS-WGAN: a Wasserstein GAN with sanitized gradients of many critics (Chen et al. 2020).
 
     Chen, Orekondy and Fritz (NeurIPS 2020), https://arxiv.org/abs/2006.08265. Critics of the Wasserstein distance are
     trained without noise behind the gate; what leaves is the gradient at generated records, each clipped, with noise.
@@ -212,7 +212,7 @@ def _largest(given: Mapping[str, Any]) -> Any:
 @register("datalens")
 @settings
 class DataLens(ShardedMethod):
-    """Settings of DataLens; none of them depends on private data.
+    """DataLens: a generator taught by compressed, voted gradients of many teachers (Wang et al. 2021).
 
     Wang, Wu, Long, Rimanic, Zhang and Li (CCS 2021), https://arxiv.org/abs/2103.11109. Each teacher's gradient at a
     generated record is compressed to the signs of its k largest entries, of which the noisy sum is followed.
@@ -266,7 +266,7 @@ def _coordinates(given: Mapping[str, Any]) -> Any:
 @register("g-pate")
 @settings
 class GPATE(ShardedMethod):
-    """Settings of G-PATE; none of them depends on private data.
+    """G-PATE: a generator taught by voted gradients of many teachers (Long et al. 2021).
 
     Long, Wang, Yang, Kailkhura, Zhang, Gunter and Li (NeurIPS 2021), https://arxiv.org/abs/1906.09338. Each teacher's
     gradient at a generated record is projected at random to a few coordinates, in each of which it votes for a bin; the

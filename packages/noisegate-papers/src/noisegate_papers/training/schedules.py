@@ -51,7 +51,7 @@ class AdversarialConfig(Settings):
     generator_learning_rate: Positive = 1e-3
     """Of Adam."""
     seed: Seed = 0
-    """Of the public randomness: initial weights, noise vectors, labels. Never of the samples or the private noise."""
+    """Seed for non-private randomness: initial weights, noise vectors, labels. The private noise has no seed."""
 
 
 @settings
@@ -69,7 +69,7 @@ class SetSchedule(Settings):
     ema_decay: Unit = 0.0
     """Of the average of the set over the steps, which is what is released; 0 releases the set of the last step."""
     seed: Seed = 0
-    """Of the public randomness: networks, orders, the set's start. Never of the samples or the private noise."""
+    """Seed for non-private randomness: networks, orders, the set's start. Never of the samples or the private noise."""
 
     def stream(self, kind: int, number: int) -> int:
         """Returns the seed of the `number`-th network or order: another for each."""

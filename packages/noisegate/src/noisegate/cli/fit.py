@@ -7,7 +7,6 @@ import shlex
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,13 +20,12 @@ from noisegate.cli.console import (
     say_files,
     show_verdict,
     steps,
-    table,
     warn,
     warn_about_constraints,
 )
 from noisegate.cli.options import Address, EngineOption, FitOptions, Json, by_table, chosen_engine, one_by_one, required
+from noisegate.cli.shown_plan import show_plan
 from noisegate.errors import OptionError
-from noisegate.privacy.events import used
 from noisegate.progress import reading
 from noisegate.registry import extension
 
@@ -59,7 +57,7 @@ def fit_command(
     options: FitOptions,
     tables: Annotated[
         list[str] | None,
-        typer.Option("--table", metavar="NAME=PATH", help="A linked table that is called otherwise than its file."),
+        typer.Option("--table", metavar="NAME=PATH", help="A linked table whose name differs from its file name."),
     ] = None,
     device: Annotated[
         str, typer.Option(help="Where to fit: auto, cpu, cuda or mps; pairwise computes on the CPU.")
@@ -182,7 +180,7 @@ def console_observer(asked: str, as_json: bool) -> Observer:
             warn_about_delta(gate.budget.delta, gate.records)
             warn_about_constraints(gate.schema)
             if run.dataset is None:
-                warn("no --dataset: the cost is booked nowhere. Costs of several runs on the same records add up.")
+                warn("no --dataset: the cost is in no ledger. Costs of several runs on the same records add up.")
 
         def working(self, title: str, total: int | None) -> AbstractContextManager[Callable[[int, str], None]]:
             return steps(title, total)
@@ -260,140 +258,3 @@ def warn_about_delta(delta: float, records: float | None) -> None:
             f"delta={delta:g} is at least 1/(number of records) = {1 / records:.3g}: publishing one record outright "
             "would satisfy such a guarantee. Choose a smaller --delta."
         )
-
-
-def show_plan(plan: PricedPlan, records: int | None) -> None:
-    """Prints a plan for people."""
-    data, budget = plan.describe(records), plan.budget
-    if "rho" in data:
-        _show_marginals(data)
-        return
-    title = f"ε = {budget.epsilon:g}, δ = {budget.delta:g}, {budget.adjacency.value}"
-    if budget.contributions is not None:
-        title += f", one unit = {used(budget.unit, budget.contributions)}"
-    if "steps" in data:
-        _show_steps(title, data)
-        return
-    _show_queries(title, data["releases"])
-    if records is not None:
-        OUT.print(
-            f"About {data['seconds_at_the_gate']:.0f} s and {data['megabytes_at_the_gate']:.0f} MB at the gate for "
-            f"{records:,} records; fitting comes on top and costs no privacy."
-        )
-
-
-def _show_queries(title: str, releases: list[dict[str, Any]]) -> None:
-    samplers = list(dict.fromkeys(release["sampler"] for release in releases))
-    told = {"sampler": "left"} if len(samplers) > 1 else {}
-    rows = [
-        [
-            release["name"],
-            f"{'≤ ' * release['adaptive']}{release['dim']} x {release['columns']}",
-            *(f"{release[name]:.4g}" for name in ("sensitivity", "noise_std", "noise_multiplier")),
-            "-" if release["signal_to_noise"] is None else f"{release['signal_to_noise']:.3g}",
-            *(release[name] for name in told),
-        ]
-        for release in releases
-    ]
-    numbers = dict.fromkeys(("numbers", "sensitivity", "noise", "multiple", "signal"), "right")
-    OUT.print(table(title, {"question": "left", **numbers, **told}, rows))
-    OUT.print(
-        "noise: standard deviation of each number; multiple: noise / sensitivity; "
-        "signal: norm of the sum / norm of its noise, at most." + ("" if told else f" Sampler: {samplers[0]}.")
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Words:
-    """What a plan of steps is told in: what is added up, and of what."""
-
-    vectors: str
-    vector: str
-    short: str
-    mean: str
-    sensitivity: str = "its largest change"
-    shards: str = ""
-    rate: str = "chance of a record to be in the sample of a step"
-
-
-_WORDS = {
-    "records": _Words(
-        vectors="gradients",
-        vector="the gradient of a record",
-        short="gradient",
-        mean="mean of a step's gradients",
-        sensitivity="clipping norm",
-    ),
-    "samples": _Words(
-        vectors="vectors, each of a whole sample",
-        vector="the vector of a sample",
-        short="vector",
-        mean="vector of a step's sample",
-        shards="disjoint parts of the records, which take turns",
-    ),
-    "shards": _Words(
-        vectors="answers of teachers",
-        rate="chance of a teacher to be asked in a step",
-        vector="the answer of a teacher",
-        short="answer",
-        mean="mean answer of the teachers that are asked",
-        shards="disjoint parts of the records, each with a teacher",
-    ),
-}
-"""By `vectors_of` in the description of a plan."""
-
-_DROWNED = 0.5
-"""Noise over all steps beside what teachers say, of which generators of images learn next to nothing. On simulated
-digits DataLens' labels reached .36, .22 and .10 at 0.11, 0.33 and 0.84 (of logistic regression, by chance .10)."""
-
-
-def _show_steps(title: str, data: dict[str, Any]) -> None:
-    of_shards = data.get("vectors_of") == "shards"
-    OUT.print(table(title, {"training": "left", "": "right", "what it is": "left"}, _step_rows(data)))
-    if data["releases"]:
-        _show_queries("Asked beside it, within the same ε", data["releases"])
-    if of_shards:
-        over_all = data["noise_norm_over_clipping_norm"] / math.sqrt(data["steps"])
-        if over_all > _DROWNED:
-            OUT.print(
-                "The noise drowns the teachers: if all agreed in every step, the noise of all steps together would "
-                f"still be {over_all:.2g} times what they say. More teachers that are asked, fewer numbers in an "
-                "answer or a larger epsilon mend it."
-            )
-    elif data["records_a_step"] is None:
-        OUT.print("A fit needs --records: sums are divided by the expected number of records of a step.")
-    goes_on = "cannot be taken up again" if data["releases"] or of_shards else "can go on"
-    OUT.print(f"Every step uses the records, which are read once and kept in memory. A stopped training {goes_on}.")
-
-
-def _step_rows(data: dict[str, Any]) -> list[list[str]]:
-    words = _WORDS[data.get("vectors_of", "records")]
-    sampled, ratio = data["records_a_step"], data["noise_norm_over_clipping_norm"]
-    rows = [
-        ["steps", f"{data['steps']:,}", f"noisy sums of {words.vectors}, one after the other"],
-        ["rate", f"{data['rate']:.4g}", words.rate],
-    ]
-    if data.get("shards", 1) > 1:
-        rows.append(["shards", f"{data['shards']:,}", words.shards])
-    if sampled is not None:
-        rows.append(["records a step", f"{sampled:,.0f}", "expected; how many they are stays private"])
-    rows += [
-        ["clipping norm", f"{data['clipping_norm']:.4g}", f"{words.vector} is shortened to it"],
-        ["numbers", f"{data['parameters']:,}", f"in {words.vector}"],
-        ["noise multiplier", f"{data['noise_multiplier']:.4g}", f"noise on each number of a sum / {words.sensitivity}"],
-    ]
-    if ratio is not None:
-        rows.append([f"noise / {words.short}", f"{ratio:.3g}", f"norms, of the {words.mean}, at least"])
-    return rows
-
-
-def _show_marginals(data: dict[str, Any]) -> None:
-    tables, whole = data["megabytes_of_tables_at_the_gate"], data["megabytes_at_the_gate"]
-    OUT.print(
-        f"ε = {data['epsilon']:g}, δ = {data['delta']:g}, {data['adjacency']}: {data['mechanism']} spends rho = "
-        f"{data['rho']:.4g} (zCDP) on counts of tables of columns, which it chooses on the way. The columns have "
-        f"{', '.join(map(str, data['cells']))} cells.\n"
-        f"It holds all records in memory, {data['bytes_per_record_at_the_gate']} bytes each, beside {tables:.0f} MB of "
-        f"exact tables{'' if whole is None else f': about {whole:.0f} MB'}. After each choice a model is fitted, "
-        "which may take minutes in all."
-    )

@@ -1,4 +1,4 @@
-"""`noisegate ledger`: the books of what was spent on which data set."""
+"""`noisegate ledger`: privacy budgets, and what was spent on each data set."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from noisegate.ledger.ledger import Entry, Ledger
 from noisegate.privacy.events import RECORD, event_to_json
 
 app = typer.Typer(
-    cls=Verbs, no_args_is_help=True, help="Keep the books of what was spent.", rich_markup_mode="markdown"
+    cls=Verbs, no_args_is_help=True, help="Track privacy budgets and their use.", rich_markup_mode="markdown"
 )
 Dataset = Annotated[str, typer.Argument(help="Name of the data set.")]
 

@@ -20,12 +20,21 @@ from noisegate.errors import EXTRAS, PACKAGES, MissingExtraError, NoisegateError
 from noisegate.registry import extensions, more
 
 _ORDER = (
-    *("demo", "start", "schema", "plan", "fit", "sample", "infer", "report", "evaluate", "explain", "predict"),
-    *("verify", "audit", "ledger", "key", "release", "merge", "pretrain"),
+    *("demo", "start", "split", "schema", "methods", "plan", "fit", "sample", "infer", "report", "evaluate", "explain"),
+    *("predict", "verify", "sign", "audit", "ledger", "key", "release", "merge", "pretrain"),
 )
 """Of work, in which help lists the verbs that are installed; those of other packages come last."""
 # Typer brings its own copy of click or uses the installed one, as its version has it: this finds the right class.
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
+_VALUES = {"str": "TEXT", "int": "N", "int range": "N", "float": "NUMBER", "path": "PATH"}
+_GROUPS = {
+    "Privacy": "epsilon delta adjacency unit unit_column contributions dataset ledger want like periods window "
+    "corrections stream continue_ withdrawn silo secure_sum",
+    "Data": "schema records table on_error columns kinds label public",
+    "Method": "method settings report_share for_inference analyses seed device engine address resume",
+}
+_MANY = 14
+"""Options of a verb from which on help lists them in groups; those that are in none come first."""
 _STOPPED = 130
 _TRACEBACK = "NOISEGATE_TRACEBACK"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -62,13 +71,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     help="Differentially private synthetic tables and images, with a certificate that anyone can check.\n\n"
-    "The order of work: `schema` describes the columns or the images, `plan` shows the price, `fit` spends it once, "
-    "`sample` makes records, `infer` answers with error bars, `report` and `evaluate` look at them, `verify` checks "
-    "the certificate, `audit` attacks its claim. `ledger` keeps the books over many runs. Silos that may not pool "
-    "records each `release` sums, and `merge` fits one model to all. After `fit --method dp-llm`, which trains a "
-    "classifier, `explain` shows what it answers to, and `predict` asks it, or one of `dp-sgd`.\n\n"
-    "Exit codes: 0 done, 2 the request cannot be met as it stands, 3 the ledger refuses, 4 an audit found more than is "
-    "claimed, 130 the run was stopped.",
+    "Typical workflow: `schema` describes the columns or images, `plan` shows the privacy cost, `fit` spends it once, "
+    "`sample` generates records, `infer` answers queries with error bars, `report` and `evaluate` assess the result, "
+    "`verify` checks the certificate, `audit` attacks its claim. `ledger` tracks privacy budgets over many runs. Silos "
+    "that may not pool records each `release` sums, and `merge` fits one model to them. `fit --method dp-llm` or "
+    "`dp-sgd` trains a classifier: `predict` applies it, `explain` shows what it relies on.\n\n"
+    "Exit codes: 0 success, 2 invalid request or input, 3 refused by the ledger, 4 an audit found more than is "
+    "claimed, 130 interrupted.",
 )
 for _name in _verbs():
     _verb = _loaded(_name)
@@ -96,7 +105,21 @@ def options(
 @cache
 def program() -> typer.core.TyperGroup:
     """Returns the verbs with their options; they are read off the functions once in a process."""
-    return cast("typer.core.TyperGroup", typer.main.get_command(app))
+    return _named(cast("typer.core.TyperGroup", typer.main.get_command(app)))
+
+
+def _named(group: typer.core.TyperGroup) -> typer.core.TyperGroup:
+    """Names the values of options for people, where a verb has not: TEXT, N, NUMBER or PATH."""
+    for command in group.commands.values():
+        if isinstance(command, typer.core.TyperGroup):
+            _named(command)
+        panels = {name: panel for panel, names in _GROUPS.items() for name in names.split()}
+        for option in command.params:
+            if option.param_type_name == "option" and option.metavar is None:
+                option.metavar = _VALUES.get(option.type.name)
+            if len(command.params) > _MANY and getattr(option, "rich_help_panel", "") is None:
+                vars(option)["rich_help_panel"] = panels.get(option.name or "")
+    return group
 
 
 def run() -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 import typer
 
 from noisegate.errors import OptionError
-from noisegate.registry import extension, extensions
+from noisegate.registry import extension, extensions, one_name_each
 from noisegate.seeds import MOST_SEED
 
 if TYPE_CHECKING:
@@ -30,17 +30,17 @@ Delta = Annotated[float, typer.Option(help="δ of the guarantee; keep it well be
 Adjacency = Annotated[
     str, typer.Option(help="add-remove (default; the number of records stays private) or replace-one (it is public).")
 ]
-Unit = Annotated[str, typer.Option(help="What one record stands for.")]
+Unit = Annotated[str, typer.Option(help="Privacy unit: what one record represents, such as patient.")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method, for instance --set cells=32."),
+    typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method (`methods NAME`): --set cells=32."),
 ]
 Public = Annotated[
     str | None,
     typer.Option(
         metavar="FILE_OR_FOLDER",
-        help="Public records of the same schema, for methods that use some, such as dp-dre. They must hold no private "
-        "one.",
+        help="Public records with the same schema, for methods that use them, such as dp-dre. They must contain no "
+        "private record.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text for people.")]
@@ -69,14 +69,9 @@ _EXAMPLE = "for instance --size 28 --channels 1 --classes 10"
 _of_images = partial(typer.Option, rich_help_panel="Images: public knowledge, instead of --schema")
 
 
-_METHODS = sorted(extensions("noisegate.methods").items(), reverse=True)
-METHOD_NAMES = sorted({point.value: name for name, point in _METHODS}.values())
-"""Of the methods that are installed, each by one name."""
-
-
 def method_names(incomplete: str) -> list[str]:
     """Returns the methods whose names begin so, those of other packages too, for completion by the shell."""
-    return sorted(name for name in ("auto", *METHOD_NAMES) if name.startswith(incomplete))
+    return sorted(name for name in ("auto", *one_name_each("noisegate.methods")) if name.startswith(incomplete))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,12 +86,12 @@ class ImageOptions:
         str | None,
         _of_images(
             metavar="N|NAME,NAME,...",
-            help="Every label that there may be: 10 for 0 to 9, or their names, as in cat,dog.",
+            help="All possible labels: 10 for 0 to 9, or their names, as in cat,dog.",
         ),
     ] = None
     label: Annotated[
         str | None,
-        _of_images(help="Name of the column of labels: in Parquet of DATA, in all that is made. Default: label."),
+        _of_images(help="Name of the label column, in DATA (Parquet) and in the output. Default: label."),
     ] = None
     unlabelled: Annotated[bool, _of_images("--unlabelled", help="The images have no labels; so does --label ''.")] = (
         False
@@ -157,8 +152,8 @@ class RunOptions(ImageOptions):
     method: Annotated[
         str,
         typer.Option(
-            help="How to make synthetic records: auto (says what it chose), or one by name: "
-            f"{', '.join(METHOD_NAMES)}. dp-llm and dp-sgd train a classifier instead.",
+            help="Method: auto (the choice is explained), or a name of `noisegate methods`.",
+            metavar="NAME",
             autocompletion=method_names,
         ),
     ] = "auto"
@@ -169,18 +164,16 @@ class RunOptions(ImageOptions):
     ] = None
     unit_column: Annotated[
         str | None,
-        typer.Option(
-            help="Column that says whose record each one is: protect all records of one unit. Not in the schema."
-        ),
+        typer.Option(help="Column that identifies the person: protects all records of one person. Not in the schema."),
     ] = None
     contributions: Annotated[
-        int | None, typer.Option(help="With --unit-column: how many records of a unit are used at most.")
+        int | None, typer.Option(help="With --unit-column: maximum number of records used per person.")
     ] = None
     report_share: Annotated[
         float | None,
         typer.Option(
-            help="With pairwise: budget share of counts that the fit does not see, as 0.05, beside shares that sum to "
-            "about 1: the public page scores the copy by them."
+            help="With pairwise: budget share, such as 0.05, of counts held out of the fit, by which the public page "
+            "scores the copy; the other shares sum to about 1."
         ),
     ] = None
     for_inference: Annotated[
@@ -195,8 +188,8 @@ class RunOptions(ImageOptions):
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="With pairwise: a TOML file of [[analyses]], each a question for `infer`, or kind, outcome and terms. "
-            "The budget goes to their columns, and `plan` says how exact the answers will be.",
+            help="With pairwise: a TOML file of [[analyses]], each a query for `infer`, or kind, outcome and terms. "
+            "The budget goes to their columns, and `plan` predicts the precision of the answers.",
         ),
     ] = None
     settings: Settings = None
@@ -206,7 +199,7 @@ class RunOptions(ImageOptions):
         """The settings of the method that were given."""
         given = ["--for-inference"] * self.for_inference + ["--analyses"] * (self.analyses is not None)
         if given and self.method not in ("auto", "pairwise"):
-            raise OptionError(f"{given[0]} is of pairwise, and --method {self.method} is not; leave one of them out.")
+            raise OptionError(f"{given[0]} belongs to pairwise, and --method is {self.method}; omit one of them.")
         share = {} if self.report_share is None else {"report_share": self.report_share}
         share |= ({"moments_share": FOR_INFERENCE} if self.for_inference else {}) | _for_analyses(self.analyses)
         return {**share, **method_settings(self.settings, self.public)}
@@ -232,22 +225,22 @@ class FitOptions(RunOptions):
     """What a fit is told beside it."""
 
     unit: Unit = "record"
-    dataset: Annotated[str | None, typer.Option(help="Book the cost on this data set of the ledger.")] = None
+    dataset: Annotated[str | None, typer.Option(help="Record the cost under this data set in the ledger.")] = None
     ledger: LedgerOption = None
     seed: Annotated[
-        int, typer.Option(min=0, max=MOST_SEED, help="Of the public randomness. The private noise takes no seed.")
+        int, typer.Option(min=0, max=MOST_SEED, help="Seed for non-private randomness. The private noise has no seed.")
     ] = 0
     on_error: Annotated[
         str,
         typer.Option(
             metavar="refuse|skip",
-            help="Images that cannot be read: refuse the run (default), or skip them; you alone are told how many.",
+            help="Unreadable images: refuse the run (default), or skip them; only you are told how many.",
         ),
     ] = "refuse"
 
     @property
     def book(self) -> Ledger | None:
-        """The ledger to book on; None without a data set."""
+        """The ledger that records the cost; None without a data set."""
         from noisegate.ledger.ledger import Ledger
 
         return None if self.dataset is None else Ledger(self.ledger)
@@ -331,7 +324,7 @@ def chosen_engine(engine: str, address: str | None) -> Engine | None:
         raise OptionError(f"--engine {engine!r} must be {' or '.join(known)}.")
     if engine == "local":
         if address is not None:
-            raise OptionError(f"--address {address} is of a Ray cluster; give --engine ray beside it.")
+            raise OptionError(f"--address {address} needs --engine ray as well.")
         return None
     made: Engine = extension("noisegate.engines", engine, f"--engine {engine}")(address=address)
     return made

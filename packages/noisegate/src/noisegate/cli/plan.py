@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from noisegate.cli.console import OUT, print_json, show_verdict, warn_about_constraints
-from noisegate.cli.fit import show_plan, warn_about_delta
+from noisegate.cli.fit import warn_about_delta
 from noisegate.cli.options import Json, RunOptions, one_by_one
+from noisegate.cli.shown_plan import show_plan
 from noisegate.errors import OptionError
 from noisegate.privacy.events import RECORD, Adjacency
 from noisegate.registry import extension
@@ -46,24 +47,25 @@ def plan_command(
     ] = None,
     periods: Annotated[
         str | None,
-        typer.Option(metavar="N|open", help="Records come in so many periods, each in one, and cost ε once."),
+        typer.Option(metavar="N|open", help="Number of periods: each record arrives in one, and ε is spent once."),
     ] = None,
     window: Annotated[
-        int | None, typer.Option(help="With --periods: release the last so many, in place of all so far.")
+        int | None, typer.Option(help="With --periods: release only the last N periods, not all so far.")
     ] = None,
     corrections: Annotated[
         bool,
         typer.Option("--corrections", help="With --periods: a record may be withdrawn or amended once, later."),
     ] = False,
+    details: Annotated[bool, typer.Option("--details", help="List the queries, with the noise of each.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Show what a run would ask, with what noise, and how much signal would be left. Reads no data, spends nothing.
+    """Show what a run would release, at what cost, and how accurate the result would be. Reads no data, spends nothing.
 
     Example: `noisegate plan --schema schema.toml --epsilon 1 --records 30000`
 
-    Of a registry that grows: `noisegate plan --schema schema.toml --epsilon 1 --periods 24 --save registry.json`
+    A registry that grows: `noisegate plan --schema schema.toml --epsilon 1 --periods 24 --save registry.json`
 
-    By what is wanted: `noisegate plan --schema schema.toml --records 30000 --want "mean(age) by sex ±2 %"`
+    From required precision: `noisegate plan --schema schema.toml --records 30000 --want "mean(age) by sex ±2 %"`
 
     Images: `noisegate plan --size 28 --channels 1 --classes 10 --epsilon 1 --records 60000`
     """
@@ -106,7 +108,7 @@ def plan_command(
     if periods is not None:
         stream = extension("noisegate.plans", "stream", "a stream")(periods, window, corrections)
     elif window is not None or corrections:
-        raise OptionError("--window and --corrections are of a stream; give --periods N, or --periods open.")
+        raise OptionError("--window and --corrections need --periods N or --periods open.")
     if save is not None:
         method, published = _save(options, method, schema, epsilon, save, stream)
     plan: Any = method.plan(schema, budget)
@@ -126,12 +128,12 @@ def plan_command(
         return
     if why:
         OUT.print(why)
-    show_plan(plan, records)
+    show_verdict(verdict)
+    show_plan(plan, records, details=details)
     for bound in bounds:
         OUT.print(bound.text())
     if stream is not None:
         OUT.print(stream.text())
-    show_verdict(verdict)
     if published is not None:
         following = f"Each silo: noisegate release DATA --plan {save} --silo NAME --out DIR"
         following = following if stream is None else f"First period: noisegate fit DATA --stream {save} --out DIR"

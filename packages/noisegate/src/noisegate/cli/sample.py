@@ -158,7 +158,7 @@ def sample_command(
         print_json({"records": n, "out": str(shown), "seed": seed, "where": where or [], "even": even, **more})
     else:
         inside = f"{package} describes them, and holds the certificate: hand it over whole."
-        hand_over = f"Hand {model / 'certificate.md'} over with them." if package is None else inside
+        hand_over = f"Share {model / 'certificate.md'} with them." if package is None else inside
         say(f"Wrote {n:,} synthetic records to {shown}. {hand_over}")
         if guard is not None:
             say(guard.sentence)

@@ -1,4 +1,4 @@
-"""`noisegate verify`: recompute ε from a certificate, without the data."""
+"""`noisegate verify`: recompute ε from a certificate, without the data; `noisegate sign`: say whose it is."""
 
 from __future__ import annotations
 
@@ -20,18 +20,23 @@ def verify_command(
     model: Annotated[
         Path, typer.Argument(help="Folder of `fit`, `release` or `merge`, or SCHEMA.certificate.json of a discovery.")
     ],
+    signed_by: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Public key of the owner: check the signature, too.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Recompute ε from the events in the certificate and check every hash.
+    """Recompute ε from the events in the certificate and check every hash, and with --signed-by who made it.
 
-    Needs neither the data nor trust in the maker of the model.
+    Needs neither the data nor, for ε, trust in the maker of the model.
 
-    Example: `noisegate verify model`
+    Example: `noisegate verify model --signed-by owner.pub`
     """
     from noisegate.models.folder import PUBLIC_PAGE, verify
+    from noisegate.models.signature import SIGNATURE, check_signature
     from noisegate.privacy.certificate import schema_cost
     from noisegate.privacy.schema_certificate import SchemaVerification
 
+    signed = () if signed_by is None else check_signature(model, signed_by)
     found = verify(model)
     if isinstance(found, SchemaVerification):
         _show_schema(found, as_json)
@@ -39,6 +44,7 @@ def verify_command(
     certificate = found.certificate
     if as_json:
         state = {"ok": True, "recomputed_epsilon": found.recomputed_epsilon, "not_covered": list(found.others)}
+        state |= {} if signed_by is None else {"signed": list(signed)}
         print_json({**state, "certificate": certificate.to_json()})
         return
     OUT.print(
@@ -53,10 +59,37 @@ def verify_command(
         if added is not None:
             OUT.print(added.sentence, soft_wrap=True)
     OUT.print(f"Hashes are right: {', '.join(found.files)}.")
+    if signed_by is not None:
+        OUT.print(f"Signed with {signed_by}: {', '.join(signed)}.", soft_wrap=True, markup=False)
+        return
     if PUBLIC_PAGE in found.others:
         OUT.print(f"{PUBLIC_PAGE} is not part of this; `noisegate report {escape(str(model))} -o DIR` makes it anew.")
-    if others := [name for name in found.others if name != PUBLIC_PAGE]:
+    if SIGNATURE in found.others:
+        OUT.print(f"{SIGNATURE} is not checked; to do so, give the owner's public key with --signed-by.")
+    if others := [name for name in found.others if name not in (PUBLIC_PAGE, SIGNATURE)]:
         OUT.print(f"[yellow]Not covered[/yellow], whatever it holds: {escape(', '.join(map(repr, others)))}.")
+
+
+def sign_command(
+    model: Annotated[Path, typer.Argument(help="Folder of `fit`, `release` or `merge`.")],
+    key: Annotated[
+        Path,
+        typer.Option(metavar="FILE", help="Ed25519 private key, PEM; a new name makes one, and NAME.pub beside it."),
+    ],
+    as_json: Json = False,
+) -> None:
+    """Sign a model folder, so that recipients can check who made it: a DSSE envelope over the hashes of all files.
+
+    Example: `noisegate sign model --key owner.key`
+    """
+    from noisegate.models.signature import sign
+
+    made = sign(model, key)
+    if as_json:
+        print_json({"signature": str(made), "public": str(key.with_suffix(".pub"))})
+        return
+    shown = escape(f"noisegate verify {model} --signed-by {key.with_suffix('.pub')}")
+    OUT.print(f"Wrote {made}. Recipients, who have the public key from you: {shown}", soft_wrap=True)
 
 
 def _show_schema(found: SchemaVerification, as_json: bool) -> None:

@@ -151,7 +151,7 @@ def _bought(gate: SchemaGate, out: Path, beside: Path, *, force: bool) -> Discov
         with new_file(out, force=force, room=_ROOM) as path, new_file(beside, force=force, room=_ROOM) as proof:
             say(_noise(gate))
             if gate.dataset is None:
-                warn("no --dataset: the cost is booked nowhere. Costs of several runs on the same records add up.")
+                warn("no --dataset: the cost is in no ledger. Costs of several runs on the same records add up.")
             with steps("Reading records", None):
                 found = gate.discover()
             path.write_bytes(found.toml.encode())
@@ -226,7 +226,7 @@ def _check_linked(schema: Any, as_json: bool) -> None:
         OUT.print(f"{schema.told(one)}\n", markup=False)
     for constraint in schema.constraints:
         OUT.print(f"Constraint: {constraint}", markup=False)
-    OUT.print(f"The schema is good. A unit of privacy is a record of {schema.root.name} with all that hangs on it.")
+    OUT.print(f"The schema is valid. Privacy unit: a record of {schema.root.name} with all linked records.")
 
 
 def _show_columns(title: str, schema: Schema) -> None:

@@ -56,7 +56,7 @@ class LinkedDraft:
 
     schema: LinkedSchema  # what was drafted
     drafts: Mapping[str, Draft]  # each table's own draft, by name
-    links: Mapping[str, DraftedLink]  # how each table hangs on that of its parents, by the child's name
+    links: Mapping[str, DraftedLink]  # how each table is linked to that of its parents, by the child's name
     remarks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of each table by name, what else was seen
     rules: tuple[str, ...] = ()  # the reasons of the schema's constraints, in order
 
@@ -133,26 +133,26 @@ def _links(tables: Mapping[str, pa.Table]) -> dict[str, DraftedLink]:
             ]
             if found:
                 possible[child][parent] = max(found, key=lambda link: (link.parent_key == link.key, link.found))
-    # A diagnosis may name its visit and the patient too: it hangs on the visit, which hangs on the patient.
+    # A diagnosis may name its visit and the patient too: its parent is the visit, whose parent is the patient.
     links = {
         child: next(link for parent, link in found.items() if not any(parent in possible[other] for other in found))
         for child, found in possible.items()
         if found and not all(any(parent in possible[other] for other in found) for parent in found)
     }
-    # A table whose records name those of two others, of which none hangs on the other, is refused.
+    # A table whose records name those of two others, of which neither is linked to the other, is refused.
     for child, above in possible.items():
         parents = [link for one, link in above.items() if not any(one in possible[upper] for upper in above)]
         meant = [one for one in parents if one.parent_key == one.key or one.parent.rstrip("s") in str(one.parent_key)]
         if len(meant) > 1:
             told = ", and of ".join(f"{link.parent}, by {_written(link.parent_key)}" for link in meant[:2])
             raise SchemaError(
-                f"{child}: its records name those of {told}; a table hangs on one other: join the columns of "
+                f"{child}: its records name those of {told}; a table has one parent: join the columns of "
                 f"{meant[1].parent} to {child} in the data, and leave out the file of {meant[1].parent}"
             )
     roots = [name for name in tables if name not in links]
     if len(roots) != 1:
         raise SchemaError(
-            f"{' and '.join(roots) or 'no table'}: expected one table that the others hang on, and each other with a "
+            f"{' and '.join(roots) or 'no table'}: expected one root table, and each other table with a "
             "column that names records of its parents by their key; give the columns one name, such as patient_id, or "
             "leave out a table"
         )
@@ -162,7 +162,7 @@ def _links(tables: Mapping[str, pa.Table]) -> dict[str, DraftedLink]:
             name: link for name, link in links.items() if link.parent in (*roots, *ordered) and name not in ordered
         }
         if not ready:
-            raise SchemaError(f"{', '.join(links)}: the tables hang on each other in a circle; leave one of them out")
+            raise SchemaError(f"{', '.join(links)}: the links form a cycle; omit one of these tables")
         ordered |= ready
     return ordered
 

@@ -55,7 +55,7 @@ def start_command(context: typer.Context, options: StartOptions) -> None:
     guide.price(schema)
     guide.fit(schema)
     guide.look()
-    say("\nThat was, to do it again without questions:")
+    say("\nTo repeat this non-interactively:")
     for command in guide.ran:
         _shown(f"  {command}")
 
@@ -70,7 +70,7 @@ def _given(options: StartOptions) -> dict[str, Any]:
     told = parse_toml(read_text(options.answers, "file"), f"file {options.answers}")
     unknown = [name for name in told if name not in names]
     if unknown:
-        raise OptionError(f"--answers {options.answers}: {unknown[0]!r} is no question; there are {', '.join(names)}.")
+        raise OptionError(f"--answers {options.answers}: {unknown[0]!r} is not a key; keys: {', '.join(names)}.")
     return {**told, **given}
 
 
@@ -122,6 +122,10 @@ class Guide:
             known[question.key] = self.answer(question)
             if question.key == "dataset":
                 known["cap"] = self._cap(known["epsilon"], known["dataset"])
+        if isinstance(known["test"], float):  # before anything else looks at the records
+            self.run("split", known["data"], "--test", _text(known["test"]))
+            path, known["records"] = Path(known["data"]), max(1, round(known["records"] * (1 - known["test"])))
+            known["data"], known["test"] = (str(path.with_stem(f"{path.stem}-{part}")) for part in ("train", "test"))
         return known
 
     def _cap(self, epsilon: float, dataset: str) -> float | None:
@@ -179,10 +183,10 @@ class Guide:
         if source is not None:
             return source
         say(
-            "\nThe schema says what is publicly known of the columns: kinds, bounds, levels. Nothing in it may be "
-            "looked up in the private records. It may be there already (schema), or be drafted from records that are "
-            "public (public) or from a data dictionary (dictionary). If there is none of these, bounds and levels are "
-            "bought with a part of epsilon (discover)."
+            "\nThe schema states what is publicly known about the columns: kinds, bounds, levels. Nothing in it may be "
+            "looked up in the private records. Use an existing file (schema), or draft one from public records "
+            "(public) or a data dictionary (dictionary). If you have none of these, bounds and levels can be estimated "
+            "from the private records with part of epsilon (discover)."
         )
         likely = "schema" if Path(_SCHEMA).exists() else "public"
         read = partial(one_of, SOURCES)
@@ -235,7 +239,7 @@ class Guide:
             known["cap"] = None
 
     def fit(self, schema: str) -> None:
-        """Fits, on the books."""
+        """Fits, and records the cost in the ledger."""
         self.register()
         spent = ["--epsilon", self._left, "--dataset", self.known["dataset"], *self._book]
         self.run("fit", self.known["data"], "--schema", schema, *spent, "--out", self.known["out"])
@@ -247,6 +251,8 @@ class Guide:
         self.run("sample", known["out"], "-n", str(known["records"]), "-o", synthetic(known["out"]))
         self.run("report", known["out"], "-o", known["pages"], *test)
         self.run("verify", known["out"])
+        private = f" Look at {Path(known['pages']) / 'private.html'}, and keep it private." if test else ""
+        say(f"\nShare {synthetic(known['out'])}, {known['out']} and {Path(known['pages']) / 'public.html'}.{private}")
 
     def run(self, *arguments: str) -> None:
         """Prints a command and runs it."""
@@ -263,7 +269,7 @@ class Guide:
             raise OptionError(
                 f"stopped; {_text(self._bought)} was spent on {_SCHEMA}; to go on: noisegate start --schema {_SCHEMA}"
             )
-        raise OptionError("stopped before anything was spent; what was asked stands above.")
+        raise OptionError("stopped before any budget was spent; the plan is shown above.")
 
 
 def _shown(command: str) -> None:

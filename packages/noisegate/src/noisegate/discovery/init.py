@@ -136,7 +136,7 @@ def _of_linked(public: list[Path], label: str | None, out: Path) -> dict[str, An
         path.write_bytes(found.toml().encode())
     _warn_about_copies(", ".join(map(str, public)), "all of them")
     for name, link in found.links.items():
-        say(f"{name} hangs on {link.parent}: {link.why}.")
+        say(f"{name} is linked to its parent {link.parent}: {link.why}.")
     remarks = [f"{name}.{text}" for name, texts in found.remarks.items() for text in texts]
     for text in remarks:
         say(f"- {text}.")
@@ -144,7 +144,7 @@ def _of_linked(public: list[Path], label: str | None, out: Path) -> dict[str, An
     columns, left_out = sum(len(table.schema.columns) for table in tables), _left_out(found.ignored)
     say(
         f"Wrote {out}: {len(tables)} tables, {columns} columns{left_out}. A unit of privacy is a record of "
-        f"{found.schema.root.name} with all that hangs on it. Read it, comments included, widen what is too narrow, "
+        f"{found.schema.root.name} with all linked records. Read it, comments included, widen what is too narrow, "
         f"{_KEEP}"
     )
     rules = [f"{table.name}: {rule}" for table in tables for rule in table.schema.constraints]

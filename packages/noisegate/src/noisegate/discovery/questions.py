@@ -21,23 +21,30 @@ class StartOptions:
         Path | None, typer.Option(help="File of answers, TOML, with the names of these options as keys.")
     ] = None
     data: Annotated[str | None, typer.Option(help="Private records: CSV or Parquet.")] = None
-    schema: Annotated[str | None, typer.Option(help="Schema file that is there already.")] = None
+    schema: Annotated[str | None, typer.Option(help="Existing schema file.")] = None
     public: Annotated[str | None, typer.Option(help="Public records to draft a schema from.")] = None
     dictionary: Annotated[str | None, typer.Option(help="Data dictionary to draft a schema from.")] = None
     discover: Annotated[
         str | None,
-        typer.Option(metavar="NAME=KIND,...", help="Kinds of the columns; their bounds and levels are bought."),
+        typer.Option(metavar="NAME=KIND,...", help="Kinds of the columns; their bounds and levels are estimated."),
     ] = None
-    bounds: Annotated[float | None, typer.Option(help="With --discover: the part of ε that may be spent on it.")] = None
+    bounds: Annotated[float | None, typer.Option(help="With --discover: part of ε to spend on estimating bounds.")] = (
+        None
+    )
     label: Annotated[str | None, typer.Option(help="Column to be predicted from the others.")] = None
-    records: Annotated[int | None, typer.Option(help="About how many private records there are, publicly.")] = None
+    records: Annotated[int | None, typer.Option(help="Approximate number of private records, if publicly known.")] = (
+        None
+    )
     epsilon: Annotated[float | None, typer.Option(help="ε of the guarantee; 1 is a common choice.")] = None
     dataset: Annotated[str | None, typer.Option(help="Name of the data set in the ledger.")] = None
-    cap: Annotated[float | None, typer.Option(help="Cap on ε over all runs on it, for good.")] = None
+    cap: Annotated[float | None, typer.Option(help="Cap on total ε over all runs on it; permanent.")] = None
     ledger: LedgerOption = None
-    out: Annotated[str | None, typer.Option("--out", "-o", help="Model folder to make.")] = None
-    pages: Annotated[str | None, typer.Option(help="Folder of the pages to make.")] = None
-    test: Annotated[str | None, typer.Option(help="Real records kept aside, for the private page; 'none'.")] = None
+    out: Annotated[str | None, typer.Option("--out", "-o", help="Output folder for the model.")] = None
+    pages: Annotated[str | None, typer.Option(help="Output folder for the pages.")] = None
+    test: Annotated[
+        str | None,
+        typer.Option(help="Held-out real records for the private page, a share to set aside, such as 0.2, or 'none'."),
+    ] = None
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether to go on.")] = False
 
 
@@ -55,7 +62,7 @@ class Question:
 def file(text: str) -> str:
     """Returns the path of something that is there."""
     if not Path(text).exists():
-        raise ValueError(f"{text!r} is not there")
+        raise ValueError(f"{text!r} does not exist")
     return text
 
 
@@ -67,7 +74,7 @@ def synthetic(model: str) -> str:
 def _new(text: str) -> str:
     made = next((path for path in (text, f"{text}.partial", synthetic(text)) if Path(path).exists()), None)
     if made is not None:
-        raise ValueError(f"{made!r} is there already")
+        raise ValueError(f"{made!r} already exists")
     return text
 
 
@@ -77,7 +84,7 @@ def _above_zero(kind: type[int] | type[float], text: str) -> Any:
     except ValueError:
         number = kind(0)
     if not 0 < number < float("inf"):
-        raise ValueError(f"{text!r} is no {'whole ' if kind is int else ''}number above 0")
+        raise ValueError(f"{text!r} is not a {'whole ' if kind is int else ''}number above 0")
     return number
 
 
@@ -97,12 +104,18 @@ def within(low: float, high: float, text: str) -> float:
     return number
 
 
+def _held_out(text: str) -> str | float | None:
+    if text.lower() == "none":
+        return None
+    return within(0.001, 0.9, text) if text.replace(".", "", 1).isdecimal() else file(text)
+
+
 QUESTIONS = (
-    Question(key="data", asks="Private records", says="A CSV or Parquet file. The fit alone reads it.", read=file),
+    Question(key="data", asks="Private records", says="A CSV or Parquet file. Only the fit reads it.", read=file),
     Question(
         key="records",
-        asks="About how many records are there",
-        says="A round number that may be known publicly. It forecasts what the noise leaves.",
+        asks="Approximate number of records",
+        says="A rounded number that may be public. Used to forecast accuracy.",
         read=partial(_above_zero, int),
     ),
     Question(
@@ -115,17 +128,17 @@ QUESTIONS = (
     Question(
         key="dataset",
         asks="Name of the data set in the ledger",
-        says="The ledger adds up what all runs on the same records cost, and refuses what goes beyond the cap.",
+        says="The ledger adds up the cost of all runs on the same records, and refuses runs beyond the cap.",
         read=str,
         default="data",
     ),
-    Question(key="out", asks="Model folder", says="It may be handed on.", read=_new, default="model"),
+    Question(key="out", asks="Model folder", says="It may be shared.", read=_new, default="model"),
     Question(
         key="test",
-        asks="Real records that were kept aside, or none",
-        says="They compare the copy with real records, on a second page that is private.",
-        read=lambda text: None if text.lower() == "none" else file(text),
-        default="none",
+        asks="Held-out real records, a share to set aside now, or none",
+        says="Used to compare the copy with real records, on a second, private page: a file, or a number such as 0.2.",
+        read=_held_out,
+        default="0.2",
     ),
     Question(key="pages", asks="Folder of the pages", says="One page may be published.", read=str, default="pages"),
 )
@@ -144,11 +157,11 @@ def cap_question(epsilon: float) -> Question:
 
 
 def part_question(epsilon: float) -> Question:
-    """Returns the question for the part of `epsilon` that buys bounds and levels."""
+    """Returns the question for the part of `epsilon` that estimates bounds and levels."""
     return Question(
         key="bounds",
         asks=f"Epsilon for bounds and levels, of the {epsilon:g}",
-        says="What is bought with less is coarser. The fit has the rest.",
+        says="A smaller part gives coarser bounds. The fit uses the rest.",
         read=partial(within, 0.01, epsilon - 0.01),
         default=f"{epsilon / 4:g}",
     )

@@ -238,8 +238,8 @@ class SchemaGate(Session):
             budget = self.plan.budget
             headline = (
                 f"{DISCOVERED}({budget.epsilon:g}, {budget.delta:g})-differential privacy, {budget.adjacency.value}, "
-                f"unit: {budget.unit}.\nNames and kinds of the columns were taken as public. Bounds and levels were "
-                f"bought with noise of ±{2 * self.plan.noise_records:.0f} records on each count.\nWhat is publicly "
+                f"unit: {budget.unit}.\nNames and kinds of the columns were assumed public. Bounds and levels have "
+                f"noise of ±{2 * self.plan.noise_records:.0f} records on each count.\nWhat is publicly "
                 "known may be corrected here. Never correct it by looking at the private records."
             )
             text = schema_text(self._partial, findings, headline)
@@ -337,7 +337,7 @@ def _round_up(number: float) -> str:
 
 
 def discover_schema(data: Any, *, epsilon: float, **options: Any) -> Discovery:
-    """Returns a schema of a private table, bought with a part of its privacy budget.
+    """Returns a schema of a private table, estimated with part of its privacy budget.
 
     The data is a path, or a table in memory, as for `synthesize`; an ``epsilon`` of 0.1 suits some ten thousand
     records. Options are those of `SchemaGate`, most of all ``kinds={"age": "integer", ...}``, ``ledger`` and

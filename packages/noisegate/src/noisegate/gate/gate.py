@@ -63,7 +63,7 @@ class Gate(Single):
         progress: Called with the number of records summed so far; for the operator only.
         on_error: What is done with an image that cannot be used: "refuse" the run, or "skip" the image, which `skipped`
             counts for the operator.
-        discovery: Certificate of the discovery that the schema was bought with, if it was: the certificate of what is
+        discovery: Certificate of the discovery that estimated the schema, if it was: the certificate of what is
             released names it, and states what both cost together.
 
     Raises:

@@ -274,14 +274,14 @@ class Reservation(Single):
     def reserve(self, plan: PricedPlan, method: str) -> None:
         """Reserves the whole cost of `plan`, or takes up the open reservation of the run that is resumed."""
         if self.ledger is None:
-            LOG.info("%s: epsilon = %g is booked nowhere", method, plan.budget.epsilon)
+            LOG.info("%s: epsilon = %g is not recorded in a ledger", method, plan.budget.epsilon)
             return
         where = self.ledger.location
         if self._resumed is None:
             self._number = self.ledger.reserve(
                 self.dataset, plan.events, adjacency=plan.budget.adjacency, unit=plan.budget.unit, purpose=method
             )
-            LOG.info("%s: epsilon = %g is booked on %r in %s", method, plan.budget.epsilon, self.dataset, where)
+            LOG.info("%s: epsilon = %g is recorded under %r in %s", method, plan.budget.epsilon, self.dataset, where)
             return
         entries = [entry for entry in self.ledger.history(self.dataset) if entry.reservation == self._resumed]
         if [entry.kind for entry in entries] not in _OPEN or entries[0].events != tuple(plan.events):

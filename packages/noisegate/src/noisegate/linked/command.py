@@ -56,4 +56,4 @@ def sample_linked(
         print_json(told)
         return
     written = ", ".join(f"{count:,} of {name}" for name, count in rows.items())
-    say(f"Wrote synthetic records to {out}: {written}. Hand {model / 'certificate.md'} over with them.")
+    say(f"Wrote synthetic records to {out}: {written}. Share {model / 'certificate.md'} with them.")

@@ -66,7 +66,7 @@ class LinkFit(MixtureFit):
         children, parents = float(np.arange(len(masses)) @ masses), float(masses.sum())
         if child.orphans == "drop" and children < _FEW * parents:
             return (
-                f"about {children:,.0f} of its records hang on about {parents:,.0f} of {child.parent}, by the release; "
+                f"about {children:,.0f} records belong to about {parents:,.0f} of {child.parent}, by the release; "
                 'are keys written alike in both tables? 000001 is another one than 1, and orphans = "drop" drops it.'
             )
         return super().warning

@@ -35,7 +35,7 @@ _CHAINED = 0.007
 @register("linked")
 @settings
 class Linked(Method):
-    """Settings of the method for linked tables; none of them depends on private data.
+    """The default for linked tables: a model of parents, children and their numbers.
 
     Examples:
         >>> from noisegate import Budget
@@ -59,7 +59,7 @@ class Linked(Method):
     fit_options: Options = field(default_factory=dict)
     """Changes to `noisegate.tables.descent.MixtureSettings`; they cannot change the privacy."""
     seed: Seed = 0
-    """Of the public randomness: the fit's first components and chains. Never of the private noise."""
+    """Seed for non-private randomness: the fit's first components and chains. Never of the private noise."""
 
     def designs(self, schema: LinkedSchema, epsilon: float, *, version: int = DESIGN) -> tuple[LinkDesign, ...]:
         """Returns what is asked about each link at a given ε, parents first, by the rules of a version."""

@@ -1,4 +1,4 @@
-"""What a fit of linked tables gives: synthetic tables whose records hang on each other as the real ones do."""
+"""What a fit of linked tables gives: synthetic tables whose records are linked as the real ones are."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class LinkedModel(Shown):
 
         Keys are fresh whole numbers from 1 on; each record names one that is there. Children stand in their order.
 
-        A ``seed`` is of the public randomness; None for other records at every call. ``where`` are values that every
+        A ``seed`` is for non-private randomness; None for other records at every call. ``where`` are values that every
         record of the first table shall have, as `noisegate.Synthesizer.sample` takes them.
 
         Raises:

@@ -29,7 +29,7 @@ _KEYS = ("tables", "constraints")
 class LinkedSchema(Shown):
     """Public knowledge about several tables that are linked as a tree.
 
-    The unit of privacy is a record of the first table with all that hangs on it. Columns that are the same in all
+    The unit of privacy is a record of the first table with all linked records. Columns that are the same in all
     records of a parent belong into the parent's table.
 
     Examples:
@@ -205,7 +205,7 @@ class LinkedSchema(Shown):
         return ResultCard(title=f"Schema: {len(self.tables)} linked tables", facts=facts, sheets=sheets)
 
     def told(self, table: LinkedTable) -> str:
-        """Returns in words how the records of a table hang on those of another."""
+        """Returns in words how the records of a table are linked to those of another."""
         if not table.child:
             return f"Each record is a unit of privacy, named by {' and '.join(key_parts(table.key))}."
         ordered = "without an order" if table.order is None else f"ordered by {table.order}"
@@ -280,7 +280,7 @@ def _in_order(tables: Any) -> tuple[LinkedTable, ...]:
                     "first one; put the column that names another record under ignore"
                 )
             raise SchemaError(
-                f"table {table.name!r}: parent = {table.parent!r} is no table of the schema, or hangs on this one in a "
+                f"table {table.name!r}: parent = {table.parent!r} is no table of the schema, or links to this one in a "
                 f"circle; the tables are {choices(table.parent, names)}"
             )
         found |= {table.name: _keyed(table, found) for table in ready}
@@ -294,10 +294,10 @@ def _keyed(table: LinkedTable, found: Mapping[str, LinkedTable]) -> LinkedTable:
         return table
     parent = found[table.parent]
     if parent.key is None:
-        raise SchemaError(f"table {parent.name!r}: key is missing; {table.name!r} hangs on it, so name its key")
+        raise SchemaError(f"table {parent.name!r}: key is missing; {table.name!r} is linked to it, so name its key")
     if parent.orphans == "drop" and table.orphans != "drop":
         raise SchemaError(
-            f'table {table.name!r}: orphans = "drop" is needed here too, as in {parent.name!r}: what hangs on a '
+            f'table {table.name!r}: orphans = "drop" is needed here too, as in {parent.name!r}: what is linked to a '
             "dropped record is dropped"
         )
     table = table if table.parent_key is not None else replace(table, parent_key=parent.key)

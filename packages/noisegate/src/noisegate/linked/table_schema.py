@@ -48,7 +48,7 @@ class LinkedTable:
     key: Key = None
     """The column that names each record, or those that do so together; needed where the table has children."""
     parent: str | None = None
-    """Name of the table of the parents; None for the one that the others hang on, whose records are the units of
+    """Name of the table of the parents; None for the root table, whose records are the units of
     privacy, each with all that belongs to it."""
     parent_key: Key = None
     """The column, or columns, with the key of the record's parent, in the order of that; None for those called as

@@ -63,7 +63,7 @@ class MeanEmbeddingMethod(Method):
     counts_share: Share = 0.03
     """Budget share of the counts."""
     seed: Seed = 0
-    """Of the public randomness: features, initial weights, fit. Never of the private noise."""
+    """Seed for non-private randomness: features, initial weights, fit. Never of the private noise."""
 
     @abstractmethod
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:
@@ -101,7 +101,7 @@ class MeanEmbeddingMethod(Method):
         """Returns the maps of the one round; see `Method`."""
         if values:
             return {}
-        maps = plan.maps or self.maps(schema)  # a plan has none where they hang on public records
+        maps = plan.maps or self.maps(schema)  # a plan has none where they depend on public records
         return {release.query.name: maps[release.query.name] for release in plan.releases}
 
     def _with_counts(self, schema: Schema) -> dict[str, Embedding]:

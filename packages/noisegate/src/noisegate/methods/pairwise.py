@@ -90,7 +90,7 @@ Triples = Annotated[tuple[tuple[str, str, str], ...], "a list of lists of 3 colu
 @register("pairwise")
 @settings
 class Pairwise(Method):
-    """Settings of the pairwise method; none of them depends on private data.
+    """The default for tables: noisy counts of columns and pairs of columns, fitted by a mixture.
 
     Examples:
         >>> from noisegate import Budget, Pairwise, Schema
@@ -132,7 +132,7 @@ class Pairwise(Method):
     fit_options: Options = field(default_factory=dict)
     """Changes to `noisegate.tables.descent.MixtureSettings`; they cannot change the privacy."""
     seed: Seed = 0
-    """Of the public randomness: the fit's first components. Never of the private noise."""
+    """Seed for non-private randomness: the fit's first components. Never of the private noise."""
 
     def design(self, schema: Schema, epsilon: float, *, version: int = DESIGN) -> Design:
         """Returns what is asked about a table at a given ε; an OptionError if a named column is not in the schema.

@@ -138,7 +138,7 @@ class Synthesizer(Shown):
 
         Args:
             n: Number of records, at least 0.
-            seed: Of the public randomness; None for other records at every call.
+            seed: Seed for non-private randomness; None for other records at every call.
             where: Values that every record shall have, by column: ``{"sex": "Female", "age": (18, 30)}``. A level, a
                 truth value, or None for missing; of a number or date one value or a closed interval, with None for
                 an open end. Every other column then follows the model, given these values.

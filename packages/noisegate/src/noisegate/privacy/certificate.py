@@ -43,7 +43,7 @@ _SAMPLERS = {
 
 
 def in_words(event: Event) -> str:
-    """Returns what was asked, with its noise over its sensitivity."""
+    """Returns the query, with its noise multiplier."""
     if isinstance(event, ZeroConcentratedEvent):
         return f"{event.name}: noisy marginals chosen on the way, rho {event.rho:.4g} together"
     if isinstance(event, ContinualGaussianEvent):
@@ -83,7 +83,7 @@ _LONGEST_TEXT = 1000
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Certificate(Shown):
-    """What was asked of the private data, with what noise, and what follows from it.
+    """The queries run on the private data, their noise, and the guarantee that follows.
 
     Attributes:
         epsilon: Upper bound for the events at `delta`; anyone can recompute it.
@@ -92,9 +92,9 @@ class Certificate(Shown):
         unit: The privacy unit: what one record stands for, or whose records belong together.
         events: Everything that was computed from private records.
         method: Name of the method.
-        public: What was taken as public knowledge: schema, hyper-parameters, the seed of the public randomness.
+        public: What was taken as public knowledge: schema, hyper-parameters, the seed for non-private randomness.
         hashes: SHA-256 of what was released.
-        ledger: Data set and reservation in the ledger that the cost was booked on, or None.
+        ledger: Data set and reservation in the ledger that the cost was recorded under, or None.
         contributions: How many records of one unit were used at most; None when every record is a unit.
         silos: Whose releases were added up, where several were; `events` are then those of the silo that paid most.
         version: Version of noisegate that wrote it.
@@ -312,17 +312,17 @@ def schema_cost(certificate: Certificate) -> str | None:
     both = (
         f"both together satisfy ({together['epsilon']:.6g}, {together['delta']:.6g})-differential privacy"
         if isinstance(together, Mapping)
-        else "its cost comes on top, and cannot be added up, as it is for other neighbours or another privacy unit"
+        else "its cost is additional and cannot be combined: it is for another adjacency or another privacy unit"
     )
     return (
-        f"The schema was bought with ({discovery['epsilon']:g}, {discovery['delta']:g})-differential privacy, by a "
-        f"discovery whose certificate has the SHA-256 {discovery['digest']}. If it was from the same records, {both}."
+        f"The schema was estimated with ({discovery['epsilon']:g}, {discovery['delta']:g})-differential privacy; the "
+        f"certificate of that run has the SHA-256 {discovery['digest']}. If it used the same records, {both}."
     )
 
 
 _MASKED = (
-    "The numbers beside this page are the masked share of one silo, and tell nothing by themselves. What is claimed is "
-    "claimed of the sum of all shares.\n"
+    "The values beside this page are the masked share of one silo and reveal nothing by themselves. The guarantee is "
+    "that of the sum of all shares.\n"
 )
 
 
@@ -331,9 +331,9 @@ def render(certificate: Certificate) -> str:
     unit, limit, adjacency = certificate.unit, certificate.contributions, certificate.adjacency
     somebody, them = (f"any one {unit}", f"that {unit}") if limit is None else (unit, "them")
     relation = (
-        f"{adjacency.sentence()}. One record stands for one {unit}."
+        f"{adjacency.sentence()}. Privacy unit: one {unit}."
         if limit is None
-        else f"{adjacency.sentence(unit)}. One unit is {used(unit, limit)}."
+        else f"{adjacency.sentence(unit)}. Privacy unit: {used(unit, limit)}."
     )
     factor = f"{math.exp(certificate.epsilon):.4g}" if certificate.epsilon < 700 else "beyond any meaning"
     lines = [
@@ -341,16 +341,16 @@ def render(certificate: Certificate) -> str:
         "",
         f"What was made from the private records satisfies {headline(certificate)}: {relation}",
         "",
-        "In words: whoever sees the synthetic records, the model and this page, and knows everything about all other "
-        f"records, can hardly tell whether {somebody} took part. For every conclusion that could be drawn, its "
-        f"probability with and without {them} differs by a factor of at most exp({certificate.epsilon:g}) = "
-        f"{factor}, except for a chance of {certificate.delta:g}.",
+        "In words: somebody who sees the synthetic records, the model and this page, and knows all other records, can "
+        f"hardly tell whether {somebody} took part. The probability of any conclusion with and without {them} differs "
+        f"by a factor of at most exp({certificate.epsilon:g}) = {factor}, except with probability "
+        f"{certificate.delta:g}.",
         "",
         f"Method: {certificate.method}. Written by noisegate {certificate.version}.",
         "",
         "## What was computed from private records",
         "",
-        "Nothing else was. All numbers are sums over records of vectors of bounded norm, with noise added once.",
+        "Nothing else. Every value released is a sum over records of vectors of bounded norm, with noise added once.",
         "",
         *([] if certificate.silos is None else [f"{certificate.silos.sentence} The table is of one silo.", ""]),
         *([] if certificate.stream is None else [certificate.stream.sentence, ""]),
@@ -358,7 +358,7 @@ def render(certificate: Certificate) -> str:
         "| --- | --- | --- | --- | --- | --- |",
         *map(row, certificate.events),
         "",
-        "The noise has no seed: its randomness came from the operating system.",
+        "The noise has no seed: its randomness comes from the operating system.",
         "",
         *_public(certificate),
         "",
@@ -366,7 +366,7 @@ def render(certificate: Certificate) -> str:
         "",
         "`noisegate verify FOLDER` recomputes ε from the table above and checks the hashes, without the data. The "
         "proofs of the bounds are in the documentation, under Guarantees. This page says nothing about other releases "
-        "from the same records: their costs add up, which is what a ledger is for.",
+        "from the same records: their costs add up, and a ledger tracks them.",
     ]
     return "\n".join(lines) + "\n"
 
@@ -385,7 +385,7 @@ def _public(certificate: Certificate) -> list[str]:
     masked = [] if certificate.silos is not None or "secure_sum" not in certificate.public else [_MASKED]
     lines = [
         *masked,
-        "## What was taken as public knowledge",
+        "## Assumed public knowledge",
         "",
         f"* The schema: names, kinds, bounds and levels of the columns{f' ({columns})' if columns else ''}.",
         "* The settings of the method, in `certificate.json`.",
@@ -396,5 +396,5 @@ def _public(certificate: Certificate) -> list[str]:
     bought = schema_cost(certificate)
     lines += [] if bought is None else ["", bought]
     if certificate.ledger:
-        lines += ["", f"The cost is booked in a ledger on the data set {certificate.ledger.get('dataset')!r}."]
+        lines += ["", f"The cost is recorded in a ledger under the data set {certificate.ledger.get('dataset')!r}."]
     return lines

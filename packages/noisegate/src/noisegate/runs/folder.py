@@ -167,7 +167,7 @@ class Run:
             ) from None
         if shown is not None and run.ledger is None:
             raise OptionError(
-                f"{(observer or Observer()).option('ledger')} is missing: the run is booked on {shown}, whose address "
+                f"{(observer or Observer()).option('ledger')} is missing: the run is in {shown}, whose address "
                 "is not kept, as it may hold a password."
             )
         return run

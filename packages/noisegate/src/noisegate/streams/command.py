@@ -88,8 +88,8 @@ def fit_period(
     The ``stream`` is the plan that `plan_stream` wrote, and ``after`` the model folder of the period before; None for
     the first. Records in ``withdrawn`` leave the stream; to amend one, withdraw it as it was and give it in ``data`` as
     it is. What must stay secret for later periods lies in a folder beside the plan (``registry.private``). A run that
-    was stopped is started again as it was, and gives the same answer. Where the first period was booked, the others
-    find their ``dataset`` and ``ledger`` by themselves. The others are as for `fit`.
+    was stopped is started again as it was, and gives the same answer. Where the first period was recorded in a ledger,
+    the others find their ``dataset`` and ``ledger`` themselves. The others are as for `fit`.
 
     Raises:
         UserError: if anything given is unusable, or the period was answered already with other records.
@@ -115,7 +115,7 @@ def _period(plan: Path, after: Path | None, withdrawn: Any, dataset: str | None,
     if dataset is None and booked:
         dataset, ledger = booked["dataset"], ledger or booked["ledger"]
         if ledger is None:
-            raise OptionError(f"ledger: the stream is booked in a database on {dataset!r}; give its address.")
+            raise OptionError(f"ledger: the stream is recorded in a database under {dataset!r}; give its address.")
     run, horizon = read_stream(plan, dataset=dataset, ledger=ledger)
     identity, release, period = stream_id(run, horizon), None, 1
     if after is not None:

@@ -78,7 +78,7 @@ class StreamState:
 
     @property
     def booked(self) -> Mapping[str, Any]:
-        """Reservation, data set and ledger that the stream is booked on; empty if nowhere."""
+        """Reservation, data set and ledger of the stream; empty if it is in no ledger."""
         try:
             return dict(read_json(self.folder / "booked.json"))
         except FileNotFoundError:

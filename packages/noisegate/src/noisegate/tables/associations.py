@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from noisegate.tables.released import Floats, Table, best_table
-from noisegate.verdict import Verdict, in_hundred, word_of_kept
+from noisegate.verdict import Verdict, percent, word_of_kept
 
 if TYPE_CHECKING:
     from noisegate.tables.mixture_fit import PairwiseFit
@@ -120,7 +120,8 @@ def judged(fitting: PairwiseFit) -> Iterator[Verdict]:
     if len(names) > 1:
         yield _of_associations(fitting, names)
     for column, share, low, high in fitting.blind():
-        reason = f"{in_hundred(share)} have {column.name!r} between {low:g} and {high:g}: nothing finer was measured"
+        where = f"{column.name!r} between {low:g} and {high:g}"
+        reason = f"{percent(share)} of records have {where}: nothing finer was measured"
         cure = f"bounds of {column.name!r} that are nearer to its values"
         yield Verdict(word="rough", source="fit", reasons=(reason,), cures=(cure,))
 

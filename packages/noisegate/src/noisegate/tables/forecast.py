@@ -1,7 +1,7 @@
 """How far records of a pairwise plan will be from the real ones, from public facts: before anything is spent.
 
 The noise on the share that half the cells of a one-way table hold together (`expected_error`) says it best: over
-tables, ε and numbers of records, the odds of a record to be out of place grew with a power of it. A fit denoises, so
+tables, ε and numbers of records, the odds of a record to be in a wrong cell grew with a power of it. A fit denoises, so
 the power is below 1. The constants are those of `benchmarks/tables/verdict.py`, which says how well they do on tables
 that they were not chosen on.
 """
@@ -20,7 +20,7 @@ from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.tables.design import COUNTS, PAIRS, SINGLES, Columns, Design
 from noisegate.tables.released import Answered
-from noisegate.verdict import MISPLACED, WORDS, Source, Verdict, Word, in_hundred, word_of_misplaced
+from noisegate.verdict import MISPLACED, WORDS, Source, Verdict, Word, percent, word_of_misplaced
 
 if TYPE_CHECKING:
     from noisegate.models.checkpoint import Fit
@@ -101,7 +101,7 @@ def _error(cells: list[int], tables: int, noise_std: float, records: float) -> T
     )
 
 
-# The noise at which half the records are out of place, and the power.
+# The noise at which half the records are in a wrong cell, and the power.
 _PAIRS, _SINGLES = (0.75, 0.775), (3.0, 0.725)
 
 
@@ -125,12 +125,12 @@ class Forecast:
 
     @property
     def singles(self) -> float:
-        """Expected share of records that are out of place in a single column."""
+        """Expected total variation error of a single column."""
         return _misplaced(self.noise, *_SINGLES)
 
     @property
     def pairs(self) -> float:
-        """Expected share of records that are out of place in a pair of columns."""
+        """Expected total variation error of a pair of columns."""
         return _misplaced(self.noise, *_PAIRS)
 
     @property
@@ -275,17 +275,17 @@ def _drowned(schema: Schema, counts: Any, noise_std: float) -> Iterator[Verdict]
     names = [level for level, count in zip(levels, counts, strict=False) if count < _SEEN * noise_std]
     if column is not None and len(counts) > 1 and names:
         told = f"{', '.join(names[:5])}{f' and {len(names) - 5} more' * (len(names) > 5)}"
-        reason = f"of the classes of {column.name!r} the noise drowns {told}: few records, or none"
+        reason = f"{told} of {column.name!r} cannot be distinguished from noise (too few records)"
         yield Verdict(word=None, source="fit", reasons=(reason,), figures={"drowned_classes": names})
 
 
 def _expected(expected: Forecast, epsilon: float, source: Source, cures: Iterable[str]) -> Verdict:
     """Returns the verdict of a forecast; what would lead to a better one is only looked for where there is one."""
-    single, pair = in_hundred(expected.singles), in_hundred(expected.pairs)
-    reason = f"of about {round(expected.records):,} records at epsilon={epsilon:g}, expect {single} out of place in "
-    reasons = [reason + "a single column" + f", {pair} in a pair of columns" * expected.paired]
+    single, pair = percent(expected.singles), percent(expected.pairs)
+    reason = f"for about {round(expected.records):,} records at epsilon={epsilon:g}, expect a total variation error of "
+    reasons = [reason + f"{single} per column" + f" and {pair} per pair of columns" * expected.paired]
     if not expected.paired and expected.columns > 1:
-        reasons.append("no pairs of columns are measured: columns come out independent of each other")
+        reasons.append("no pairs of columns are measured: synthetic columns are independent")
     if expected.measured[0] < expected.measured[1]:
         told = "only those with the label" if expected.measured[0] else "none"
         reasons.append(f"of {expected.measured[1]:,} pairs of columns {told} would be measured, for the noise on them")

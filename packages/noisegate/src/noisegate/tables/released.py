@@ -41,7 +41,7 @@ def posterior_shares(
     Counts x ≥ 0 are seen as y = x + noise. Their shares are Dirichlet about the prior q: each count is a gamma variable
     of mean total · q and shape a · k · q, k the number of cells. The strength a is not known: the posterior means under
     several, from 0.1 (most cells are empty) to ∞ (shares are q), are averaged by their evidence (empirical Bayes;
-    Robbins 1956, Efron and Morris 1973; averaging, Hoeting et al. 1999). Where the noise drowns everything that is q.
+    Robbins 1956, Efron and Morris 1973; averaging, Hoeting et al. 1999). Where everything is below the noise that is q.
 
     Args:
         noisy: Counts with Gaussian noise, in units of records.

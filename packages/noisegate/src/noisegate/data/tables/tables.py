@@ -101,7 +101,7 @@ def is_folder(path: Path) -> bool:
         found = None
     if found is None or not (found.folder or found.plain):
         raise DataError(
-            f"{str(path)!r}: is no plain file and no folder; records are read several times, so a pipe, a device or a "
+            f"{str(path)!r}: is not a regular file or folder; records are read several times, so a pipe, a device or a "
             "socket cannot be read: write the records to a file first"
         )
     return found.folder

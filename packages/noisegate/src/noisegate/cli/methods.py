@@ -1,0 +1,38 @@
+"""`noisegate methods`: what the installed methods are, and what each can be told."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from noisegate.cli.console import OUT, print_json, table
+from noisegate.cli.options import Json, method_names
+
+
+def methods_command(
+    name: Annotated[
+        str | None, typer.Argument(help="Method whose settings to list.", autocompletion=method_names)
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List the installed methods, or the settings of one: names for --set, with defaults.
+
+    Example: `noisegate methods pairwise`
+    """
+    from noisegate.methods.listing import list_methods, list_settings
+
+    if name is None:
+        methods = list_methods()
+        if as_json:
+            print_json({"methods": methods})
+            return
+        rows = [[one["name"], one["summary"]] for one in methods]
+        OUT.print(table("Methods", {"name": "left", "what it is": "left"}, rows))
+        return
+    settings = list_settings(name)
+    if as_json:
+        print_json({"method": name, "settings": settings})
+        return
+    rows = [[one["name"], str(one["default"]), one["meaning"]] for one in settings]
+    OUT.print(table(f"Settings of {name}", {"name": "left", "default": "left", "what it is": "left"}, rows))

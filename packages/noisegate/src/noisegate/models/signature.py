@@ -1,0 +1,120 @@
+"""A signature of the owner on all files of a folder: an in-toto statement in a DSSE envelope, by an Ed25519 key."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+from noisegate.atomic import new_file
+from noisegate.errors import ModelError, OptionError, require, said
+from noisegate.models.folder import PUBLIC_PAGE, file_hash, verify
+from noisegate.privacy.certificate import Certificate, canonical_json
+from noisegate.privacy.release import read_json
+
+SIGNATURE = "signature.json"
+_PAYLOAD, _STATEMENT = "application/vnd.in-toto+json", "https://in-toto.io/Statement/v1"
+_PREDICATE = "https://github.com/noisegate/noisegate/privacy-certificate/v1"
+_BROKEN = (OSError, KeyError, TypeError, ValueError, LookupError, AttributeError)
+
+
+def sign(folder: str | Path, key: str | Path) -> Path:
+    """Signs a verified model or release folder with a private key, made where there is none; returns the signature.
+
+    The public key is written beside a new private one, with the suffix ``.pub``. Needs ``noisegate[silos]``.
+
+    Raises:
+        ModelError: if the folder does not verify; nothing is signed.
+        OptionError: if the key is not an Ed25519 private key, or the folder is signed already.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> from noisegate import Schema, sign, synthesize
+        >>> from noisegate.schema import Boolean
+        >>> made = synthesize(pa.table({"ill": [True, False] * 100}), schema=Schema([Boolean(name="ill")]), epsilon=1.0)
+        >>> sign(made.save("model"), "owner.key").name
+        'signature.json'
+    """
+    require("cryptography", "a signature")
+    folder, key, certificate = Path(folder), Path(key), verify(folder).certificate
+    statement = canonical_json({"_type": _STATEMENT, "subject": _subjects(folder), **_stated(certificate)})
+    private, path = _private(key), folder / SIGNATURE
+    if path.exists():
+        raise OptionError(f"{path} exists; remove it to sign the folder again.")
+    signed = {"keyid": _digits(private.public_key()), "sig": _text(private.sign(_encoded(statement)))}
+    with new_file(path) as new:
+        envelope = {"payloadType": _PAYLOAD, "payload": _text(statement), "signatures": [signed]}
+        new.write_text(json.dumps(envelope, indent=2) + "\n", encoding="utf-8")
+    return path
+
+
+def check_signature(folder: Path, public: Path) -> tuple[str, ...]:
+    """Returns the files of a folder that the owner of a public key signed; a ModelError if any differs."""
+    require("cryptography", "a signature")
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    path = folder / SIGNATURE
+    try:
+        envelope, key = read_json(path), load_pem_public_key(public.read_bytes())
+        statement, signatures = base64.b64decode(envelope["payload"], validate=True), envelope["signatures"]
+        mine = [one for one in signatures if one["keyid"] == _digits(key)]
+        key.verify(base64.b64decode(mine[0]["sig"], validate=True), _encoded(statement))  # type: ignore[union-attr,call-arg]
+        stated, certificate = json.loads(statement), verify(folder).certificate
+    except InvalidSignature:
+        raise ModelError(f"{path} was not made with the key {public}, or was changed: do not rely on it.") from None
+    except IndexError:
+        raise ModelError(f"{path} was signed with another key than {public}: do not rely on it.") from None
+    except _BROKEN as error:
+        raise ModelError(f"{path} cannot be checked with {public}: {type(error).__name__}: {error}.") from None
+    expected = {"_type": _STATEMENT, "subject": _subjects(folder), **_stated(certificate)}
+    if envelope["payloadType"] != _PAYLOAD or stated != json.loads(canonical_json(expected)):
+        raise ModelError(f"{folder}: a file was added, removed or changed after {path.name} was made.")
+    return tuple(one["name"] for one in stated["subject"])
+
+
+def _subjects(folder: Path) -> list[dict[str, Any]]:
+    """Returns each file with its digest, but the public page, which anyone may make anew, and the signature."""
+    names = sorted(path.name for path in folder.iterdir() if path.name not in (PUBLIC_PAGE, SIGNATURE))
+    return [{"name": name, "digest": {"sha256": file_hash(folder / name)}} for name in names]
+
+
+def _stated(certificate: Certificate) -> dict[str, Any]:
+    facts = {name: getattr(certificate, name) for name in ("epsilon", "delta", "unit", "method", "version")}
+    facts |= {"adjacency": certificate.adjacency.value, "certificate": certificate.digest()}
+    return {"predicateType": _PREDICATE, "predicate": facts}
+
+
+def _private(path: Path) -> Any:
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    if not path.exists():
+        made, beside = Ed25519PrivateKey.generate(), path.with_suffix(".pub")
+        plain, pem = serialization.NoEncryption(), serialization.Encoding.PEM
+        with new_file(path) as new, new_file(beside) as public:
+            new.chmod(0o600)
+            new.write_bytes(made.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
+            public.write_bytes(made.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo))
+        return made
+    try:
+        key = serialization.load_pem_private_key(path.read_bytes(), password=None)
+    except (OSError, TypeError, ValueError):
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise OptionError(f"{said('key', path)} must be an unencrypted Ed25519 private key in PEM, or a new file.")
+    return key
+
+
+def _digits(public: Any) -> str:
+    return str(public.public_bytes_raw().hex())
+
+
+def _encoded(statement: bytes) -> bytes:
+    """Returns the pre-authentication encoding of DSSE (https://github.com/secure-systems-lab/dsse, protocol.md)."""
+    return b"DSSEv1 %d %s %d %s" % (len(_PAYLOAD), _PAYLOAD.encode(), len(statement), statement)
+
+
+def _text(content: bytes) -> str:
+    return base64.b64encode(content).decode()

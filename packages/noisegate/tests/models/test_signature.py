@@ -1,0 +1,59 @@
+"""A signature says whose a folder is: of one that differs in a byte, a file or a key, nothing."""
+
+import shutil
+
+import pyarrow as pa
+import pytest
+
+from noisegate import Schema, sign, synthesize, verify
+from noisegate.errors import ModelError, OptionError
+from noisegate.models.signature import SIGNATURE, check_signature
+from noisegate.schema import Boolean
+
+FILES = ("certificate.json", "certificate.md", "generator.safetensors", "model.json", "release.safetensors")
+
+
+@pytest.fixture(scope="module")
+def signed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("signed")
+    schema = Schema([Boolean(name="ill")])
+    synthesize(pa.table({"ill": [True, False] * 100}), schema=schema, epsilon=1.0).save(folder / "model")
+    sign(folder / "model", folder / "owner.key")
+    return folder
+
+
+def test_whoever_has_the_public_key_sees_whose_files_these_are(signed):
+    assert check_signature(signed / "model", signed / "owner.pub") == FILES
+    assert (signed / "owner.key").stat().st_mode & 0o077 == 0
+    assert SIGNATURE in verify(signed / "model").others
+    with pytest.raises(OptionError, match=r"signature\.json exists"):
+        sign(signed / "model", signed / "owner.key")
+    with pytest.raises(OptionError, match="must be an unencrypted Ed25519 private key"):
+        sign(signed / "model", signed / "owner.pub")
+
+
+@pytest.mark.parametrize("name", [*FILES, SIGNATURE])
+def test_a_flipped_byte_is_found(name, signed, tmp_path):
+    folder = shutil.copytree(signed / "model", tmp_path / "model")
+    content = bytearray((folder / name).read_bytes())
+    for place in range(0, len(content), max(len(content) // 7, 1)):
+        if not bytes(content[place : place + 1]).isspace():
+            content[place] ^= 1
+            (folder / name).write_bytes(content)
+            with pytest.raises(ModelError):
+                check_signature(folder, signed / "owner.pub")
+            content[place] ^= 1
+
+
+def test_another_owner_and_files_that_come_and_go_are_found(signed, tmp_path):
+    folder = shutil.copytree(signed / "model", tmp_path / "model")
+    (folder / SIGNATURE).unlink()
+    sign(folder, tmp_path / "other.key")
+    with pytest.raises(ModelError, match="signed with another key"):
+        check_signature(folder, signed / "owner.pub")
+    (folder / "notes.txt").write_text("more")
+    with pytest.raises(ModelError, match="a file was added, removed or changed"):
+        check_signature(folder, tmp_path / "other.pub")
+    (folder / SIGNATURE).unlink()
+    with pytest.raises(ModelError, match="cannot be checked"):
+        check_signature(folder, tmp_path / "other.pub")
