@@ -25,9 +25,8 @@ from noisegate.gate.queries import marginals
 from noisegate.gate.session import State
 from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.privacy import accounting, noise
-from noisegate.privacy.marginal_plan import MarginalPlan
 from noisegate.privacy.plan import Plan, Query
-from noisegate.privacy.shard_plan import BatchPlan
+from noisegate.privacy.shard_plan import BatchPlan, MarginalPlan
 from noisegate.schema import Boolean, Continuous
 
 CAP = 1.0

@@ -21,8 +21,7 @@ import numpy as np
 from noisegate.api import synthesize
 from noisegate.errors import OptionError, said
 from noisegate.inference import infer
-from noisegate.inference.answers import Estimate
-from noisegate.inference.questions import read
+from noisegate.inference.answers import Estimate, read
 from noisegate.methods.pairwise import Pairwise
 from noisegate.privacy.events import Adjacency
 from noisegate.schema import EncodedTable, Schema

@@ -4,12 +4,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from noisegate.schema.columns import Column
-from noisegate.schema.constraints import Comparison, Constraint, Impossible
+from noisegate.schema.constraints import Comparison, Constraint, Impossible, Region
 from noisegate.schema.decode import decode
 from noisegate.schema.layout import EncodedTable, Layout
 from noisegate.schema.numeric import Continuous, Date, Datetime, Decimal, Integer, NumericColumn
 from noisegate.schema.pixels import ImageForm, ImageShape, Resize
-from noisegate.schema.regions import Region
 from noisegate.schema.schema import DEFAULT_MISSING_VALUES, Schema
 from noisegate.schema.values import Boolean, Categorical, CodedColumn, Ordinal
 

@@ -18,9 +18,8 @@ from noisegate.privacy.silos import Stream
 from noisegate.runs.folder import Observer, Run, RunFolder, ShownProgress
 from noisegate.runs.work import start_run
 from noisegate.schema import Schema
-from noisegate.streams.plans import Horizon, read_stream, stream_id
+from noisegate.streams.plans import Horizon, StreamState, read_stream, stream_id
 from noisegate.streams.session import Period
-from noisegate.streams.state import StreamState
 
 if TYPE_CHECKING:
     from noisegate.gate.sums import Engine
