@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from noisegate.errors import ModelError, OptionError
-from noisegate.methods.listing import list_methods, list_settings
+from noisegate.methods.registry import list_methods, list_settings
 from noisegate.settings import (
     Count,
     Fraction,

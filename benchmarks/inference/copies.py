@@ -23,8 +23,8 @@ from scipy import stats
 
 import noisegate
 from noisegate import Pairwise
+from noisegate.inference.answers import read
 from noisegate.inference.copies import combine, copies
-from noisegate.inference.questions import read
 
 KINDS = ("mean", "share", "corr", "partial", "ols", "logit", "poisson", "quantile")
 RULES = ("combine", "fully", "rows")

@@ -25,8 +25,7 @@ from populations import POPULATIONS, Population
 
 import noisegate
 from noisegate import Budget, Pairwise, UserError
-from noisegate.inference.answers import Spread, estimate
-from noisegate.inference.questions import read
+from noisegate.inference.answers import Spread, estimate, read
 from noisegate.privacy.plan import Plan, Query
 
 MOMENTS = 0.43  # as --for-inference has it

@@ -16,7 +16,7 @@ from populations import POPULATIONS
 
 import noisegate
 from noisegate.data.tables.tables import TableSource
-from noisegate.inference.wants import price, read_want
+from noisegate.inference.analyses import price, read_want
 from noisegate.methods.pairwise import Pairwise
 from noisegate.records import Rows
 

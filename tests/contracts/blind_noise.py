@@ -17,7 +17,7 @@ from noisegate.gate.queries import marginals
 from noisegate.linked.schema import LinkedSchema, LinkedTable
 from noisegate.methods.registry import METHODS
 from noisegate.privacy import noise
-from noisegate.privacy.marginal_plan import marginal_name
+from noisegate.privacy.shard_plan import marginal_name
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
 from noisegate_evaluate.auditing.examples import IMAGES, example
 

@@ -1,12 +1,8 @@
 """All planted bugs, each room's in a file of its own; and some that are made up, which the harness is tried on."""
 
 from tests.planted import (  # noqa: F401 - each registers its bugs
-    bugs_cost,
     bugs_data,
-    bugs_gate,
-    bugs_gradients,
     bugs_handed_out,
-    bugs_ledger,
     bugs_methods,
     bugs_plans,
     bugs_privacy,

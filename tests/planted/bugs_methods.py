@@ -194,7 +194,7 @@ def classes_read_off_the_labels(fit: Any, estimator: Any, x: Any, y: Any = None)
     return fit(estimator, x, y)
 
 
-@wrong("gate.Gate.__init__", "test_dp_sgd::test_the_public_number_divides_the_sums_and_not_the_true_one")
+@wrong("gate.Gate.__init__", "test_llm::test_the_public_number_divides_the_sums_and_not_the_true_one")
 def sums_divided_by_the_true_number(
     init: Any, gate: Any, data: Any, *, records: int | None = None, **options: Any
 ) -> None:

@@ -1,12 +1,14 @@
-"""Planted bugs in plans, in the units that they are made for, and where something is chosen by the data."""
+"""Planted bugs in plans and their units, in choices by the data, in the price, and in the gate that answers."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from tests.planted.patches import Plant, table, wrong
+import numpy as np
+from tests.planted.patches import Plant, bug, table, wrong
 
 
 @wrong("plan.Plan.calibrate", "test_shares_are_relative_parts_of_mu_squared")
@@ -63,10 +65,10 @@ a-plan-is-believed: Neither what a calibrated plan costs nor the sensitivities t
 opendp-told-of-one-record: OpenDP takes neighbours for closer than they are: one record apart, whatever the relation
         and the unit.
     by test_a_replaced_record_is_one_removed_and_one_added test_a_unit_with_several_records_moves_all_of_them
-    wrap marginal_plan.MarginalPlan.distance: lambda _, plan: 1
+    wrap shard_plan.MarginalPlan.distance: lambda _, plan: 1
 rounding-of-scores-not-paid: OpenDP may spend all of ρ; nothing is left for the rounding of its scores.
     by test_opendp_is_told_less_than_is_paid_by_what_rounding_may_cost
-    wrap marginal_plan.MarginalPlan.spendable: lambda _, plan: plan.rho
+    wrap shard_plan.MarginalPlan.spendable: lambda _, plan: plan.rho
 events-of-a-discovery-not-checked: A certificate of a discovery may drop events, and state any sensitivity.
     by test_a_missing_event_is_found test_a_sensitivity_of_fewer_columns_or_of_add_remove_is_found
     wrap schema_certificate.check_events: lambda right, *arguments, **options: None
@@ -149,7 +151,7 @@ bounds-from-exact-counts: Bounds are found in exact counts.
         occupied(first.bins[name].astype(float), any_std, any_zero)
 opendp-spends-twice: OpenDP is told to spend twice what was paid.
     by test_opendp_finds_the_cost_of_a_neighbour_within_the_plan
-    wrap marginal_plan.MarginalPlan.spendable: lambda spendable, plan: 2 * spendable(plan)
+    wrap shard_plan.MarginalPlan.spendable: lambda spendable, plan: 2 * spendable(plan)
 opendp-not-booked: Marginals are not booked.
     by test_marginals::test_a_refusal_of_the_ledger_comes_before_the_records
     wrap session.Session._reserve: lambda reserve, session: None if type(session).__name__ == "MarginalSession" else
@@ -162,3 +164,209 @@ message-of-opendp-passed-on: What OpenDP says of the records is told.
     by test_when_opendp_stops_the_cost_stays_reserved
     rewrite marginals._run: type(any_error).__name__ => str(any_error)
 """)
+
+
+def _is(event: Any, kind: str) -> bool:
+    return type(event).__name__ == f"{kind}Event"
+
+
+def _priced(plant: Plant, wrong: Callable[[list[Any], Any], list[Any]]) -> None:
+    """Makes ε that of other events than those that were run: `wrong(events, adjacency)`."""
+
+    @plant.wrap("accounting.epsilon")
+    def _(epsilon: Any, events: Any, delta: float, *adjacency: Any, **options: Any) -> Any:
+        relation = [*adjacency, *options.values()]
+        return epsilon(wrong(list(events), relation[0] if relation else None), delta, *relation)
+
+
+@bug("test_shares_are_relative_parts_of_mu_squared", "test_epsilon_follows_from_the_file_alone")
+def only_the_dearest_question_paid(plant: Plant) -> None:
+    """Of several Gaussian events only the one with the least noise is paid for."""
+
+    def wrong(events: list[Any], _: Any) -> list[Any]:
+        gaussians = [event for event in events if _is(event, "Gaussian")]
+        dearest = min(gaussians, key=lambda event: event.noise_multiplier, default=None)
+        return [event for event in events if event is dearest or not _is(event, "Gaussian")]
+
+    _priced(plant, wrong)
+
+
+@bug("test_events_of_all_records_are_exactly_gaussian")
+def a_replaced_record_moves_once(plant: Plant) -> None:
+    """A replaced record is paid for like an added one where every record is in every sample."""
+
+    def wrong(events: list[Any], adjacency: Any) -> list[Any]:
+        twice = getattr(adjacency, "value", "") == "replace-one"
+        return [
+            dataclasses.replace(e, noise_std=2 * e.noise_std)
+            if twice and _is(e, "SampledGaussian") and e.rate == 1
+            else e
+            for e in events
+        ]
+
+    _priced(plant, wrong)
+
+
+@bug("test_together_with_poisson_samples_they_are_refused")
+def zcdp_beside_samples(plant: Plant) -> None:
+    """Together with samples, what is stated in zCDP is left out instead of refused."""
+
+    def wrong(events: list[Any], _: Any) -> list[Any]:
+        sampled = any(_is(event, "SampledGaussian") for event in events)
+        return [event for event in events if not (sampled and _is(event, "ZeroConcentrated"))]
+
+    _priced(plant, wrong)
+
+
+# Steps on samples.
+
+
+@wrong("composition._normal_masses", "test_probabilities_are_rounded_up_by_their_error")
+def probabilities_not_rounded_up(normal_masses: Any, places: Any) -> Any:
+    """Probabilities of one step are taken for exact."""
+    masses, errors = normal_masses(places)
+    return masses, np.zeros_like(errors)
+
+
+@wrong("composition.lattice_losses", "test_a_step_on_the_lattice_is_never_below_the_exact_one")
+def losses_rounded_down(lattice_losses: Any, *arguments: Any) -> Any:
+    """Losses between two points of the lattice go to the lower one."""
+    right = lattice_losses(*arguments)
+    return right and dataclasses.replace(right, first=right.first - 1)
+
+
+@wrong("composition.lattice_losses", "test_points_that_are_found_badly_cost_tightness_and_nothing_else")
+def misplaced_losses_not_raised(lattice_losses: Any, *arguments: Any) -> Any:
+    """Losses are believed to be where they were looked for."""
+    right = lattice_losses(*arguments)
+    return right and dataclasses.replace(right, widened=0.0)
+
+
+# Thresholds.
+
+
+@wrong(
+    "public.tradeoff",
+    "test_gaussian_sums_have_their_exact_curve",
+    "test_no_threshold_on_the_noise_itself_beats_the_curve",
+)
+def an_attacker_who_sees_half(tradeoff: Any, certificate: Any) -> Any:
+    """The curve of what an attacker catches is that of half of each epsilon."""
+    curve = tradeoff(certificate)
+    return dataclasses.replace(curve, pairs=tuple((epsilon / 2, delta) for epsilon, delta in curve.pairs))
+
+
+table(Path(__file__).with_name("cost.txt").read_text(encoding="utf-8"), _is=_is, priced=_priced)
+
+
+# Streams: what every period adds, and what one record pays for all of them.
+table(
+    """
+noise-of-a-period-forgotten: No period takes earlier noise back, so that it adds up.
+    by test_every_release_is_the_exact_total_with_the_stated_noise
+    rewrite stream_session.StreamSession._answer: sums - taken_back(weights, before) => sums
+noise-drawn-twice: A period that is played again gets fresh noise.
+    by test_a_period_has_one_answer_and_its_records_no_second_one
+    rewrite stream_session.StreamSession._answer: self._state.read(period, name) is None => True
+matrix-priced-unrounded: The sensitivity is that of the matrix before it is rounded, and of noise that is not.
+    by test_the_stated_sensitivity_is_that_of_the_rounded_matrix_and_of_rounded_noise[7]
+    wrap accounting.continual_sensitivity: lambda right, weights, record, corrected, numbers: record * math.sqrt(
+        corrected * sum(math.prod((2 * j - 1) / (2 * j) for j in range(1, k + 1)) ** 2 for k in range(len(weights))))
+corrections-not-paid: A record that is amended pays like one that stays as it was.
+    by test_a_record_moves_a_whole_stream_by_at_most_the_stated_sensitivity[amended-None]
+    wrap stream_plans.Horizon.corrected: lambda right, horizon, query: 1
+withdrawn-twice: What is withdrawn leaves the sums twice.
+    by test_periods_add_up_under_the_cells_of_the_first
+    rewrite stream_session._Periodic.sum: totals.sums[name] -= sums => totals.sums[name] -= 2 * sums
+period-answered-again: Records that were released are released again, as those of another period.
+    by test_a_period_has_one_answer_and_its_records_no_second_one
+    wrap stream_state.StreamState.check_new: lambda right, *arguments, **options: None
+noise-kept-for-ever: Noise that no later period takes back is not erased.
+    by test_noise_that_no_later_period_takes_back_is_erased
+    wrap stream_state.StreamState.forget: lambda right, *arguments: None
+"""
+)
+
+
+MIXES = "test_a_map_that_mixes_records_is_refused_before_anything_is_spent"
+ROUND = "test_an_error_from_the_noise_on_gives_nothing_back_and_ends_it[sums]"
+MEPF_NOISE = "test_mepf::test_everything_that_is_released_has_its_noise"
+
+
+def _kind(session: Any, name: str) -> bool:
+    return type(session).__name__ == name
+
+
+# The state machine.
+
+
+def _noise_without_confirming(plant: Plant, kind: str) -> None:
+    """The noise is drawn and the cost can still be given back."""
+    plant.wrap("session.Session._confirm")(lambda confirm, session: None if _kind(session, kind) else confirm(session))
+
+
+@wrong("session.Session._noisy", ROUND)
+def noise_taken_for_drawn_too_late(_: Any, session: Any, sums: Any, event: Any) -> Any:
+    """The reservation is confirmed when the noise is there, and not before."""
+    from noisegate.privacy import noise
+
+    drawn = noise.add_noise(sums, noise_std=event.noise_std, sampler=event.sampler)
+    session._confirm()
+    return drawn
+
+
+def _noise_of(plant: Plant, wrong: Any) -> None:
+    """Plants another event for the noise of each query; None for none at all."""
+
+    @plant.wrap("session.Session._noisy")
+    def _(noisy: Any, session: Any, sums: Any, event: Any) -> Any:
+        changed = wrong(session, event)
+        if changed is None:
+            session._confirm()
+            return sums
+        return noisy(session, sums, changed)
+
+
+def _exact(plant: Plant, *names: str) -> None:
+    _noise_of(plant, lambda _, event: None if event.name.startswith(names) else event)
+
+
+@bug("test_noise_stands_to_the_norm_that_was_chosen_as_was_paid_for")
+def noise_shrunk_with_the_norm_twice(plant: Plant) -> None:
+    """The noise of gradients is multiplied with the clipping norm once more."""
+
+    def wrong(session: Any, event: Any) -> Any:
+        norm = getattr(getattr(session.plan, "plan", None), "clip_norm", None)
+        return event if norm is None else dataclasses.replace(event, noise_std=event.noise_std * norm / 2)
+
+    _noise_of(plant, wrong)
+
+
+# Sums in rounds.
+
+
+@wrong("execution.map_execution", MIXES, "test_a_map_that_is_unusable_is_named_before_anything_is_spent")
+def independence_probe_skipped(_: Any, name: str, feature_map: Any, layout: Any, rows: int | None = None) -> Any:
+    """A map is used as it comes, whether it mixes records or not; also one that represents them."""
+    from noisegate.gate.execution import Execution, block_rows
+
+    return Execution(rows=rows or block_rows(feature_map, len(layout.numeric)))
+
+
+# Steps.
+
+
+@bug("test_an_error_before_any_noise_gives_the_cost_back_unless_the_run_was_resumed[True]")
+def resumed_run_gives_back(plant: Plant) -> None:
+    """A resumed run that fails gives back what the run before it had spent."""
+    plant.rewrite("gradients_query.StepSession._reserve", "self.state = self.state.to(State.CONFIRMED)", "pass")
+
+    @plant.wrap("session.Reservation.void")
+    def _(void: Any, reservation: Any, error: Any) -> None:
+        reservation._resumed = None
+        reservation.ledger.void = lambda number, reason: reservation.ledger.commit(number, certificate="0" * 64)
+        void(reservation, error)
+
+
+TABLE = Path(__file__).with_name("gate.txt").read_text(encoding="utf-8")
+table(TABLE, exact=_exact, unconfirmed=_noise_without_confirming)

@@ -44,11 +44,11 @@ SEAMS = {
     "silo_rounds": "noisegate.silos.rounds",
     "stream_plans": "noisegate.streams.plans",
     "stream_session": "noisegate.streams.session",
-    "stream_state": "noisegate.streams.state",
+    "stream_state": "noisegate.streams.plans",
     # What is handed out.
     "folder": "noisegate.models.folder",
     # What looks for bugs.
-    "audit_bounds": "noisegate_evaluate.auditing.bounds",
+    "audit_bounds": "noisegate_evaluate.auditing.measure",
 }
 
 

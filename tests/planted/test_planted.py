@@ -51,7 +51,7 @@ def test_a_rewrite_that_does_not_fit_exactly_once_is_an_error(old, times):
     ("name", "message"),
     [
         ("harmless", "MISSED packages/noisegate/tests/privacy/test_bounded.py"),
-        ("found-by-half", "MISSED packages/noisegate/tests/privacy/test_gaussian.py"),
+        ("found-by-half", "MISSED packages/noisegate/tests/privacy/test_composition.py"),
         ("broken", "BROKEN packages/noisegate/tests/privacy/test_bounded.py.* AttributeError"),
         ("gone", "cannot be planted: grid.NoSuchClass"),
     ],

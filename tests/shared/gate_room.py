@@ -1,11 +1,13 @@
 """What the tests of the gate share: schemas, a map that says whatever it is told to, an engine that shows its sums."""
 
+import sys
 from dataclasses import dataclass, field
 from datetime import date
 
 import numpy as np
 import pandas as pd
 import pytest
+from tests.shared.played import Played
 from tests.shared.stated import ledger_of
 
 from noisegate.gate import samples
@@ -192,3 +194,13 @@ def ask(lookup_schema):
         return release, engine.totals[0]
 
     return run
+
+
+@pytest.fixture
+def joined(monkeypatch):
+    """A cluster that is played."""
+    monkeypatch.setattr("noisegate.engines.ray.require", lambda *_: None)
+    ray = Played()
+    ray.is_initialized, ray.cluster_resources = lambda: True, lambda: {"CPU": 3.0}
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    return ray

@@ -15,13 +15,16 @@ if TYPE_CHECKING:
         images_of_arrays,
         named_features,
     )
-    from noisegate_evaluate.metrics.frechet import frechet_distance
-    from noisegate_evaluate.metrics.kid import KernelDistance, kernel_distance
+    from noisegate_evaluate.metrics.frechet import (
+        KernelDistance,
+        Manifold,
+        frechet_distance,
+        kernel_distance,
+        manifold_figures,
+    )
     from noisegate_evaluate.metrics.links import LinkDistances
-    from noisegate_evaluate.metrics.manifold import Manifold, manifold_figures
     from noisegate_evaluate.metrics.marginals import MarginalReport, OrderDistance, marginal_distances
-    from noisegate_evaluate.metrics.ndb import DifferentBins, different_bins
-    from noisegate_evaluate.metrics.prd import DistributionScores, distribution_scores
+    from noisegate_evaluate.metrics.ndb import DifferentBins, DistributionScores, different_bins, distribution_scores
     from noisegate_evaluate.metrics.result import CAVEAT
     from noisegate_evaluate.report import evaluate_images, evaluate_linked, evaluate_tables
     from noisegate_evaluate.tables import RegressionReport, RegressionScores, downstream_scores, regression_scores
@@ -49,13 +52,10 @@ if TYPE_CHECKING:
 _NAMES = {
     "comparison": "ImageReport LinkedReport Report",
     "images": "EncoderFeatures ImageFeatures Pixels images_of images_of_arrays named_features",
-    "metrics.frechet": "frechet_distance",
-    "metrics.kid": "KernelDistance kernel_distance",
+    "metrics.frechet": "KernelDistance Manifold frechet_distance kernel_distance manifold_figures",
     "metrics.links": "LinkDistances",
-    "metrics.manifold": "Manifold manifold_figures",
     "metrics.marginals": "MarginalReport OrderDistance marginal_distances",
-    "metrics.ndb": "DifferentBins different_bins",
-    "metrics.prd": "DistributionScores distribution_scores",
+    "metrics.ndb": "DifferentBins DistributionScores different_bins distribution_scores",
     "metrics.result": "CAVEAT",
     "tables": "RegressionReport RegressionScores downstream_scores regression_scores",
     "report": "evaluate_images evaluate_linked evaluate_tables",

@@ -13,7 +13,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from noisegate.errors import ModelError
+from noisegate.devices import seeded
+from noisegate.errors import ModelError, OptionError
+from noisegate_images.networks.encoder import check_digest, file_digest
+from noisegate_images.networks.named import FrozenNetwork
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -23,6 +26,7 @@ DIGEST = "6726825d"
 FILES = (f"pt_inception-2015-12-05-{DIGEST}.pth", f"weights-inception-2015-12-05-{DIGEST}.pth")
 """As pytorch-fid and torch-fidelity leave them in the cache of torch."""
 SIDE = 299
+LAYER = "feature"  # the module that gives the feature
 _AVERAGING = tuple(f"Mixed_{block}" for block in ("5b", "5c", "5d", "6b", "6c", "6d", "6e", "7b"))
 
 
@@ -71,6 +75,39 @@ def cached_weights() -> Path:
         f"weights of Inception-v3: neither {FILES[0]!r} nor {FILES[1]!r} is in {str(folder)!r}; put one there or give "
         "its path. Nothing is downloaded"
     )
+
+
+def load_inception(model: str, weights: str | None, sha256: str | None) -> FrozenNetwork:
+    """Returns Inception-v3 of Fréchet distances, "v3", as the encoder by which DP-MEPF stops; see `load_network`."""
+    # Its feature is the last pooling layer, 2,048 numbers. The weights are those of pytorch-fid, by default where it or
+    # torch-fidelity leave them in the cache of torch, and no others: their digest is known.
+    if model != "v3":
+        raise OptionError(f"network='inception:{model}': there is 'inception:v3' alone.")
+    path = cached_weights() if weights is None else Path(weights)
+    digest = check_digest(file_digest(path, f"weights={str(path)!r}"), sha256, f"weights={str(path)!r}", required=False)
+    with seeded(0):
+        network = build_inception()
+    load_weights(network, path)
+    return FrozenNetwork(
+        module=_WithFeature(network).requires_grad_(False).eval(),
+        layers=(LAYER,),
+        nonnegative=frozenset(),
+        # It brings images of any size to its own, and takes intensities as they are.
+        mean=(0.0, 0.0, 0.0),
+        std=(1.0, 1.0, 1.0),
+        sha256=digest,
+    )
+
+
+class _WithFeature(nn.Module):
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network, self.feature = network, nn.Identity()
+
+    def forward(self, images: Float[torch.Tensor, "rows 3 height width"]) -> Float[torch.Tensor, "rows numbers"]:
+        """Returns what the network gives, by way of a layer that has the name of a feature."""
+        vectors: torch.Tensor = self.feature(self.network(images))
+        return vectors
 
 
 def average_within(behind: nn.Module) -> None:

@@ -28,13 +28,14 @@ from noisegate.schema.encode import (
     codes_of,
     floats,
     is_text,
+    joined_names,
     microseconds,
+    names_of,
     placed,
     plain_cells,
     truths,
 )
 from noisegate.schema.formats import plain_text
-from noisegate.schema.names import joined_names, names_of
 
 
 class Numbers(NamedTuple):

@@ -8,7 +8,7 @@ from scipy import stats
 from tests.shared.stated import sampled, summed
 
 from noisegate.privacy.events import Adjacency, Sampler, ZeroConcentratedEvent
-from noisegate_evaluate.auditing import bounds
+from noisegate_evaluate.auditing import measure as bounds
 
 GAUSSIAN = summed(sensitivity=2.0**20, noise_std=2.0**20)
 SAMPLED = sampled(rate=1.0, steps=1, sensitivity=2.0**20, noise_std=2.0**20, sampler=Sampler.DISCRETE_GAUSSIAN)

@@ -17,7 +17,7 @@ from noisegate_evaluate import (
     images_of_arrays,
     read_classifiers,
 )
-from noisegate_evaluate.metrics.prd import distribution_scores
+from noisegate_evaluate.metrics.ndb import distribution_scores
 
 from .test_report import page
 
@@ -29,7 +29,7 @@ ONE = read_classifiers("cnn,logistic", selection=SelectionRecipe(epochs=1, batch
 def one_clustering():
     """One, not the average of ten."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("noisegate_evaluate.metrics.prd.distribution_scores", partial(distribution_scores, runs=1))
+        patch.setattr("noisegate_evaluate.metrics.ndb.distribution_scores", partial(distribution_scores, runs=1))
         yield
 
 

@@ -24,7 +24,7 @@ from noisegate.privacy import accounting, noise
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.grid import Grid
 from noisegate.schema import Integer, Schema
-from noisegate_evaluate.auditing.bounds import one_run_epsilon, right_guesses, scaled, sensitivity_factor
+from noisegate_evaluate.auditing.measure import one_run_epsilon, right_guesses, scaled, sensitivity_factor
 
 CANARIES, ROUNDS, STEPS, BATCHES = 1000, 12, 60, 20
 EPSILON, DELTA, CHANCE = 3.0, 1e-8, 1e-4

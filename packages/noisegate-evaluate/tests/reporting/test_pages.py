@@ -10,7 +10,7 @@ from noisegate import Schema, load, report, synthesize
 from noisegate.errors import DataError, ModelError, OptionError
 from noisegate.schema import Boolean
 from noisegate_evaluate import CAVEAT
-from noisegate_evaluate.reporting.promise import tradeoff
+from noisegate_evaluate.reporting.public import tradeoff
 
 from .conftest import FEW, SCHEMA, rows, text
 

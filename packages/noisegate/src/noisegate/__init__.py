@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from noisegate.errors import UserError as UserError
     from noisegate.gate.gate import Gate as Gate
     from noisegate.ledger.ledger import Ledger as Ledger
-    from noisegate.methods.listing import list_methods as list_methods
+    from noisegate.methods.registry import list_methods as list_methods
     from noisegate.models.folder import verify as verify
     from noisegate.models.synthesizer import Synthesizer as Synthesizer
     from noisegate.models.synthesizer import load as load
@@ -51,7 +51,7 @@ _HOMES = {
     "UserError": "noisegate.errors",
     "Verdict": "noisegate.verdict",
     "fit": "noisegate.api",
-    "list_methods": "noisegate.methods.listing",
+    "list_methods": "noisegate.methods.registry",
     "load": "noisegate.models.synthesizer",
     "plan": "noisegate.api",
     "sign": "noisegate.silos.signature",

@@ -11,7 +11,7 @@ import pytest
 import noisegate as ng
 from noisegate import Gate, Pairwise, Synthesizer, synthesize
 from noisegate.errors import FitWarning, OptionError
-from noisegate.inference.wants import EPSILONS, Want, price, read_want
+from noisegate.inference.analyses import EPSILONS, Want, price, read_want
 from noisegate.inference.worth import guard
 from noisegate.schema import Boolean, Categorical, Integer, Schema
 

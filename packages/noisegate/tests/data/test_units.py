@@ -16,7 +16,7 @@ from noisegate.data.tables.tables import TableSource
 from noisegate.data.units import HashTable, UnitLimit
 from noisegate.errors import DataError, OptionError
 from noisegate.schema import Integer, Schema
-from noisegate.schema.names import joined_names
+from noisegate.schema.encode import joined_names
 
 SCHEMA = Schema((Integer(name="n", lower=0, upper=10_000),))
 

@@ -8,6 +8,7 @@ import pytest
 from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.features.contingency import Contingency
+from noisegate.features.feature_map import Levels
 from noisegate.methods.registry import make_method
 from noisegate.privacy.plan import Budget
 from noisegate.schema import Boolean, Continuous, EncodedTable, Schema
@@ -69,3 +70,78 @@ def test_what_the_refusal_proposes_is_planned_in_seconds():
     started = time.process_time()
     assert make_method("pairwise", {"pairs": "none"}).plan(WIDE, BUDGET).releases
     assert time.process_time() - started < 10
+
+
+# Every value has exactly one cell, whatever it is, and only that value decides.
+
+
+def test_a_value_on_a_cut_belongs_to_the_interval_above():
+    bins = NumericBins((0.25, 0.5))
+    values = np.array([0.0, np.nextafter(0.25, 0), 0.25, 0.4999, 0.5, 1.0])
+    assert bins.codes(values).tolist() == [0, 0, 1, 1, 2, 2] and bins.codes(values).dtype == np.int32
+
+
+@pytest.mark.parametrize(("nullable", "size"), [(False, 3), (True, 4)])
+def test_missing_values_go_to_the_last_cell(nullable, size):
+    bins = NumericBins((0.25, 0.5), nullable)
+    assert bins.size == size and bins.codes(np.array([np.nan, 0.1, np.nan])).tolist() == [size - 1, 0, size - 1]
+
+
+@pytest.mark.parametrize("nullable", [False, True])
+@pytest.mark.parametrize("cuts", [(), (0.5,), (0.001, 0.999)])
+def test_no_value_falls_outside_all_cells(cuts, nullable):
+    bins = NumericBins(cuts, nullable)
+    values = np.array([-np.inf, -1e300, -1.0, -0.0, 0.3, 1.0, 2.0, np.inf, np.nan])
+    codes = bins.codes(values)
+    assert codes.min() >= 0 and codes.max() <= bins.size - 1
+    # Beyond the bounds is in the outermost interval, never in the cell for missing values.
+    assert codes[:3].tolist() == [0, 0, 0] and set(codes[5:8].tolist()) == {len(cuts)}
+
+
+@pytest.mark.parametrize(
+    "cuts", [(0.0,), (1.0,), (-0.1, 0.5), (0.5, 1.1), (0.5, 0.5), (0.6, 0.5), (float("nan"),), (0.1, float("nan"), 0.5)]
+)
+def test_cuts_out_of_order_are_refused(cuts):
+    with pytest.raises(OptionError, match="strictly increasing"):
+        NumericBins(cuts)
+
+
+@pytest.mark.parametrize(
+    "cuts",
+    [
+        (),
+        np.arange(1, 20) / 20,
+        (np.arange(1023) + 0.5) / 1023,
+        (0.25, np.nextafter(0.25, 1), 0.5, 0.5 + 2**-40, np.nextafter(1.0, 0)),
+        (5e-324, 1e-300, *(np.arange(1, 9) * 1e-7), 0.7),  # so many in one part of [0, 1] that they are searched for
+    ],
+)
+def test_a_value_is_looked_up_where_a_search_among_the_cuts_finds_it(cuts):
+    bins, random = NumericBins(tuple(np.asarray(cuts).tolist())), np.random.default_rng(1)
+    ends = np.array([*cuts, *(np.arange(2049) / 2048), -1.0, -0.0, 2.0, -np.inf, np.inf])
+    values = np.concatenate([ends, np.nextafter(ends, 9), np.nextafter(ends, -9), random.uniform(size=999), [np.nan]])
+    for order in (values, np.repeat(values[:, None], 3, axis=1)[:, 1]):
+        assert bins.codes(order).tolist() == np.searchsorted(np.asarray(cuts), order, side="right").tolist()
+
+
+# One-hot codes whose block has norm 1, exactly bounded.
+
+
+def coded(codes):
+    return EncodedTable(numeric=np.zeros((len(codes), 0)), codes=np.array(codes, np.int32))
+
+
+def test_each_column_has_its_own_block_of_levels():
+    levels = Levels(columns=(0, 2), sizes=(3, 2))
+    found = levels(coded([[0, 9, 1], [2, 9, 0], [1, 9, 1]]))
+    hot = np.float32(2**-0.5)
+    expected = np.array([[1, 0, 0, 0, 1], [0, 0, 1, 1, 0], [0, 1, 0, 0, 1]]) * hot
+    assert (levels.dim, found.dtype) == (5, np.float32) and found.tolist() == expected.tolist()
+
+
+def test_one_level_in_each_column_counts_records_with_the_least_noise():
+    levels = Levels(columns=(0, 1, 2), sizes=(2, 5, 3))
+    every = levels(coded([[a, b, c] for a in range(2) for b in range(5) for c in range(3)])).astype(float)
+    assert every @ levels.counter == pytest.approx(np.ones(30), abs=1e-6)
+    # Of all vectors with these inner products, the one that least squares gives is the shortest.
+    assert levels.counter == pytest.approx(np.linalg.lstsq(every, np.ones(30), rcond=None)[0], abs=1e-6)

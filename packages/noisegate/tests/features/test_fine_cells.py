@@ -10,7 +10,7 @@ import torch
 from noisegate.features.binning import MOST_FINE_CELLS, atom_cells, denoise, fine_bins, merged_bins, single_cells
 from noisegate.models.within_cell import WithinCell
 from noisegate.schema import Continuous, Date, Datetime, Decimal, Integer
-from noisegate.schema.layout import numbers_at, positions_of
+from noisegate.schema.layout import INTERVALS, numbers_at, numeric_cells, positions_of
 
 FEW = [
     Integer(name="n", lower=0, upper=1),
@@ -117,3 +117,37 @@ def test_a_stated_atom_is_kept_apart_where_another_value_would_be_taken_for_nois
         held = np.bincount(cells.codes(np.arange(1000) / 999), minlength=cells.size)
         assert (held[cells.codes(np.array([500 / 999]))[0]] == 1) == kept
         assert held[cells.codes(np.array([300 / 999]))[0]] > 1
+
+
+# Cells.
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        (Integer(name="x", lower=0, upper=1), 2),
+        (Integer(name="x", lower=-3, upper=124), 128),
+        (Date(name="x", lower=date(2020, 1, 1), upper=date(2020, 1, 31)), 31),
+    ],
+)
+def test_few_whole_values_are_atoms(column, values):
+    cells = numeric_cells(column)
+    assert cells.size == values
+    np.testing.assert_array_equal(cells.low, cells.high)
+    np.testing.assert_allclose(cells.low, np.linspace(0, 1, values), atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        Integer(name="x", lower=-3, upper=125),
+        Continuous(name="x", lower=0, upper=1),
+        Date(name="x", lower=date(2000, 1, 1), upper=date(2020, 1, 1)),
+        Datetime(name="x", lower=datetime(2020, 1, 1), upper=datetime(2020, 1, 2)),
+    ],
+)
+def test_others_are_intervals_with_an_atom_at_each_bound(column):
+    cells = numeric_cells(column)
+    assert cells.size == INTERVALS + 2 and (cells.low[0], cells.high[0], cells.low[-1], cells.high[-1]) == (0, 0, 1, 1)
+    np.testing.assert_array_equal(cells.low[2:-1], cells.high[1:-2])
+    assert (cells.low[1], cells.high[-2]) == (0, 1)

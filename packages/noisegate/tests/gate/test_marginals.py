@@ -15,7 +15,7 @@ from noisegate.features.binning import NumericBins
 from noisegate.gate.gate import Gate
 from noisegate.gate.queries import marginals
 from noisegate.ledger.ledger import Ledger
-from noisegate.privacy.marginal_plan import MarginalPlan, marginal_columns
+from noisegate.privacy.shard_plan import MarginalPlan, marginal_columns
 from noisegate.schema import Boolean, Categorical, Continuous, Schema
 
 SCHEMA = Schema(

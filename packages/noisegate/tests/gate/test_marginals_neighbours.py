@@ -18,7 +18,7 @@ from tests.shared.columns import boolean, categorical, continuous
 from noisegate.features.binning import NumericBins
 from noisegate.gate.gate import Gate
 from noisegate.gate.queries import marginals
-from noisegate.privacy.marginal_plan import MarginalPlan
+from noisegate.privacy.shard_plan import MarginalPlan
 from noisegate.schema import Schema
 
 # OpenDP's models are compiled anew in each run.

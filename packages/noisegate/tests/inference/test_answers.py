@@ -9,11 +9,10 @@ import statsmodels.api as api
 
 from noisegate import synthesize
 from noisegate.errors import OptionError
-from noisegate.inference.answers import Estimate, Spread, estimate, off_by, spread_of_counts
-from noisegate.inference.calibration import calibrated
+from noisegate.inference.answers import FORMS, Estimate, Spread, estimate, off_by, read, spread_of_counts
+from noisegate.inference.cumulative import calibrated
 from noisegate.inference.estimands import Estimands
 from noisegate.inference.evidence import Evidence
-from noisegate.inference.questions import FORMS, read
 from noisegate.methods.pairwise import Pairwise
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
 from noisegate.seeds import public_random

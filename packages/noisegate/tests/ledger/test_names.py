@@ -3,8 +3,7 @@
 import pytest
 
 from noisegate.errors import LedgerError, LedgerWarning, OptionError
-from noisegate.ledger.accounts import Kind, lookalike, mixed_scripts
-from noisegate.ledger.chain import next_row
+from noisegate.ledger.accounts import Kind, lookalike, mixed_scripts, next_row
 from noisegate.ledger.ledger import Ledger
 
 CAP = {"epsilon": 1.0, "delta": 1e-5}

@@ -2,15 +2,15 @@
 
 import json
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import dp_accounting
 import pytest
-from tests.shared.stated import sampled
+from tests.shared.stated import sampled, summed
 
 from noisegate import __version__
-from noisegate.errors import ModelError
-from noisegate.privacy import accounting
+from noisegate.errors import ModelError, OptionError
+from noisegate.privacy import accounting, events
 from noisegate.privacy.certificate import Certificate, canonical_json, render, row
 from noisegate.privacy.events import (
     Adjacency,
@@ -21,6 +21,8 @@ from noisegate.privacy.events import (
     ShardGaussianEvent,
 )
 from noisegate.privacy.release import read_certificate
+from noisegate.privacy.silos import Silo, Silos
+from noisegate_evaluate.reporting.public import tradeoff
 
 EVENTS = (
     GaussianEvent(name="a", sensitivity=1000, noise_std=4000.0, coordinates=5, sampler=Sampler.DISCRETE_GAUSSIAN),
@@ -177,3 +179,165 @@ def test_a_row_says_which_records_a_step_asks():
     assert "3 disjoint shards in turn" in row(BatchGaussianEvent(**{**steps, "rate": 1.0}, shards=3))
     assert "3 disjoint shards, of which each by itself at rate 0.05 are" in row(ShardGaussianEvent(**steps, shards=3))
     assert "of which all are asked" in row(ShardGaussianEvent(**{**steps, "rate": 1.0}, shards=3))
+
+
+# The silos in a certificate: which events one unit can be in, and what a false claim meets.
+
+
+def silo(name, noise_std):
+    event = summed(sensitivity=32, noise_std=noise_std, coordinates=4)
+    epsilon = accounting.epsilon([event], 1e-5)
+    return Silo(name=name, certificates=(f"digest of {name}",), epsilon=epsilon, delta=1e-5, events=(event,))
+
+
+NORTH, SOUTH = silo("north", 120.0), silo("south", 240.0)
+
+
+def certified(members=(NORTH, SOUTH), *, overlapping=False, **changes):
+    silos = Silos(members=members, overlapping=overlapping, stated_by=None if overlapping else "the registry")
+    events = tuple(event for one in members for event in one.events) if overlapping else NORTH.events
+    told = {"epsilon": accounting.epsilon(events, 1e-5), "delta": 1e-5, "unit": "record", "method": "pairwise"}
+    told |= {"adjacency": Adjacency.ADD_REMOVE, "events": NORTH.events, "silos": silos}
+    return Certificate(**{**told, **changes})
+
+
+def test_a_record_of_disjoint_silos_pays_in_its_own_alone():
+    one = certified()
+    assert one.check() == NORTH.epsilon == one.epsilon > SOUTH.epsilon and one.composed == NORTH.events
+
+
+def test_a_record_of_overlapping_silos_pays_in_all():
+    both = certified(overlapping=True)
+    assert both.check() == accounting.epsilon([*NORTH.events, *SOUTH.events], 1e-5) > NORTH.epsilon
+    assert tradeoff(both).catches(0.05) > tradeoff(certified()).catches(0.05)
+
+
+@pytest.mark.parametrize("overlapping", [False, True])
+def test_it_is_read_as_it_was_written(overlapping):
+    one = certified(overlapping=overlapping)
+    assert Certificate.from_json(one.to_json()) == one and one.silos.sentence in render(one)
+
+
+def test_an_epsilon_below_that_of_the_costliest_silo_is_refused():
+    with pytest.raises(ModelError, match="do not rely on it"):
+        certified(epsilon=SOUTH.epsilon, events=SOUTH.events).check()
+    with pytest.raises(ModelError, match="do not rely on it"):
+        certified(overlapping=True, epsilon=NORTH.epsilon).check()
+
+
+def test_events_of_no_silo_are_refused():
+    with pytest.raises(ModelError, match="those of none of its silos"):
+        certified(events=silo("other", 999.0).events).check()
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"silos": []}, "mean nothing"),
+        ({"stated_by": None}, "does not say who states"),
+        ({"overlapping": True}, "does not say who states"),
+        ({"overlapping": "no"}, "does not say who states"),
+        ({"stated_by": " "}, "broken"),
+        ({"silos": [NORTH.to_json(), NORTH.to_json()]}, "mean nothing"),
+        ({"silos": [NORTH.to_json(), SOUTH.to_json() | {"events": []}]}, "mean nothing"),
+        ({"silos": [NORTH.to_json() | {"more": 1}]}, "does not know"),
+        ({"silos": [{"name": "north"}]}, "broken"),
+        ({"silos": [NORTH.to_json() | {"name": 3}]}, "broken"),
+        ({"more": 1}, "does not know"),
+        *[({"colluding": bad}, f"states colluding={bad!r} of 2 silos") for bad in (-1, 2, True, "1")],
+        ({"colluding": 1}, "other events for some of its silos"),
+    ],
+)
+def test_a_false_list_of_silos_is_refused(change, says):
+    data = certified().to_json()
+    with pytest.raises(ModelError, match=says):
+        Certificate.from_json({**data, "silos": {**data["silos"], **change}})
+
+
+def test_a_secure_sum_is_of_the_same_events_in_all_silos():
+    data = certified(members=(NORTH, replace(NORTH, name="south", certificates=("another",)))).to_json()
+    read = Certificate.from_json({**data, "silos": {**data["silos"], "colluding": 1}})
+    assert read.silos.colluding == 1 and "together with 1 of the silos" in read.silos.sentence
+
+
+# Events survive JSON exactly, and what is not understood is refused, never skipped.
+
+GAUSSIAN = events.GaussianEvent(
+    name="fourier", sensitivity=2**22, noise_std=1e7 / 3, coordinates=12, sampler=events.Sampler.DISCRETE_GAUSSIAN
+)
+SAMPLED = events.SampledGaussianEvent(
+    name="gradients",
+    rate=0.1,
+    steps=7,
+    sensitivity=0.1 + 0.2,
+    noise_std=math.pi,
+    coordinates=5,
+    sampler=events.Sampler.ROUNDED_GAUSSIAN,
+)
+
+
+BATCH = events.BatchGaussianEvent(**{**asdict(SAMPLED), "rate": 1.0}, shards=3)
+
+
+@pytest.mark.parametrize("name", ["add_remove", "ADD-REMOVE", None])
+def test_another_relation_is_refused_with_the_choices(name):
+    with pytest.raises(OptionError, match=r"adjacency=.*'add-remove', 'replace-one'"):
+        events.Adjacency.parse(name)
+
+
+@pytest.mark.parametrize("event", [GAUSSIAN, SAMPLED, BATCH])
+def test_an_event_survives_json_exactly(event):
+    assert events.event_from_json(json.loads(json.dumps(events.event_to_json(event)))) == event
+
+
+def test_stored_events_are_understood_for_ever():
+    # The stored form is fixed: ledgers and certificates hold it.
+    stored = {"kind": "gaussian", "name": "q", "sensitivity": 3, "noise_std": 48.0, "coordinates": 2}
+    assert events.event_from_json({**stored, "sampler": "discrete-gaussian"}) == events.GaussianEvent(
+        name="q", sensitivity=3, noise_std=48.0, coordinates=2, sampler=events.Sampler.DISCRETE_GAUSSIAN
+    )
+    assert events.event_to_json(SAMPLED) == {
+        "kind": "sampled-gaussian",
+        "name": "gradients",
+        "rate": 0.1,
+        "steps": 7,
+        "sensitivity": 0.1 + 0.2,
+        "noise_std": math.pi,
+        "coordinates": 5,
+        "sampler": "rounded-gaussian",
+    }
+    changed = {"kind": "batch-gaussian", "rate": 1.0, "shards": 3}
+    assert events.event_to_json(BATCH) == events.event_to_json(SAMPLED) | changed
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kind": "laplace"},
+        {"kind": None},
+        {"sampler": "fixed"},
+        {"sampler": None},
+        {"more": 1},
+        *[{field: bad} for field in ("sensitivity", "noise_std") for bad in (0, -1.0, math.nan, math.inf, True, "3")],
+        *[{"coordinates": bad} for bad in (0, -5, None)],
+    ],
+)
+@pytest.mark.parametrize("event", [GAUSSIAN, SAMPLED])
+def test_a_broken_event_is_refused(event, change):
+    with pytest.raises(events.EventError):
+        events.event_from_json({**events.event_to_json(event), **change})
+
+
+@pytest.mark.parametrize("field", ["kind", "name", "sensitivity", "noise_std", "coordinates", "sampler"])
+@pytest.mark.parametrize("event", [GAUSSIAN, SAMPLED])
+def test_a_missing_field_is_refused(event, field):
+    stored = events.event_to_json(event)
+    del stored[field]
+    with pytest.raises(events.EventError):
+        events.event_from_json(stored)
+
+
+@pytest.mark.parametrize("change", [{"rate": 1.0001}, {"rate": 0.0}, {"rate": math.nan}, {"steps": 0}, {"steps": -1}])
+def test_a_sample_that_cannot_be_is_refused(change):
+    with pytest.raises(events.EventError, match="'gradients'"):
+        events.event_from_json({**events.event_to_json(SAMPLED), **change})

@@ -19,9 +19,20 @@ from noisegate.privacy.release import Release
 from noisegate.privacy.shard_plan import ShardPlan
 from noisegate.schema import EncodedTable, Schema
 from noisegate.schema.decode import decode
-from noisegate_evaluate.auditing.bounds import AuditReport, one_run_epsilon, right_guesses, scaled, sensitivity_factor
 from noisegate_evaluate.auditing.examples import UNIT, FamilyWorlds, Worlds, candidates, made_up_family
-from noisegate_evaluate.auditing.measure import Seen, SeenSteps, SeenSums, by_threshold, measured, orthonormal
+from noisegate_evaluate.auditing.measure import (
+    AuditReport,
+    Seen,
+    SeenSteps,
+    SeenSums,
+    by_threshold,
+    measured,
+    one_run_epsilon,
+    orthonormal,
+    right_guesses,
+    scaled,
+    sensitivity_factor,
+)
 from noisegate_evaluate.auditing.watched import Vector, Vectors, Watch, WatchedGate
 
 Progress = Callable[[int, int], None]  # called with the runs that were done and how many there will be

@@ -21,9 +21,8 @@ from noisegate.privacy.plan import Budget
 from noisegate.privacy.schema_certificate import RECORD
 from noisegate.schema import Schema
 from noisegate_evaluate.auditing.attacks import ANSWERS, ATTACKS, CHANCE, PROJECTION, Auditor, Progress
-from noisegate_evaluate.auditing.bounds import AuditReport
 from noisegate_evaluate.auditing.examples import example
-from noisegate_evaluate.auditing.measure import Seen, form_of, measured
+from noisegate_evaluate.auditing.measure import AuditReport, Seen, form_of, measured
 
 DISCOVERY = "discover"
 KINDS = {"age": "integer", "dose": "continuous", "ward": "categorical", "drug": "categorical"}

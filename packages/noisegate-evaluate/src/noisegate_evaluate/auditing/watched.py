@@ -21,9 +21,8 @@ from noisegate.gate.session import Access
 from noisegate.gate.sums import Engine, LocalEngine, Progress, SumTask, Totals, sum_records
 from noisegate.linked.source import LinkRows
 from noisegate.privacy.gradient_plan import CalibratedStepPlan
-from noisegate.privacy.marginal_plan import MarginalPlan, marginal_columns
 from noisegate.privacy.release import Release
-from noisegate.privacy.shard_plan import ShardPlan
+from noisegate.privacy.shard_plan import MarginalPlan, ShardPlan, marginal_columns
 from noisegate.schema import EncodedTable
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from noisegate.cli.console import OUT, print_json, steps
 from noisegate.cli.options import Json, Public, Settings, method_settings
 
 if TYPE_CHECKING:
-    from noisegate_evaluate.auditing.bounds import AuditReport
+    from noisegate_evaluate.auditing.measure import AuditReport
 
 EXCEEDED = 4  # exit code when an audit found more than is claimed, or other noise than is stated
 

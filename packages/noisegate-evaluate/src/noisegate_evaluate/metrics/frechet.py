@@ -1,10 +1,20 @@
-"""The Fréchet distance between two sets of features, as if each were Gaussian: the "FID" in those of Inception-v3."""
+"""Two sets of features: their Fréchet and kernel distances, and whether the ones lie among the others.
+
+The Fréchet distance takes each for Gaussian: the "FID" in features of Inception-v3. The kernel distance is the unbiased
+squared MMD under (xᵀy / dim + 1)³, KID: Bińkowski and others (ICLR 2018), arxiv.org/abs/1801.01401. The others go by
+balls around rows, Kynkäänniemi and others (NeurIPS 2019), https://arxiv.org/abs/1904.06991, density and coverage too:
+Naeem and others (ICML 2020), https://arxiv.org/abs/2002.09797.
+"""
+
+from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from noisegate.errors import OptionError
+from noisegate.seeds import MOST_EVALUATION_SEED, check_seed
 from noisegate_evaluate.metrics.result import MetricResult, check_features, metric
 
 
@@ -59,3 +69,142 @@ def moments_distance(first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndar
     spread = float(np.trace(first[1]) + np.trace(second[1]))
     # Rounding can leave a distance of 0 a little below it.
     return max(between + spread - 2 * float(np.sqrt(np.maximum(shared, 0)).sum()), 0.0)
+
+
+@metric("kid")
+@dataclass(frozen=True, kw_only=True)
+class KernelDistance(MetricResult):
+    """The mean over subsets."""
+
+    mean: float
+    """Of the squared discrepancies."""
+    deviation: float | None
+    """Over the subsets, with n - 1; None for one. They overlap: it is no standard error of the mean."""
+    subsets: int
+    """How many."""
+    size: int
+    """Images of either set in each."""
+
+    @classmethod
+    def measured(cls, synthetic: np.ndarray, real: np.ndarray, *, seed: int, **_: Any) -> KernelDistance:
+        """Returns the distance on 100 subsets of 1,000."""
+        return kernel_distance(synthetic, real, seed=seed)
+
+    def page(self, name: str) -> dict[str, str]:
+        """Returns the mean and its deviation."""
+        return {name: f"{self.mean:.4f}" + ("" if self.deviation is None else f" ± {self.deviation:.4f}")}
+
+
+def kernel_distance(
+    synthetic: np.ndarray, real: np.ndarray, *, subsets: int = 100, size: int = 1000, seed: int = 0
+) -> KernelDistance:
+    """Returns the distance on random subsets of equal size, drawn without replacement.
+
+    Features are (rows, dim), (other rows, dim). There are so many ``subsets``, one where a subset is all there is, of
+    ``size`` images of either set, at most as many as the smaller set has; ``seed`` is of the draw, and public.
+
+    Raises:
+        OptionError: ``subsets`` is below 1 or ``size`` below 2.
+        DataError: the features are no matrices of finite numbers with the same columns and at least two rows each.
+    """
+    check_seed(seed, most=MOST_EVALUATION_SEED)
+    if subsets < 1 or size < 2:
+        raise OptionError(f"subsets is {subsets} and size is {size}; expected at least 1 subset of at least 2 images")
+    check_features(synthetic, real, least=2)
+    size = min(size, len(synthetic), len(real))
+    subsets = 1 if size == len(synthetic) == len(real) else subsets
+    random = np.random.default_rng(seed)
+    values = [
+        discrepancy(*(rows[random.choice(len(rows), size, replace=False)] for rows in (synthetic, real)))
+        for _ in range(subsets)
+    ]
+    deviation = float(np.std(values, ddof=1)) if subsets > 1 else None
+    return KernelDistance(mean=float(np.mean(values)), deviation=deviation, subsets=subsets, size=size)
+
+
+def discrepancy(first: np.ndarray, second: np.ndarray) -> float:
+    """The unbiased squared discrepancy of all rows: no row is paired with itself (Gretton et al., 2012, eq. 3)."""
+    first, second = first.astype(np.float64), second.astype(np.float64)
+
+    def kernel(ours: np.ndarray, theirs: np.ndarray) -> Any:
+        return (ours @ theirs.T / ours.shape[1] + 1) ** 3
+
+    own = [(len(rows), kernel(rows, rows)) for rows in (first, second)]
+    within = sum((each.sum() - np.trace(each)) / (n * (n - 1)) for n, each in own)
+    return float(within - 2 * kernel(first, second).mean())
+
+
+NEIGHBOURS = 5
+
+_ROWS_AT_ONCE = 1000
+# Of the squared length of a centred row: what float64 may lose in ‖a‖² + ‖b‖² − 2ab. A point on the edge is inside.
+_ROUNDING = 1e-12
+
+
+@metric("manifold")
+@dataclass(frozen=True, kw_only=True)
+class Manifold(MetricResult):
+    """The four figures: precision, recall and coverage in [0, 1], density 0 or more; and the number k of neighbours."""
+
+    PRINTED: ClassVar = {name: f"{{it.{name}:.3f}}" for name in ("precision", "recall", "density", "coverage")}
+    precision: float
+    recall: float
+    density: float
+    coverage: float
+    neighbours: int
+
+    @classmethod
+    def measured(cls, synthetic: np.ndarray, real: np.ndarray, **_: Any) -> Manifold | None:
+        """Returns the figures of five neighbours."""
+        return manifold_figures(synthetic, real) if min(len(synthetic), len(real)) > NEIGHBOURS else None
+
+    @classmethod
+    def named(cls, features: str) -> str:
+        """Returns "manifold": it has its own figures' names, and the report those of the features."""
+        return cls.METRIC
+
+
+def manifold_figures(synthetic: np.ndarray, real: np.ndarray, *, neighbours: int = NEIGHBOURS) -> Manifold:
+    """Returns precision, recall, density and coverage.
+
+    All four depend on how many rows there are: compare figures of equal numbers only. Features are (rows, dim), (other
+    rows, dim); ``neighbours`` is k, 5 in both papers' code. Time grows with the square of the rows; memory does not.
+
+    Raises:
+        OptionError: ``neighbours`` is below 1.
+        DataError: the features are no matrices of finite numbers with the same columns and more than k rows each.
+    """
+    from sklearn.metrics.pairwise import euclidean_distances
+    from sklearn.utils import gen_batches
+
+    if isinstance(neighbours, bool) or not isinstance(neighbours, int) or neighbours < 1:
+        raise OptionError(f"neighbours is {neighbours!r}; expected a whole number, at least 1")
+    check_features(synthetic, real, least=neighbours + 1)
+    # Distances do not change, and rounding is smallest around the mean.
+    centre = real.astype(np.float64).mean(axis=0)
+    ours, theirs = synthetic.astype(np.float64) - centre, real.astype(np.float64) - centre
+    our_balls, their_balls = (_balls(rows, neighbours) for rows in (ours, theirs))
+    inside_theirs = np.zeros(len(ours), dtype=np.int64)
+    inside_ours = np.zeros(len(theirs), dtype=np.int64)
+    visited = np.zeros(len(theirs), dtype=bool)
+    for part in gen_batches(len(ours), _ROWS_AT_ONCE):
+        apart = euclidean_distances(ours[part], theirs, squared=True)
+        within = apart <= their_balls
+        inside_theirs[part] = within.sum(axis=1)
+        visited |= within.any(axis=0)
+        inside_ours += (apart <= our_balls[part, None]).sum(axis=0)
+    return Manifold(
+        precision=float((inside_theirs > 0).mean()),
+        recall=float((inside_ours > 0).mean()),
+        density=float(inside_theirs.mean()) / neighbours,
+        coverage=float(visited.mean()),
+        neighbours=neighbours,
+    )
+
+
+def _balls(rows: np.ndarray, neighbours: int) -> np.ndarray:
+    """Squared distance of each row to its k-th nearest neighbour, which is not itself; rounded up."""
+    from sklearn.neighbors import NearestNeighbors
+
+    nearest = NearestNeighbors(n_neighbors=neighbours, algorithm="brute").fit(rows).kneighbors()[0]
+    return np.asarray(np.square(nearest[:, -1]) + _ROUNDING * float(np.square(rows).sum(axis=1).max()))

@@ -79,10 +79,6 @@ def changes(release: Release, read: Read) -> list[Change]:
             continue
         counts, std = np.stack([one[0] for one in tables if one]), max(one[1] for one in tables if one)
         found += _of_column([*layout.numeric, *layout.coded][place].name, cells, counts, std / _norm(rows[-1]), rows)
-    return _ranked(found)
-
-
-def _ranked(found: list[tuple[float, Change]]) -> list[Change]:
     least = NormalDist().inv_cdf(1 - _ALARM / 2 / max(len(found), 1))
     found.sort(key=lambda one: -one[0])
     return [replace(one, clear=score > least) for score, one in found[:_MOST_SHOWN]]

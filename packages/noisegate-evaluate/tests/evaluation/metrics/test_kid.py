@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from noisegate_evaluate.metrics.kid import discrepancy, kernel_distance
+from noisegate_evaluate.metrics.frechet import discrepancy, kernel_distance
 
 
 def rows(seed, count=12, dim=3, shift=0.0):

@@ -7,7 +7,7 @@ import pytest
 
 from noisegate.errors import DataError, OptionError
 from noisegate_evaluate import frechet_distance, kernel_distance, manifold_figures
-from noisegate_evaluate.metrics import manifold
+from noisegate_evaluate.metrics import frechet as manifold
 
 
 @pytest.mark.parametrize(("shift", "neighbours"), [(0.0, 5), (0.5, 3), (3.0, 1)])

@@ -7,7 +7,7 @@ No well-kept implementation is on PyPI. The curve was compared once with the aut
 import numpy as np
 import pytest
 
-from noisegate_evaluate.metrics.prd import distribution_scores, prd_curve
+from noisegate_evaluate.metrics.ndb import distribution_scores, prd_curve
 
 
 def rows(seed, count=400, dim=3, shift=0.0):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import astuple, field
+from dataclasses import astuple, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast
 
 from noisegate.errors import OptionError
@@ -171,6 +171,13 @@ class EncodedImages(PublicNetwork):
     """What that file hashes to."""
     layer: str | None = None
     """Module of the encoder whose channels are averaged over the picture; None for the last."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the settings as a JSON object; a public table in memory is not in it."""
+        public: Any = getattr(self, "public", None)
+        if isinstance(public, str | None):
+            return super().to_json()
+        return super(EncodedImages, replace(self, **{"public": None})).to_json()  # type: ignore[arg-type]
 
     def encoding(self) -> Perceptual:
         """Returns the map from images to features of length 1; each is a function of its image alone, bit for bit."""

@@ -133,7 +133,7 @@ _Load: TypeAlias = Callable[[str, str | None, str | None], FrozenNetwork]
 _SOURCES: dict[str, _Load] = {"torchvision": _torchvision, "timm": _timm}
 # By name, so that nothing of other libraries is imported before it is needed.
 _ELSEWHERE = {
-    "inception": "noisegate_papers.contrib.encoders:load_inception",
+    "inception": "noisegate_evaluate.inception:load_inception",
     "hed": "noisegate_papers.contrib.hed:load_hed",
 }
 

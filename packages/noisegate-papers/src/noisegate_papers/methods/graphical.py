@@ -16,9 +16,9 @@ from noisegate.features.contingency import Tables, check_groups, tables_up_to
 from noisegate.methods.method import Method
 from noisegate.methods.pairwise import DESIGN, Pairwise
 from noisegate.methods.registry import register
-from noisegate.privacy.marginal_plan import MarginalPlan
 from noisegate.privacy.plan import Budget, CalibratedPlan, Plan
 from noisegate.privacy.release import Release
+from noisegate.privacy.shard_plan import MarginalPlan
 from noisegate.schema import Layout, Schema
 from noisegate.settings import Count, Positive, Relative, Seed, TwoOrMore, Within, settings
 from noisegate.tables import design as rounds

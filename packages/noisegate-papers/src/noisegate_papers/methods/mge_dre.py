@@ -284,11 +284,6 @@ class DPDRE(EncodedImages, GenerativeMethod):
             )
         return known[schema.digest()]
 
-    def to_json(self) -> dict[str, Any]:
-        """Returns the settings as a JSON object; a public table in memory is not in it."""
-        public = self.public if isinstance(self.public, str) else None
-        return super(DPDRE, replace(self, public=public)).to_json()
-
     @cached_property
     def _public_features(self) -> dict[str, PublicFeatures]:
         return {}

@@ -7,7 +7,7 @@ tables: Swanberg et al. (2026), https://arxiv.org/abs/2606.08259. What differs i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -210,11 +210,6 @@ class PrivateEvolution(EncodedImages):
         if self.public is not None:
             gate.check_apart(self.public)
             self.reference(gate.schema)
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns the settings as a JSON object; a public table in memory is not in it."""
-        public = self.public if isinstance(self.public, str) else None
-        return super(PrivateEvolution, replace(self, public=public)).to_json()
 
     @cached_property
     def _references(self) -> dict[str, PublicReference]:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from noisegate.cards import ResultCard, Shown
 from noisegate.errors import ModelError, NoisegateError
 from noisegate.models.folder import CLASSIFIER, NETWORK_CLASSIFIER, kind_in, read_model, write_model
+from noisegate.models.labelled import softmax
 from noisegate.models.record_model import model_class
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.release import Release
@@ -46,9 +47,7 @@ class ReleasedClassifier(Shown, ABC):
 
     def probabilities(self, records: EncodedTable) -> npt.NDArray[np.float64]:
         """Returns the softmax of the scores, (rows, classes); they are not calibrated."""
-        scores = self.scores(records)
-        exponents = np.exp(scores - scores.max(axis=1, keepdims=True))
-        return np.asarray(exponents / exponents.sum(axis=1, keepdims=True))
+        return softmax(self.scores(records))
 
     def predictions(self, records: EncodedTable) -> npt.NDArray[np.int64]:
         """Returns the class with the highest score, as its position in `classes`, (rows,)."""

@@ -18,9 +18,9 @@ from noisegate.errors import MissingExtraError, ModelError
 from noisegate.features.binning import Histogram, NumericBins
 from noisegate.features.contingency import Contingency, equally_weighted
 from noisegate.models.checkpoint import FitState
-from noisegate.privacy.marginal_plan import marginal_columns
 from noisegate.privacy.plan import Query
 from noisegate.privacy.release import Release
+from noisegate.privacy.shard_plan import marginal_columns
 from noisegate.tables.design import Design
 from noisegate.tables.mixture_fit import within_cells
 from noisegate.tables.released import Answered, Values

@@ -20,7 +20,7 @@ def methods_command(
 
     Example: `noisegate methods pairwise`
     """
-    from noisegate.methods.listing import list_methods, list_settings
+    from noisegate.methods.registry import list_methods, list_settings
 
     if name is None:
         methods = list_methods()

@@ -13,8 +13,7 @@ import pyarrow.types as pt
 
 from noisegate.errors import DataError
 from noisegate.schema.columns import Problem
-from noisegate.schema.encode import Mask
-from noisegate.schema.names import joined_names, names_of
+from noisegate.schema.encode import Mask, joined_names, names_of
 
 Keys = npt.NDArray[np.uint64]
 

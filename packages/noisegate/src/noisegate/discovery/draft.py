@@ -35,9 +35,9 @@ from noisegate.discovery.drafted import (
     drafted_text,
     schema_of,
 )
+from noisegate.discovery.forms import check_stored, public_values
 from noisegate.discovery.raw import raw_kind_of
 from noisegate.discovery.rules import MOST_COLUMNS, Rules, find_rules
-from noisegate.discovery.stored import check_stored, public_values
 from noisegate.errors import DataError, SchemaError
 from noisegate.schema import DEFAULT_MISSING_VALUES, Categorical, Ordinal, Schema
 from noisegate.schema.columns import column_from_form

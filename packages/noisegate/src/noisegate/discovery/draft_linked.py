@@ -26,9 +26,8 @@ from noisegate.linked.source import LinkedSource
 from noisegate.linked.table_schema import Key, can_be_origin, key_parts, origin_ticks, ticks_at, ticks_per_unit
 from noisegate.schema import DEFAULT_MISSING_VALUES, Comparison, Date, Datetime
 from noisegate.schema.columns import Problem
-from noisegate.schema.encode import encode, plain_cells
+from noisegate.schema.encode import encode, joined_names, names_of, plain_cells
 from noisegate.schema.files import write_toml
-from noisegate.schema.names import joined_names, names_of
 from noisegate.schema.numeric import outwards
 
 _LEAST_PARENTS = 30  # what is the same in all children is remarked where so many parents have two or more

@@ -16,9 +16,8 @@ import pyarrow.compute as pc
 from noisegate.errors import SchemaError
 from noisegate.schema import Boolean, Categorical
 from noisegate.schema.columns import Column, Problem, column_form, column_from_form
-from noisegate.schema.encode import is_text
+from noisegate.schema.encode import is_text, names_of
 from noisegate.schema.files import unseen, write_toml
-from noisegate.schema.names import names_of
 from noisegate.schema.schema import Schema
 
 OPEN = ...  # stands in a form for a value that is still to be stated; the file has an empty comment for it

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from noisegate.records import Rows
 from noisegate.schema import Comparison, Constraint, Continuous, Date, Datetime, Impossible, Schema
+from noisegate.schema.constraints import decoded_numbers
 from noisegate.schema.layout import numbers_of_ranks, outside, ranks_of
-from noisegate.schema.regions import decoded_numbers
 
 Floats = npt.NDArray[np.float64]
 

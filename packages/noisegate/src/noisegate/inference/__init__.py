@@ -16,7 +16,7 @@ def infer(model: Synthesizer, *questions: str, level: float = 0.95, finite: bool
 
     Args:
         model: A model of one table.
-        questions: Of the forms in `noisegate.inference.questions.FORMS`.
+        questions: Of the forms in `noisegate.inference.answers.FORMS`.
         level: Of intervals, between 0 and 1.
         finite: Whether they are about the records themselves, and not about the population that these are a sample of.
 
@@ -34,9 +34,9 @@ def infer(model: Synthesizer, *questions: str, level: float = 0.95, finite: bool
         >>> bool(found.low < found.value < found.high), bool(abs(found.value - 0.25) < 0.1)
         (True, True)
     """
+    from noisegate.inference.answers import read
     from noisegate.inference.estimands import Estimands
     from noisegate.inference.evidence import Evidence
-    from noisegate.inference.questions import read
 
     if not 0 < level < 1:
         raise OptionError(f"level={level!r} must be a number between 0 and 1, for instance 0.95.")

@@ -12,8 +12,8 @@ from noisegate.cli.options import Json, RunOptions
 from noisegate.errors import OptionError
 
 if TYPE_CHECKING:
+    from noisegate.inference.analyses import Met
     from noisegate.inference.answers import Estimate
-    from noisegate.inference.wants import Met
     from noisegate.models.synthesizer import Synthesizer
     from noisegate.schema import EncodedTable
 
@@ -97,8 +97,8 @@ def copies_command(model: Synthesizer, rows: int, number: int, out: Path, seed: 
 def price_command(
     wants: list[str], stand_in: EncodedTable | None, schema: Any, options: RunOptions, *, as_json: bool = False
 ) -> None:
-    """Prints the least ε that gives answers as exact as they are wanted; see `noisegate.inference.wants`."""
-    from noisegate.inference.wants import EPSILONS, SHARES, price, read_want
+    """Prints the least ε that gives answers as exact as they are wanted; see `noisegate.inference.analyses`."""
+    from noisegate.inference.analyses import EPSILONS, SHARES, price, read_want
 
     if set(options.chosen) - {"moments_share"}:
         raise OptionError("--want takes no --set but moments_share, and no --analyses; leave out what else is given.")
@@ -135,8 +135,7 @@ def widths_command(
     stand_in: EncodedTable | None, schema: Any, options: RunOptions, epsilon: float, *, as_json: bool
 ) -> list[dict[str, Any]]:
     """Returns how exact the answers of --analyses will be, and prints it where JSON is not asked for."""
-    from noisegate.inference.analyses import read_analyses
-    from noisegate.inference.wants import Price, expected
+    from noisegate.inference.analyses import Price, expected, read_analyses
 
     records, asked = _checked("--analyses", schema, options), read_analyses(options.analyses or "")
     budget: dict[str, Any] = {"epsilon": epsilon, "delta": options.delta, "adjacency": options.adjacency}

@@ -9,6 +9,7 @@ import numpy as np
 
 from noisegate.errors import OptionError
 from noisegate.inference.answers import (
+    Analysis,
     Estimate,
     Function,
     estimate,
@@ -18,10 +19,8 @@ from noisegate.inference.answers import (
     spread_of_sums,
     wider,
 )
-from noisegate.inference.calibration import calibrated
-from noisegate.inference.cumulative import cumulative
+from noisegate.inference.cumulative import calibrated, cumulative
 from noisegate.inference.evidence import DrownedError, Evidence, Sums
-from noisegate.inference.questions import Analysis
 from noisegate.tables.released import Floats
 
 # Simulations of the null of a test, and draws of the noise for what is solved step by step.

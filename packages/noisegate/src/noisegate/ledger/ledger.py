@@ -13,8 +13,20 @@ from typing import Any
 
 from noisegate.errors import BudgetRefusedError, LedgerError, LedgerWarning, OptionError, said
 from noisegate.ledger import accounts
-from noisegate.ledger.accounts import Account, Book, Cap, Entry, Kind, Stage, lookalike, mixed_scripts, text_option
-from noisegate.ledger.chain import Row, next_row, verify_chain
+from noisegate.ledger.accounts import (
+    Account,
+    Book,
+    Cap,
+    Entry,
+    Kind,
+    Row,
+    Stage,
+    lookalike,
+    mixed_scripts,
+    next_row,
+    text_option,
+    verify_chain,
+)
 from noisegate.ledger.tables import Store, Transaction, locate
 from noisegate.privacy.events import Adjacency, Event, event_to_json, linked
 

@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from noisegate.atomic import second_name
 from noisegate.errors import LedgerError, OptionError, require
-from noisegate.ledger.chain import GENESIS, ChainHead, Row
+from noisegate.ledger.accounts import GENESIS, ChainHead, Row
 
 LOCK_SECONDS = 30.0
 _ADVISORY_LOCK = 0x6E6F697365676174  # "noisegat" in ASCII

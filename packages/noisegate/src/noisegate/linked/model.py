@@ -27,9 +27,9 @@ from noisegate.privacy.release import Release
 from noisegate.records import Rows
 from noisegate.registry import extension
 from noisegate.schema import decode
+from noisegate.schema.constraints import Region
 from noisegate.schema.layout import numbers_at
 from noisegate.schema.numeric import Continuous
-from noisegate.schema.regions import Region
 from noisegate.seeds import check_seed, public_random, uniform
 from noisegate.verdict import Verdict
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import dataclasses
+import inspect
+import textwrap
 from collections.abc import Mapping
 from typing import Any
 
 from noisegate.errors import OptionError, said
 from noisegate.methods.method import Method
 from noisegate.privacy.certificate import Certificate
-from noisegate.registry import Registry
+from noisegate.registry import Registry, one_name_each
 from noisegate.schema import Schema
 from noisegate.schema.schema import is_linked
 
@@ -78,3 +82,53 @@ def method_of(certificate: Certificate, *, seed: int | None = None) -> Method:
             )
         settings = {**settings, "seed": seed}
     return method.from_json(settings)
+
+
+def list_methods() -> list[dict[str, str]]:
+    """Returns the installed methods: the name of each, what it makes ("records" or "classifier"), and a summary.
+
+    Examples:
+        >>> from noisegate import list_methods
+        >>> [method["summary"] for method in list_methods() if method["name"] == "dp-merf"]
+        ['DP-MERF: mean embeddings by random Fourier features (Harder et al. 2021).']
+    """
+    found = {name: METHODS.find(name) for name in one_name_each("noisegate.methods")}
+    return [
+        {"name": name, "makes": method.makes, "summary": (inspect.getdoc(method) or "").partition("\n")[0]}
+        for name, method in found.items()
+    ]
+
+
+def list_settings(name: str) -> list[dict[str, Any]]:
+    """Returns the settings of a method: name, default (None where it follows from others), and meaning.
+
+    Raises:
+        OptionError: if there is no such method.
+    """
+    method: Any = METHODS.find(name, AUTO)
+    meanings: dict[str, str] = {}
+    for base in reversed(method.__mro__[:-1]):
+        meanings |= _documented(base)
+    fields = [field for field in dataclasses.fields(method) if field.init]
+    defaults = [None if field.default is dataclasses.MISSING else field.default for field in fields]
+    return [
+        {"name": field.name, "default": default, "meaning": meanings.get(field.name, "")}
+        for field, default in zip(fields, defaults, strict=True)
+    ]
+
+
+def _documented(of: type) -> dict[str, str]:
+    """Returns what stands below each attribute of a class, by name."""
+    try:
+        (body,) = ast.parse(textwrap.dedent(inspect.getsource(of))).body
+    except (OSError, TypeError, ValueError, SyntaxError):  # made in a session
+        return {}
+    found: dict[str, str] = {}
+    above: list[str] = []  # what one text is about: itself, and those right above that have none
+    for node in getattr(body, "body", []):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            above.append(node.target.id)
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            found |= dict.fromkeys(above, " ".join(str(node.value.value).split()))
+            above = []
+    return found

@@ -54,7 +54,7 @@ HASHED = (CERTIFICATE_FILE, PAGE_FILE, VALUES_FILE, GENERATOR_FILE)
 _RELEASED = HASHED[:3]
 _FIELDS = {"format", "model", "certificate", "files"}
 _DIGEST = "digest"  # of the other fields; older models have none
-_TABLE = re.compile(r"\d+:(\d+(,\d+)*)?")  # `marginal_plan.marginal_name`, after the event
+_TABLE = re.compile(r"\d+:(\d+(,\d+)*)?")  # `shard_plan.marginal_name`, after the event
 CLASSIFIER, NETWORK_CLASSIFIER = "locally-linear", "network-classifier"
 """What `model.json` calls classifiers, which draw no records."""
 LINKED = "linked"

@@ -11,10 +11,9 @@ import numpy as np
 
 from noisegate.records import Rows
 from noisegate.schema.columns import Column
-from noisegate.schema.constraints import Comparison, Constraint, Impossible
+from noisegate.schema.constraints import Comparison, Constraint, Impossible, read_region
 from noisegate.schema.layout import Layout, Span, bounds_of, next_number, previous_number, sentinels_of
 from noisegate.schema.numeric import NumericColumn
-from noisegate.schema.regions import read_region
 
 MOST_LOOKS = 50_000  # how often one constraint is held against one state of the search, in all
 

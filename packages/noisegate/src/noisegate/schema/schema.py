@@ -19,11 +19,10 @@ from noisegate.cards import ResultCard, Shown
 from noisegate.errors import SchemaError
 from noisegate.registry import extension
 from noisegate.schema.columns import Column, check_keys, column_form, column_from_form, columns_card
-from noisegate.schema.constraints import Comparison, Constraint, Impossible, constraint_from_form
+from noisegate.schema.constraints import Comparison, Constraint, Impossible, Region, constraint_from_form, read_region
 from noisegate.schema.files import parse_toml, path_of, read_text, show_as_they_read, write_toml
 from noisegate.schema.layout import EncodedTable, Layout, listed
 from noisegate.schema.pixels import ImageColumns, ImageForm
-from noisegate.schema.regions import Region, read_region
 from noisegate.schema.satisfiable import contradiction, rarely_kept
 from noisegate.schema.values import TEXT_PADDING, Boolean, text
 
@@ -257,7 +256,7 @@ class Schema(Shown):
         return replace(self, columns=columns, label=None, ignore=ignored, constraints=(), images=images)
 
     def region(self, values: Mapping[str, Any]) -> Region:
-        """Returns the records that have the given values, by column; `noisegate.schema.regions` says how to write them.
+        """Returns the records that have the given values, by column; see `noisegate.schema.constraints`.
 
         Raises:
             SchemaError: for the first column that is unknown, or whose value it can never have.

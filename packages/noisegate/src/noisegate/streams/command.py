@@ -18,9 +18,8 @@ from noisegate.privacy.silos import Stream
 from noisegate.runs.folder import Observer, Run, RunFolder, ShownProgress
 from noisegate.runs.work import start_run
 from noisegate.schema import Schema
-from noisegate.streams.plans import Horizon, read_stream, stream_id
+from noisegate.streams.plans import Horizon, StreamState, read_stream, stream_id
 from noisegate.streams.session import Period
-from noisegate.streams.state import StreamState
 
 if TYPE_CHECKING:
     from noisegate.gate.sums import Engine
@@ -62,13 +61,7 @@ def plan_stream(
         >>> second.certificate.epsilon, second.certificate.stream.period, second.sample(3).shape
         (1.0, 2, (3, 1))
     """
-    told: dict[str, Any] = {
-        "records": None,
-        "unit_column": None,
-        "contributions": None,
-        "dataset": None,
-        "ledger": None,
-    }
+    told: dict[str, Any] = dict.fromkeys(("records", "unit_column", "contributions", "dataset", "ledger"))
     told |= {"adjacency": Adjacency.ADD_REMOVE, "settings": settings, "epsilon": epsilon, "delta": delta, "unit": unit}
     run = Run.of(method=method, schema=schema, **told)
     return Horizon(periods=periods, window=window, corrections=corrections).publish(run, Path(path))

@@ -142,9 +142,10 @@ class Forecast:
 
     def takes(self) -> dict[Word, float]:
         """Returns how many records each word takes that can be had."""
-        law = _PAIRS if self.paired else _SINGLES
+        half, power = _PAIRS if self.paired else _SINGLES
         possible = MISPLACED if self.paired or self.columns == 1 else ("rough",)
-        needed = {word: self.records * self.noise / _noise_for(most, *law) for word, most in MISPLACED.items()}
+        times = {word: (most / (1 - most)) ** (1 / power) for word, most in MISPLACED.items()}
+        needed = {word: self.records * self.noise / (half * noise) for word, noise in times.items()}
         return {word: records for word, records in needed.items() if word in possible}
 
 
@@ -182,11 +183,6 @@ def _forecast(errors: Mapping[str, TableError], design: Design, records: float, 
 def _misplaced(noise: float, half: float, power: float) -> float:
     grown: float = (noise / half) ** power
     return grown / (1 + grown)
-
-
-def _noise_for(misplaced: float, half: float, power: float) -> float:
-    noise: float = half * (misplaced / (1 - misplaced)) ** (1 / power)
-    return noise
 
 
 # ε that are worth asking for, and cells of numeric columns.

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from noisegate.devices import one_thread
 from noisegate.features.binning import Histogram, NumericBins, single_cells
-from noisegate.models.checkpoint import FitState, under
+from noisegate.models.checkpoint import FitState, joined, under
 from noisegate.models.labelled import LabelledMixture
 from noisegate.models.mixture import Mixture
 from noisegate.models.within_cell import WithinCell, ends_of
@@ -223,9 +223,7 @@ class MixtureFit:
 
     def state_dict(self) -> dict[str, Array]:
         """Returns everything that `load_state_dict` needs to go on with the same bits, as named arrays."""
-        return {
-            f"{kind}/{name}": value for kind, one in self._searches.items() for name, value in one.state_dict().items()
-        }
+        return joined(**{kind: one.state_dict() for kind, one in self._searches.items()})
 
     def load_state_dict(self, arrays: Mapping[str, Array]) -> None:
         """Takes up the fit where `state_dict` was called.

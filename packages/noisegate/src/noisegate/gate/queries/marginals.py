@@ -15,8 +15,8 @@ from noisegate.errors import CalibrationError, DataError, MissingExtraError, Opt
 from noisegate.features.binning import NumericBins
 from noisegate.gate.session import Access, Session
 from noisegate.gate.sums import Progress
-from noisegate.privacy.marginal_plan import MOST_RECORDS, MarginalPlan, marginal_name
 from noisegate.privacy.release import Release
+from noisegate.privacy.shard_plan import MOST_RECORDS, MarginalPlan, marginal_name
 from noisegate.progress import note
 
 
