@@ -8,7 +8,7 @@ from .conftest import refused
 
 # What makes each verb go, where it needs anything: the option under test is put behind it.
 NEEDED = {
-    "methods": [],
+    "methods": ["pairwise"],
     "split": ["data.csv"],
     "sign": ["nowhere", "--key", "owner.key"],
     "plan": ["--epsilon", "1", "--schema", "schema.toml"],
@@ -41,7 +41,7 @@ NEEDED = {
 }  # fmt: skip
 WHOLE = {"--records", "--seed", "--contributions", "--jobs", "--repeats", "--epochs", "--most", "--channels",
          "--runs", "--colluding", "--window"}  # fmt: skip
-REAL = {"--test", "--epsilon", "--delta", "--report-share", "--cap"}
+REAL = {"--epsilon", "--delta", "--report-share", "--cap"}
 
 
 def verbs(group=None, before=""):
@@ -65,7 +65,9 @@ def option_cases():
             if parameter.is_flag:
                 yield f"{verb} {option}=maybe", [*given, f"{option}=maybe"], option
                 continue
-            for value in ["x", "1.5", "1e3", "nan"] * (option in WHOLE) + ["x", "1,5", "1e"] * (option in REAL):
+            for value in ["x", "1.5", "1e3", "nan"] * (option in WHOLE) + ["x", "1,5", "1e"] * (
+                option in REAL or verb == "split" and option == "--test"
+            ):
                 yield f"{verb} {option} {value}", [*_without(given, parameter), option, value], option
             if parameter.name != "label":
                 yield f"{verb} {option} blank", [*_without(given, parameter), option, " "], option

@@ -56,7 +56,7 @@ def test_a_draft_with_gaps_stops_with_what_is_to_be_stated(desk, cli):
     [
         ('dataset = "new"\ncap = 0.5', 2, "cap: '0.5' is not from 1 to 1000"),
         ("epsilon = 3.5", 3, "of the cap of data set 'clinic', 3, about 3 is left"),
-        ('out = "model"\npages = "pages"', 2, "out: 'model-synthetic.csv' is there already"),
+        ('out = "model"\npages = "pages"', 2, "out: 'model-synthetic.csv' already exists"),
     ],
 )
 def test_what_would_be_refused_later_is_refused_before_anything_is_registered(change, code, says, desk, cli):

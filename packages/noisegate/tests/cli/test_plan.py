@@ -13,7 +13,7 @@ def test_a_plan_says_whether_the_noise_drowns_the_teachers(capsys):
         for shards, drowned in ((20, True), (200, False)):
             plan = ShardPlan(**{**STEPS, "steps": steps, "sampling_probability": 1.0}, shards=shards)
             show_plan(plan.calibrate(Budget(epsilon=1.0)), 1000, details=True)
-            assert ("drowns the teachers" in " ".join(capsys.readouterr().out.split())) == drowned
+            assert ("exceeds what the teachers say" in " ".join(capsys.readouterr().out.split())) == drowned
 
 
 def test_a_share_for_the_public_page_is_one_more_question_of_the_plan(desk, cli):

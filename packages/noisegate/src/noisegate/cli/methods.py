@@ -22,17 +22,13 @@ def methods_command(
     """
     from noisegate.methods.registry import list_methods, list_settings
 
-    if name is None:
-        methods = list_methods()
-        if as_json:
-            print_json({"methods": methods})
-            return
-        rows = [[one["name"], one["summary"]] for one in methods]
-        OUT.print(table("Methods", {"name": "left", "what it is": "left"}, rows))
-        return
-    settings = list_settings(name)
+    settings = None if name is None else list_settings(name)
+    methods = [one for one in list_methods() if name in (None, one["name"])]
     if as_json:
-        print_json({"method": name, "settings": settings})
+        print_json({"methods": methods, **({} if settings is None else {"settings": settings})})
         return
-    rows = [[one["name"], str(one["default"]), one["meaning"]] for one in settings]
-    OUT.print(table(f"Settings of {name}", {"name": "left", "default": "left", "what it is": "left"}, rows))
+    rows = [[one["name"], one["summary"]] for one in methods]
+    OUT.print(table("Methods", {"name": "left", "what it is": "left"}, rows))
+    if settings is not None:
+        rows = [[one["name"], str(one["default"]), one["meaning"]] for one in settings]
+        OUT.print(table("Settings", {"name": "left", "default": "left", "what it is": "left"}, rows))
