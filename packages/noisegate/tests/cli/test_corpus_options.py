@@ -65,9 +65,8 @@ def option_cases():
             if parameter.is_flag:
                 yield f"{verb} {option}=maybe", [*given, f"{option}=maybe"], option
                 continue
-            for value in ["x", "1.5", "1e3", "nan"] * (option in WHOLE) + ["x", "1,5", "1e"] * (
-                option in REAL or verb == "split" and option == "--test"
-            ):
+            real = option in REAL or (verb, option) == ("split", "--test")
+            for value in ["x", "1.5", "1e3", "nan"] * (option in WHOLE) + ["x", "1,5", "1e"] * real:
                 yield f"{verb} {option} {value}", [*_without(given, parameter), option, value], option
             if parameter.name != "label":
                 yield f"{verb} {option} blank", [*_without(given, parameter), option, " "], option
