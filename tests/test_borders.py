@@ -23,8 +23,8 @@ MODULES = {
     "linked.links linked.command linked.families linked.fit linked.link_model "
     "linked.model linked.source methods.embedding models.folder "
     "discovery.command discovery.demo discovery.exact_counts discovery.findings discovery.guided discovery.questions "
-    "discovery.raw discovery.schema_gate inference.command "
-    "models.record_model models.synthesizer silos.verbs",
+    "discovery.raw discovery.schema_gate discovery.split inference.command "
+    "models.record_model models.synthesizer silos.signature silos.verbs",
     "noisegate_evaluate": "comparison images reading tables cli.audit",
     "noisegate_images": "demo training.moment_matching",
     "noisegate_papers": "methods.mean_embeddings",

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1]
 OPTION = re.compile(r"(?<![\w-])--[a-z]")
 # A command in full is one in Python too; the ways of `ray`, of the database and of a program of our own are theirs.
 COMMAND = re.compile(r"noisegate [a-z]+[^`;]*|`ray [^`]*`")
-VERBS = {"cli", "command.py", "demo.py", "guided.py", "init.py", "questions.py", "verbs.py"}
+VERBS = {"cli", "command.py", "demo.py", "guided.py", "init.py", "questions.py", "split.py", "verbs.py"}
 RETIRED = re.compile(
     r"(what|that) was asked of|moved by one unit|noise / move|out of place|strongest ties|bought with|the noise drowns|"
     r"booked (on|nowhere)|no synthetic record is one|than the noise leaves|the certificate’s|Hand [^.]* over with|"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from noisegate.api import fit as fit
     from noisegate.api import plan as plan
     from noisegate.api import synthesize as synthesize
-    from noisegate.data.split import split_records as split_records
+    from noisegate.discovery.split import split_records as split_records
     from noisegate.errors import BudgetRefusedError as BudgetRefusedError
     from noisegate.errors import NoisegateError as NoisegateError
     from noisegate.errors import UserError as UserError
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from noisegate.ledger.ledger import Ledger as Ledger
     from noisegate.methods.registry import list_methods as list_methods
     from noisegate.models.folder import verify as verify
-    from noisegate.models.signature import sign as sign
     from noisegate.models.synthesizer import Synthesizer as Synthesizer
     from noisegate.models.synthesizer import load as load
     from noisegate.privacy.certificate import Certificate as Certificate
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from noisegate.privacy.plan import Budget as Budget
     from noisegate.privacy.release import Release as Release
     from noisegate.schema import Schema as Schema
+    from noisegate.silos.signature import sign as sign
     from noisegate.verdict import Verdict as Verdict
 
 logging.getLogger("noisegate").addHandler(logging.NullHandler())
@@ -54,8 +54,8 @@ _HOMES = {
     "list_methods": "noisegate.methods.registry",
     "load": "noisegate.models.synthesizer",
     "plan": "noisegate.api",
-    "sign": "noisegate.models.signature",
-    "split_records": "noisegate.data.split",
+    "sign": "noisegate.silos.signature",
+    "split_records": "noisegate.discovery.split",
     "synthesize": "noisegate.api",
     "verify": "noisegate.models.folder",
 }

@@ -14,7 +14,7 @@ RECORDS = [f'{n % 40},"line one\nof ""{n}"""\r\n'.encode() for n in range(400)]
 
 @pytest.fixture
 def key(monkeypatch):
-    monkeypatch.setattr("noisegate.data.split.secrets.token_bytes", lambda size: b"k" * size)
+    monkeypatch.setattr("noisegate.discovery.split.secrets.token_bytes", lambda size: b"k" * size)
 
 
 def test_records_are_kept_as_they_stand_and_another_one_moves_none(key, tmp_path):

@@ -1,7 +1,8 @@
-"""`noisegate verify`: recompute ε from a certificate, without the data; `noisegate sign`: say whose it is."""
+"""`noisegate verify`: recompute ε from a certificate, without the data, and check whose it is."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ from rich.markup import escape
 from noisegate.cli.console import OUT, print_json
 from noisegate.cli.options import Json
 from noisegate.privacy.events import used
+from noisegate.registry import extension
 
 if TYPE_CHECKING:
     from noisegate.privacy.schema_certificate import SchemaVerification
@@ -31,12 +33,13 @@ def verify_command(
 
     Example: `noisegate verify model --signed-by owner.pub`
     """
-    from noisegate.models.folder import PUBLIC_PAGE, verify
-    from noisegate.models.signature import SIGNATURE, check_signature
+    from noisegate.models.folder import PUBLIC_PAGE, SIGNATURE, verify
     from noisegate.privacy.certificate import schema_cost
     from noisegate.privacy.schema_certificate import SchemaVerification
 
-    signed = () if signed_by is None else check_signature(model, signed_by)
+    signed: Sequence[str] = ()
+    if signed_by is not None:
+        signed = extension("noisegate.checks", "signature", "--signed-by")(model, signed_by)
     found = verify(model)
     if isinstance(found, SchemaVerification):
         _show_schema(found, as_json)
@@ -68,28 +71,6 @@ def verify_command(
         OUT.print(f"{SIGNATURE} is not checked; to do so, give the owner's public key with --signed-by.")
     if others := [name for name in found.others if name not in (PUBLIC_PAGE, SIGNATURE)]:
         OUT.print(f"[yellow]Not covered[/yellow], whatever it holds: {escape(', '.join(map(repr, others)))}.")
-
-
-def sign_command(
-    model: Annotated[Path, typer.Argument(help="Folder of `fit`, `release` or `merge`.")],
-    key: Annotated[
-        Path,
-        typer.Option(metavar="FILE", help="Ed25519 private key, PEM; a new name makes one, and NAME.pub beside it."),
-    ],
-    as_json: Json = False,
-) -> None:
-    """Sign a model folder, so that recipients can check who made it: a DSSE envelope over the hashes of all files.
-
-    Example: `noisegate sign model --key owner.key`
-    """
-    from noisegate.models.signature import sign
-
-    made = sign(model, key)
-    if as_json:
-        print_json({"signature": str(made), "public": str(key.with_suffix(".pub"))})
-        return
-    shown = escape(f"noisegate verify {model} --signed-by {key.with_suffix('.pub')}")
-    OUT.print(f"Wrote {made}. Recipients, who have the public key from you: {shown}", soft_wrap=True)
 
 
 def _show_schema(found: SchemaVerification, as_json: bool) -> None:

@@ -123,9 +123,12 @@ def _documented(of: type) -> dict[str, str]:
         (body,) = ast.parse(textwrap.dedent(inspect.getsource(of))).body
     except (OSError, TypeError, ValueError, SyntaxError):  # made in a session
         return {}
-    found, last = {}, ""
+    found: dict[str, str] = {}
+    above: list[str] = []  # what one text is about: itself, and those right above that have none
     for node in getattr(body, "body", []):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and last:
-            found[last] = " ".join(str(node.value.value).split())
-        last = node.target.id if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) else ""
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            above.append(node.target.id)
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            found |= dict.fromkeys(above, " ".join(str(node.value.value).split()))
+            above = []
     return found

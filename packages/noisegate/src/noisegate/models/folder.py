@@ -48,7 +48,7 @@ from noisegate.privacy.silos import OF_PERIODS
 
 FORMAT = 1
 MODEL_FILE, GENERATOR_FILE, PAGE_FILE = "model.json", "generator.safetensors", "certificate.md"
-PUBLIC_PAGE = "public.html"
+PUBLIC_PAGE, SIGNATURE = "public.html", "signature.json"
 """The page that may be published with the model; no part of what is verified."""
 HASHED = (CERTIFICATE_FILE, PAGE_FILE, VALUES_FILE, GENERATOR_FILE)
 _RELEASED = HASHED[:3]

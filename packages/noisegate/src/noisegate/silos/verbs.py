@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from noisegate.cli.console import OUT, print_json
 from noisegate.cli.fit import ShowValues, console_observer, report_fit
@@ -42,6 +43,28 @@ def key_command(
         print_json({"silo": silo.strip(), "private": str(out), "public": str(public)})
         return
     OUT.print(f"Keep {out}: whoever has it can take the masks of {silo} off. Hand {public} to all silos.")
+
+
+def sign_command(
+    model: Annotated[Path, typer.Argument(help="Folder of `fit`, `release` or `merge`.")],
+    key: Annotated[
+        Path,
+        typer.Option(metavar="FILE", help="Ed25519 private key, PEM; a new name makes one, and NAME.pub beside it."),
+    ],
+    as_json: Json = False,
+) -> None:
+    """Sign a model folder, so that recipients can check who made it: a DSSE envelope over the hashes of all files.
+
+    Example: `noisegate sign model --key owner.key`
+    """
+    from noisegate.silos.signature import sign
+
+    made = sign(model, key)
+    if as_json:
+        print_json({"signature": str(made), "public": str(key.with_suffix(".pub"))})
+        return
+    shown = escape(f"noisegate verify {model} --signed-by {key.with_suffix('.pub')}")
+    OUT.print(f"Wrote {made}. Recipients, who have the public key from you: {shown}", soft_wrap=True)
 
 
 @one_by_one

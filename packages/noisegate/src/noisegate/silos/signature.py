@@ -9,11 +9,10 @@ from typing import Any
 
 from noisegate.atomic import new_file
 from noisegate.errors import ModelError, OptionError, require, said
-from noisegate.models.folder import PUBLIC_PAGE, file_hash, verify
+from noisegate.models.folder import PUBLIC_PAGE, SIGNATURE, file_hash, verify
 from noisegate.privacy.certificate import Certificate, canonical_json
 from noisegate.privacy.release import read_json
 
-SIGNATURE = "signature.json"
 _PAYLOAD, _STATEMENT = "application/vnd.in-toto+json", "https://in-toto.io/Statement/v1"
 _PREDICATE = "https://github.com/noisegate/noisegate/privacy-certificate/v1"
 _BROKEN = (OSError, KeyError, TypeError, ValueError, LookupError, AttributeError)

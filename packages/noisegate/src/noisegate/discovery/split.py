@@ -1,4 +1,4 @@
-"""Sets test records aside by a keyed hash: where a record goes follows from that record, or its unit, alone."""
+"""`noisegate split`: sets test records aside by a keyed hash of each record, or of its unit, alone."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ import hashlib
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import typer
 
 from noisegate.atomic import new_file
+from noisegate.cli.console import OUT, print_json
+from noisegate.cli.options import Json
 from noisegate.data.tables.csv_file import BOM, RecordProblem, whole_records
 from noisegate.errors import DataError, OptionError, choices, said
 
@@ -69,6 +73,27 @@ def split_records(path: str | Path, test: float, *, unit_column: str | None = No
                     content = record.strip(b"\r\n") if place is None else _cells(record)[place].encode()
                     (other_text if chosen(content) else one_text).write(record)
     return train, held_out
+
+
+def split_command(
+    data: Annotated[Path, typer.Argument(help="Private records: one CSV or Parquet file.")],
+    test: Annotated[float, typer.Option(help="Share of the records to set aside.")] = 0.2,
+    unit_column: Annotated[
+        str | None, typer.Option(help="Column that identifies the person: all records of one person stay together.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Set test records aside, into NAME-train and NAME-test: fit to the first, compare the copy with the second.
+
+    Both files are as private as the original. The split is random; no other record influences where a record goes.
+
+    Example: `noisegate split patients.csv --test 0.2`
+    """
+    train, held_out = split_records(data, test, unit_column=unit_column)
+    if as_json:
+        print_json({"train": str(train), "test": str(held_out)})
+        return
+    OUT.print(f"Fit to {train}; compare with {held_out}, as in: noisegate report model -o pages --test {held_out}")
 
 
 def _records(path: Path) -> Iterator[bytes]:

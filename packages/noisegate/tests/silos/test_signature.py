@@ -7,8 +7,9 @@ import pytest
 
 from noisegate import Schema, sign, synthesize, verify
 from noisegate.errors import ModelError, OptionError
-from noisegate.models.signature import SIGNATURE, check_signature
+from noisegate.models.folder import SIGNATURE
 from noisegate.schema import Boolean
+from noisegate.silos.signature import check_signature
 
 FILES = ("certificate.json", "certificate.md", "generator.safetensors", "model.json", "release.safetensors")
 
