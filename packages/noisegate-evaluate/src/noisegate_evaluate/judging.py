@@ -7,9 +7,8 @@ from typing import Any
 
 from noisegate.verdict import MISPLACED, RANKS, WORDS, Verdict, Word, in_percent, word_of_kept, word_of_misplaced
 from noisegate_evaluate.metrics.analyses import STRONG, Associations, Quantiles
-from noisegate_evaluate.metrics.marginals import MarginalReport, OrderDistance
+from noisegate_evaluate.metrics.marginals import MarginalReport, OrderDistance, RulesKept
 from noisegate_evaluate.metrics.result import MetricResult
-from noisegate_evaluate.metrics.rules import RulesKept
 
 # Scores differ by as much from one draw of a few thousand records to the next.
 _ALLOWANCE = 0.02
