@@ -5,11 +5,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from noisegate.verdict import MISPLACED, RANKS, WORDS, Verdict, Word, percent, word_of_kept, word_of_misplaced
+from noisegate.verdict import MISPLACED, RANKS, WORDS, Verdict, Word, in_percent, word_of_kept, word_of_misplaced
 from noisegate_evaluate.metrics.analyses import STRONG, Associations, Quantiles
-from noisegate_evaluate.metrics.marginals import MarginalReport, OrderDistance
+from noisegate_evaluate.metrics.marginals import MarginalReport, OrderDistance, RulesKept
 from noisegate_evaluate.metrics.result import MetricResult
-from noisegate_evaluate.metrics.rules import RulesKept
 
 # Scores differ by as much from one draw of a few thousand records to the next.
 _ALLOWANCE = 0.02
@@ -32,14 +31,14 @@ def of_number(marginals: MarginalReport) -> Iterator[Verdict]:
     if (word := word_of_misplaced(marginals.drawn_too_few)) != "good":
         reason = f"{drawn:,} synthetic records for {real:,} real ones: sampling alone causes a total variation error of"
         cure = f"{real:,} synthetic records, which cost no privacy"
-        yield _said(word, f"{reason} {percent(marginals.drawn_too_few)}", cure)
+        yield _said(word, f"{reason} {in_percent(marginals.drawn_too_few)}", cure)
 
 
 def of_distance(entry: OrderDistance, what: str) -> Verdict:
     """Returns what the distance of ``what`` says, beyond what sampling does."""
     share = entry.beyond_sampling
     word = word_of_misplaced(share)
-    reason = f"total variation error of {percent(share)} in {what}, beyond sampling error"
+    reason = f"total variation error of {in_percent(share)} in {what}, beyond sampling error"
     if word != "good":
         reason += f"; most in {' × '.join(entry.largest_columns)}"
     figure = "out_of_place_in_pairs" if entry.order == 2 else "out_of_place_in_singles"

@@ -135,11 +135,11 @@ def word_of_kept(kept: float) -> Word:
     return next((word for word, least in KEPT.items() if kept >= least), "noise")
 
 
-def percent(share: float) -> str:
+def in_percent(share: float) -> str:
     """Returns a share in per cent, in words where it is small.
 
     Examples:
-        >>> percent(0.314), percent(0.002)
+        >>> in_percent(0.314), in_percent(0.002)
         ('31%', 'less than 1%')
     """
     return "less than 1%" if share < 0.01 else f"{share:.0%}"

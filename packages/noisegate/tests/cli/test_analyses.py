@@ -72,7 +72,7 @@ def test_what_is_no_analysis_is_refused(desk, cli, analyses, text, said):
 def test_moments_are_asked_for_by_pairwise_alone(desk, cli, analyses, option):
     words = ["plan", "--schema", desk.schema, "--epsilon", 1, "--method", "dp-merf", option]
     ended = cli(*words, *([analyses] if option == "--analyses" else []))
-    assert ended.code == 2 and f"{option} is of pairwise" in " ".join(ended.err.split())
+    assert ended.code == 2 and f"{option} belongs to pairwise" in " ".join(ended.err.split())
 
 
 def test_a_plan_whose_widths_cannot_be_found_publishes_nothing(desk, cli, analyses, tmp_path):

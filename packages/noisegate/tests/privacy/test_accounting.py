@@ -324,7 +324,7 @@ def certified(contributions):
 def test_certificate_and_page_state_the_unit_and_what_is_used_of_it():
     stated = certified(3)
     assert "unit: all records of one patient, at most 3 used" in str(stated)
-    assert "One unit is all records of one patient, at most 3 used." in render(stated)
+    assert "Privacy unit: all records of one patient, at most 3 used." in render(stated)
     assert Certificate.from_json(stated.to_json()) == stated and stated.check() <= 1.0
 
 

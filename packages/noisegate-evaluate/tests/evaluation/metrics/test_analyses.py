@@ -96,9 +96,7 @@ def test_a_verdict_is_not_good_where_an_analyst_is_misled():
     column = pa.array(np.asarray(narrow["u"]) * 0.05 + 0.3)
     assert verdict(narrow.set_column(2, "u", column)).word in ("rough", "noise")
     few = verdict(records(5, 5))
-    assert few.word == "noise" and any(
-        reason.startswith("5 synthetic records stand for 3,000") for reason in few.reasons
-    )
+    assert few.word == "noise" and any(reason.startswith("5 synthetic records for 3,000") for reason in few.reasons)
 
 
 def test_few_records_and_one_column_have_no_such_figures():

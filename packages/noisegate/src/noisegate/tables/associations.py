@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from noisegate.tables.released import Floats, Table, best_table
-from noisegate.verdict import Verdict, percent, word_of_kept
+from noisegate.verdict import Verdict, in_percent, word_of_kept
 
 if TYPE_CHECKING:
     from noisegate.tables.mixture_fit import PairwiseFit
@@ -121,7 +121,7 @@ def judged(fitting: PairwiseFit) -> Iterator[Verdict]:
         yield _of_associations(fitting, names)
     for column, share, low, high in fitting.blind():
         where = f"{column.name!r} between {low:g} and {high:g}"
-        reason = f"{percent(share)} of records have {where}: nothing finer was measured"
+        reason = f"{in_percent(share)} of records have {where}: nothing finer was measured"
         cure = f"bounds of {column.name!r} that are nearer to its values"
         yield Verdict(word="rough", source="fit", reasons=(reason,), cures=(cure,))
 

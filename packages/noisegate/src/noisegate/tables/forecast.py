@@ -20,7 +20,7 @@ from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.tables.design import COUNTS, PAIRS, SINGLES, Columns, Design
 from noisegate.tables.released import Answered
-from noisegate.verdict import MISPLACED, WORDS, Source, Verdict, Word, percent, word_of_misplaced
+from noisegate.verdict import MISPLACED, WORDS, Source, Verdict, Word, in_percent, word_of_misplaced
 
 if TYPE_CHECKING:
     from noisegate.models.checkpoint import Fit
@@ -281,7 +281,7 @@ def _drowned(schema: Schema, counts: Any, noise_std: float) -> Iterator[Verdict]
 
 def _expected(expected: Forecast, epsilon: float, source: Source, cures: Iterable[str]) -> Verdict:
     """Returns the verdict of a forecast; what would lead to a better one is only looked for where there is one."""
-    single, pair = percent(expected.singles), percent(expected.pairs)
+    single, pair = in_percent(expected.singles), in_percent(expected.pairs)
     reason = f"for about {round(expected.records):,} records at epsilon={epsilon:g}, expect a total variation error of "
     reasons = [reason + f"{single} per column" + f" and {pair} per pair of columns" * expected.paired]
     if not expected.paired and expected.columns > 1:
