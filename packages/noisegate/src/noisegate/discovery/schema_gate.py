@@ -197,7 +197,7 @@ class SchemaGate(Session):
             reservation=Reservation(ledger_of(ledger, dataset), dataset),
             single_use_lock=threading.Lock(),
             progress=progress,
-            unbooked=Unbooked(plan, data) if dataset is None else None,
+            unbooked=Unbooked(plan, self._partial.columns) if dataset is None else None,
         )
         super().__init__(access)
         self._check_noise(epsilon)

@@ -294,9 +294,6 @@ class Gate(Single):
                 "and an engine of this library."
             )
         self._engine.check(self._source, sums=kind is CalibratedPlan or of is GradientPlan, device=device)
-        unbooked = Unbooked(plan, self._data) if self._ledger is None and self.counted else None
-        # Files may be private to whoever starts the run: their records are not compared, where they lie is.
-        self._source.witness = None if unbooked is None or isinstance(self._data, str | Path) else unbooked.see
         # What the schema cost, if it was bought.
         cost = {} if self._discovery is None else {KEY: stated(self._discovery, self.budget, plan.events)}
         return Access(
@@ -309,7 +306,7 @@ class Gate(Single):
             single_use_lock=self._single_use_lock,
             engine=self._engine,
             progress=self._progress,
-            unbooked=unbooked,
+            unbooked=Unbooked(plan, self.schema.names) if self._ledger is None and self.counted else None,
         )
 
 

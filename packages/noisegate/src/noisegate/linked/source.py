@@ -299,7 +299,6 @@ class LinkedRecords:
     """Linked tables as a gate holds them: the rows of each link by the name of its child's table."""
 
     tables: LinkedSource
-    witness: Any = None
     in_parts: ClassVar[bool] = True
 
     @property

@@ -164,9 +164,8 @@ class Source(ABC, Generic[_Origin]):
     """Private records in some origins, read as often as the gate has rounds.
 
     They fit the ``schema``. Messages call them by ``name``, that of a file or folder, or ``DataFrame``. There are
-    ``batch_rows`` records in each batch but the last. Where there is a ``witness``, it is shown all records on their
-    way, in any thread. Records may be weighted and count ``in_parts``; ``links`` are those of linked tables, by the
-    names of their children's tables, and each is asked by itself.
+    ``batch_rows`` records in each batch but the last. Records may be weighted and count ``in_parts``; ``links`` are
+    those of linked tables, by the names of their children's tables, and each is asked by itself.
     """
 
     in_parts: ClassVar[bool] = False
@@ -183,7 +182,6 @@ class Source(ABC, Generic[_Origin]):
                 "take it out of the schema. The data may have it all the same."
             )
         self.schema, self.batch_rows, self._show_values, self._units = schema, batch_rows, show_values, units
-        self.witness: Callable[[Rows], None] | None = None
         self.name: str
         self._origins: Sequence[_Origin]
         self._share = (0, 1)  # which of how many parts this is, of which each has every n-th batch
@@ -262,7 +260,7 @@ class Source(ABC, Generic[_Origin]):
                 count = None if counter is None else partial(counter.used, units)
                 used = self._kept(None if count is None else told(count, origin, done, show_values=False), rows)
                 if next(batches) % shares == share:
-                    yield partial(self._witnessed, partial(self._encoded, piece, used, origin, done))
+                    yield partial(self._encoded, piece, used, origin, done)
                 done += rows
             seen += done
         if not seen and self._empty:
@@ -279,12 +277,6 @@ class Source(ABC, Generic[_Origin]):
     def no_records(self) -> DataError:
         """Returns the error of a source that holds no record."""
         return DataError(f"{self.name}: {self._empty}")
-
-    def _witnessed(self, read: Callable[[], Rows]) -> Rows:
-        records = read()
-        if self.witness is not None:
-            self.witness(records)
-        return records
 
 
 class TableSource(Source[Origin]):
