@@ -6,16 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from noisegate.errors import OptionError
 from noisegate.linked.schema import LinkedSchema
 from noisegate.progress import shown
 from noisegate.schema import EncodedTable, Schema, decode
 from noisegate.schema.schema import read_schema
-
-if TYPE_CHECKING:
-    from noisegate_evaluate import ImageReport, LinkedReport, Report
+from noisegate_evaluate import ImageReport, LinkedReport, Report
 
 
 def evaluate(

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +15,8 @@ from PIL import Image, ImageDraw, ImageFilter
 from noisegate.cli.console import say
 from noisegate.discovery.demo import FIGURES, MODEL, fitted, noisy_count, pages
 from noisegate.models.output.sample_file import ImageBatch
-from noisegate.schema import pixel_schema
+from noisegate.schema import Schema, pixel_schema
 from noisegate_images.output.formats import SampleGrid, font_of, image_writer
-
-if TYPE_CHECKING:
-    from noisegate.schema import Schema
 
 SIDE, DIGITS = 28, 10
 COUNT, ASIDE = 10_000, 2_000

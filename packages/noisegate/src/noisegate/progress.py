@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
+
+from rich.console import Console
 
 from noisegate.errors import installed
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 EVERY = 30.0
 """Seconds between two lines of the log."""

@@ -1,7 +1,5 @@
 """`noisegate.audit`: runs a method on made-up records, and tries to tell whose they are from what it releases."""
 
-from __future__ import annotations
-
 import math
 import re
 import tempfile

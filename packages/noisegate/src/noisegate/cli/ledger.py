@@ -1,7 +1,5 @@
 """`noisegate ledger`: privacy budgets, and what was spent on each data set."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import asdict
 from pathlib import Path

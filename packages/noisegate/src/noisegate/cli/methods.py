@@ -1,7 +1,5 @@
 """`noisegate methods`: what the installed methods are, and what each can be told."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

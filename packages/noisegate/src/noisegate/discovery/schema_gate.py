@@ -1,7 +1,5 @@
 """The door for questions that come before there is a schema: what bounds and levels do the columns have (G-15)?"""
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """`noisegate split`: sets test records aside by a keyed hash of each record, or of its unit, alone."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import secrets

@@ -1,7 +1,5 @@
 """Sums on the machines of a Ray cluster: descriptions of parts go to workers, exact totals come back (G-29, G-33)."""
 
-from __future__ import annotations
-
 import math
 import os
 import socket

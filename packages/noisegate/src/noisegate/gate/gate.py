@@ -1,7 +1,5 @@
 """A record source, a privacy budget and the kinds of query: what a method holds of private data."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """How many steps of a run were begun: a line that says what run, then a dot for each step, on disk before its noise."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

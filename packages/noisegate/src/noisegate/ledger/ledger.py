@@ -1,7 +1,5 @@
 """The ledger: what every data set may cost, and what it has cost. Reserve first, then read (G-10)."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import uuid

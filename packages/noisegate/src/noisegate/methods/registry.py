@@ -1,7 +1,5 @@
 """Names to methods: ours, and those of installed packages."""
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import inspect

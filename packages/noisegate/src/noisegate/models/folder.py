@@ -12,8 +12,6 @@
 Whoever redoes all hashes can still claim no ε that the events do not give.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -1,7 +1,5 @@
 """Events to (ε, δ). The only file that turns what was run into a guarantee (G-03)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Losses of Gaussian sums over Poisson samples, of one step on a lattice and of many together: G-03."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The certificate of a discovered schema: a file beside it, and whole, with the cost of both, in that of a fit."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

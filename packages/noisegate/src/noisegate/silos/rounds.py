@@ -8,14 +8,17 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from noisegate.atomic import new_file
 from noisegate.errors import CalibrationError, DataError, ModelError, OptionError, said
+from noisegate.features.feature_map import FeatureMap
+from noisegate.gate.gate import Gate
 from noisegate.gate.queries.sums import SumSession
 from noisegate.gate.session import Integers, State, Values
+from noisegate.ledger.ledger import Ledger
 from noisegate.methods.method import Method
 from noisegate.methods.registry import AUTO, method_named
 from noisegate.models.folder import verify_release
@@ -30,11 +33,6 @@ from noisegate.runs.folder import Observer, Run, RunFolder
 from noisegate.runs.work import release_run
 from noisegate.schema import Schema
 from noisegate.silos.keys import Masking, SiloKey, as_numbers, facts_of, silo_key
-
-if TYPE_CHECKING:
-    from noisegate.features.feature_map import FeatureMap
-    from noisegate.gate.gate import Gate
-    from noisegate.ledger.ledger import Ledger
 
 
 class ShareSession(SumSession):

@@ -1,7 +1,5 @@
 """A signature of the owner on all files of a folder: an in-toto statement in a DSSE envelope, by an Ed25519 key."""
 
-from __future__ import annotations
-
 import base64
 import json
 from pathlib import Path

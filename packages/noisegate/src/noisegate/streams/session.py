@@ -1,7 +1,5 @@
 """One period of a stream: the gate's sums of its records, with fresh noise that takes earlier noise back (G-34)."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence

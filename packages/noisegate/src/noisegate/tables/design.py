@@ -4,8 +4,6 @@ Everything follows from public facts and from what was released. Columns are num
 numeric ones of the layout first, then coded ones.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
 
 from noisegate.devices import one_thread
 from noisegate.errors import OptionError
@@ -26,9 +27,6 @@ from noisegate.privacy.certificate import canonical_json
 from noisegate.privacy.events import event_to_json
 from noisegate.privacy.grid import RECORD_LIMIT, UNITS
 from noisegate.privacy.release import Release
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class StepSession(SumSession):

@@ -1,7 +1,5 @@
 """Marginals that OpenDP's AIM and MST choose and measure: the door where the noise is OpenDP's own (G-17)."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial

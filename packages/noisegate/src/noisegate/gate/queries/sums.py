@@ -1,7 +1,5 @@
 """Sums in rounds: each question of a plan once; later maps may depend on what was released, costs may not (G-13)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
