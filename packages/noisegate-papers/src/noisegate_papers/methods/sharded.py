@@ -149,7 +149,6 @@ class PATEGAN(ShardedMethod):
     student_learning_rate: Positive = 3e-3
     student_rounds: Count = 3
     """Of the student, by Adam, and how many steps it takes for one of the generator."""
-    learning_rate: Positive = 1e-3
     clip_norm: Positive = derived(lambda given: math.sqrt(given["batch"]) / 2)
     """L2 norm of all votes of a teacher in a step, one half for or against each record."""
 
