@@ -180,6 +180,7 @@ def _plot(method: str) -> None:
         right.imshow(np.asarray(Image.open(digits)), cmap="gray")
         digits.unlink()
     figure.savefig(OUT / f"{method}.png", dpi=90)
+    Image.open(OUT / f"{method}.png").convert("RGB").quantize(48).save(OUT / f"{method}.png", optimize=True)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
