@@ -62,7 +62,7 @@ ADDED = frozenset(
         "verdict",
     }
     | {"prior_rate", "strokes", "strokes_scale", "strokes_sha256", "strokes_share", "total_variation"}
-    | {"pose", "tone", "tries", "unit_orientations", "wavelets", "wavelets_scale", "wavelets_share"}
+    | {"pose", "tone", "tries", "unit_orientations", "student_rounds", "wavelets", "wavelets_scale", "wavelets_share"}
 )
 """Keys of settings and plans that there were none of when the golden files were written."""
 

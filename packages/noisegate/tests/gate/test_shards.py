@@ -24,8 +24,8 @@ def frame(rows=200):
 class Means:
     """A shard keeps a running mean of what it has seen, and answers with it."""
 
-    def __init__(self, records=3, learning=None, warm_up=0):
-        self.records, self.learning, self.warm_up, self.rounds = records, learning, warm_up, 1
+    def __init__(self, records=3, learning=None, warm_up=0, rounds=1):
+        self.records, self.learning, self.warm_up, self.rounds = records, learning, warm_up, rounds
 
     def start(self, shards):
         return {"mean": torch.zeros(shards, 2)}, {"times": torch.zeros(shards)}
@@ -146,6 +146,13 @@ def test_shards_that_may_be_left_out_are_accounted_as_replaced_records(adjacency
     step = dp_accounting.GaussianDpEvent(2 * accounting.effective_multiplier(event))
     accountant.compose(dp_accounting.PoissonSampledDpEvent(event.rate, step), event.steps)
     assert accounting.epsilon([event], 1e-5) == pytest.approx(accountant.get_epsilon(1e-5), rel=2e-3)
+
+
+def test_each_round_sees_other_records():
+    with opened(Means(records=1, rounds=9)) as session:
+        session.step(AT)
+        places = session._states[0]["mean"][:, 0] * 199  # whole, where a shard saw one record again and again
+    assert (places - places.round()).abs().max() > 0.01
 
 
 def test_each_shard_is_asked_by_itself(exactly):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from noisegate.gate.gate import Gate
-    from noisegate_papers.training.teachers import Critic, ShardTeacher, StudentTraining, TransportTraining
+    from noisegate_papers.training.teachers import ShardTeacher, StudentTraining, TransportTraining
 
 AUDITED_TEACHERS: Mapping[str, Any] = MappingProxyType(
     {
@@ -46,6 +46,9 @@ class ShardedMethod(GuidedMethod):
     """
 
     resumable, nonnegative = False, False
+    says: ClassVar[tuple[str, ...]]
+    taught: ClassVar[tuple[str, ...]] = ()
+    """What a teacher says, of `training.teachers`, with what settings, and those that it is given beside all others."""
 
     teachers: Count = 1000
     """Disjoint shards, each with a perceptron. More are louder over the same noise, and know less each."""
@@ -53,18 +56,24 @@ class ShardedMethod(GuidedMethod):
     teacher_records: Count = 32
     teacher_learning_rate: Positive = 3e-3
     teacher_rounds: Count = 1
-    """Records of its shard that a teacher sees in a step of the generator, and how many steps of Adam it takes."""
+    """Records of its shard that a teacher sees in a step of Adam, and how many of these it takes in a step."""
     steps: Count = 200
     sampling_probability: Fraction = 1.0
     """Of each teacher, by itself, to be asked in a step."""
+    ema_decay: Unit = 0.99
+    """Of the average of the generator over the steps, which is what is released; 0 releases that of the last step."""
 
     @abstractmethod
     def answers(self, schema: Schema) -> Shapes:
         """Returns the shape of each array of an answer."""
 
-    @abstractmethod
     def teacher(self, schema: Schema) -> ShardTeacher:
         """Returns what a teacher learns and answers."""
+        from noisegate_papers.training import teachers
+
+        name, given = self.says[0], {name: getattr(self, name) for name in self.taught}
+        says = partial(getattr(teachers, name), **{name: getattr(self, name) for name in self.says[1:]})
+        return teachers.ShardTeacher(**self.teaching(schema), **given, says=says)
 
     @staticmethod
     def inputs(schema: Schema) -> int:
@@ -95,8 +104,12 @@ class ShardedMethod(GuidedMethod):
         """Returns the generator at its start."""
         from noisegate_papers.training.teachers import TransportTraining
 
-        asked: dict[str, Any] = {"gradient": partial(self.pulled, schema), "beside": partial(self.beside, schema)}
-        return TransportTraining(**self.generator_training(schema, self.batch, device), **asked)
+        return TransportTraining(**self.guided(schema, device))
+
+    def guided(self, schema: Schema, device: str) -> dict[str, Any]:
+        """Returns what the training of the generator is given; β₁ of Adam is that of GANs, as at 0.9 they circle."""
+        asked = {"gradient": partial(self.pulled, schema), "beside": partial(self.beside, schema), "beta1": 0.5}
+        return {**self.generator_training(schema, self.batch, device), **asked, "ema_decay": self.ema_decay}
 
     def teaching(self, schema: Schema) -> dict[str, Any]:
         """Returns what every teacher is given."""
@@ -107,9 +120,7 @@ class ShardedMethod(GuidedMethod):
             "discriminator": build_table_discriminator(*sizes, hidden=self.teacher_hidden, seed=gan.discriminator_seed),
             "encode": gan.inputs(schema)[0],
             "label": schema.layout.label,
-            "records": self.teacher_records,
-            "learning_rate": self.teacher_learning_rate,
-            "rounds": self.teacher_rounds,
+            **{name: getattr(self, f"teacher_{name}") for name in ("records", "learning_rate", "rounds")},
         }
 
 
@@ -118,8 +129,9 @@ class ShardedMethod(GuidedMethod):
 class PATEGAN(ShardedMethod):
     """PATE-GAN: a GAN whose student learns from noisy votes of teachers (Jordon et al. 2019).
 
-    Jordon, Yoon and van der Schaar (ICLR 2019), https://openreview.net/forum?id=S1zk9iRqF7. Teachers vote on generated
-    records, real or not; a student takes the noisy majority for the truth, and the generator learns from it.
+    Jordon, Yoon and van der Schaar (ICLR 2019), https://openreview.net/forum?id=S1zk9iRqF7. Teachers vote on records,
+    real or not; a student learns from the noisy votes, and the generator from it. Here records that are voted on are
+    mixed with uniform noise, and a vote is for those above the mean of their label: soon none would be taken for real.
 
     Examples:
         >>> from noisegate import Budget, PATEGAN, Schema
@@ -131,10 +143,12 @@ class PATEGAN(ShardedMethod):
     """
 
     audit_settings: ClassVar[Mapping[str, Any]] = {**AUDITED_TEACHERS, "teacher_learning_rate": 5.0}
+    says = ("votes",)
 
     batch: Count = 64
     student_learning_rate: Positive = 3e-3
-    """Of the student, by Adam."""
+    student_rounds: Count = 3
+    """Of the student, by Adam, and how many steps it takes for one of the generator."""
     clip_norm: Positive = derived(lambda given: math.sqrt(given["batch"]) / 2)
     """L2 norm of all votes of a teacher in a step, one half for or against each record."""
 
@@ -142,18 +156,12 @@ class PATEGAN(ShardedMethod):
         """Returns the shape of the votes."""
         return {"votes": (self.batch,)}
 
-    def teacher(self, schema: Schema) -> ShardTeacher:
-        """Returns a teacher that votes."""
-        from noisegate_papers.training.teachers import ShardTeacher, votes
-
-        return ShardTeacher(**self.teaching(schema), says=votes)
-
     def training(self, schema: Schema, plan: CalibratedGradientPlan, batch: float, device: str) -> StudentTraining:
         """Returns generator and student at their start."""
         from noisegate_papers.training.teachers import StudentTraining
 
-        student = self.teaching(schema)["discriminator"].to(device)
-        given = self.generator_training(schema, self.batch, device)
+        student, asked = self.teaching(schema)["discriminator"].to(device), self.teachers * self.sampling_probability
+        given = {**self.guided(schema, device), "rounds": self.student_rounds, "teachers": asked}
         return StudentTraining(student, student_learning_rate=self.student_learning_rate, **given)
 
 
@@ -178,6 +186,7 @@ class GSWGAN(ShardedMethod):
         **AUDITED_TEACHERS,
         **{"sampling_probability": 0.5, "teacher_learning_rate": 0.1, "learning": 2, "warm_up": 1},
     }
+    says, taught = ("clipped_answers", "clip_norm"), ("learning", "warm_up", "penalty", "drift")
 
     learning: Count | None = None
     """Critics that learn in a step, in turn; None for all."""
@@ -195,14 +204,6 @@ class GSWGAN(ShardedMethod):
     def answers(self, schema: Schema) -> Shapes:
         """Returns the shape of the gradients."""
         return {"records": (self.batch, self.inputs(schema))}
-
-    def teacher(self, schema: Schema) -> Critic:
-        """Returns a critic."""
-        from noisegate_papers.training.teachers import Critic, clipped_answers
-
-        given = self.teaching(schema) | {"learning": self.learning, "warm_up": self.warm_up}
-        says = partial(clipped_answers, clip_norm=self.clip_norm / math.sqrt(self.batch))
-        return Critic(**given, penalty=self.penalty, drift=self.drift, says=says)
 
 
 def _largest(given: Mapping[str, Any]) -> Any:
@@ -228,6 +229,7 @@ class DataLens(ShardedMethod):
     """
 
     audit_settings: ClassVar[Mapping[str, Any]] = {**AUDITED_TEACHERS, "largest": 2}
+    says = ("largest_signs", "largest", "bound")
 
     largest: Count = derived(_largest)
     """k: how many entries of a gradient count."""
@@ -245,13 +247,6 @@ class DataLens(ShardedMethod):
         if self.largest > inputs:
             raise OptionError(f"largest={self.largest} is more than the {inputs} inputs that a record has; lower it.")
         return {"records": (self.batch, inputs)}
-
-    def teacher(self, schema: Schema) -> ShardTeacher:
-        """Returns a teacher that answers with signs."""
-        from noisegate_papers.training.teachers import ShardTeacher, largest_signs
-
-        says = partial(largest_signs, largest=self.largest, bound=self.bound)
-        return ShardTeacher(**self.teaching(schema), says=says)
 
     def pulled(self, schema: Schema, told: Mapping[str, Tensor]) -> Float[Tensor, "records inputs"]:
         """Returns the mean sign of each entry, or with a threshold the sign of each that is beyond it."""
@@ -282,8 +277,7 @@ class GPATE(ShardedMethod):
     """
 
     audit_settings: ClassVar[Mapping[str, Any]] = {**AUDITED_TEACHERS, "coordinates": 2, "bins": 4}
-
-    nonnegative = True
+    says, nonnegative = ("histogram_votes", "bound", "bins"), True
 
     coordinates: Count = derived(_coordinates)
     """Coordinates of the random projection; the paper has 10, of which thousands of steps are needed for images."""
@@ -297,27 +291,21 @@ class GPATE(ShardedMethod):
         """Returns the shape of the histograms."""
         return {"votes": (self.batch, self.coordinates, self.bins)}
 
-    def teacher(self, schema: Schema) -> ShardTeacher:
-        """Returns a teacher that votes for bins."""
-        from noisegate_papers.training.teachers import ShardTeacher, histogram_votes
-
-        return ShardTeacher(**self.teaching(schema), says=partial(histogram_votes, bound=self.bound, bins=self.bins))
-
     def beside(self, schema: Schema, step: int) -> Mapping[str, Tensor]:
-        """Returns the step's own projection, (inputs, coordinates), of independent entries of variance 1/coordinates.
+        """Returns projections, (records, inputs, coordinates), of independent entries of variance 1/coordinates.
 
-        With one for all steps, records could never leave a space of so few dimensions.
+        Each step and each record has its own: what one leaves out, others have, and their mean is near the gradient.
         """
         import torch
 
         from noisegate_papers.training.adversarial import stream
 
         # The generator's noise of the step has the stream of two numbers.
-        drawn = torch.randn(self.inputs(schema), self.coordinates, generator=stream(self.seed, step, 1))
+        drawn = torch.randn(self.batch, self.inputs(schema), self.coordinates, generator=stream(self.seed, step, 1))
         return {"projection": drawn / math.sqrt(self.coordinates)}
 
     def pulled(self, schema: Schema, told: Mapping[str, Tensor]) -> Float[Tensor, "records inputs"]:
         """Returns the middle of the bins with the most votes, back at the inputs."""
         votes = told["votes"]
         middles = (2 * votes.argmax(dim=2) + 1) / self.bins - 1
-        return self.bound * middles.to(votes.dtype) @ told["projection"].T
+        return self.bound * (told["projection"] @ middles.to(votes.dtype)[:, :, None])[:, :, 0]

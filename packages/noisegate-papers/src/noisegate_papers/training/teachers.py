@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -31,7 +32,8 @@ class TransportTraining(Checkpointed):
 
     `shares` are those of the labels, (labels,), one where there is no label; `encode` makes of what the generator gives
     records as the loss takes them; `beside` gives what a step asks with beside these, by its number; and `gradient`
-    makes of what left the gate, and of that, a gradient at these records.
+    makes of what left the gate, and of that, a gradient at these records. With an `ema_decay`, what is released is the
+    average of the weights, of which the first t steps keep (1 + t)/(10 + t) at most.
     """
 
     def __init__(
@@ -44,13 +46,16 @@ class TransportTraining(Checkpointed):
         learning_rate: float,
         seed: int,
         device: str,
+        beta1: float = 0.9,
+        ema_decay: float = 0.0,
         gradient: Callable[[Mapping[str, Tensor]], Tensor] = lambda told: told["records"],
         beside: Callable[[int], Mapping[str, Tensor]] = lambda step: {},
     ) -> None:
-        self._gradient, self._beside = gradient, beside
+        self._gradient, self._beside, self._ema_decay = gradient, beside, ema_decay
         self.steps, self._generator, self._shares = 0, generator.train(), shares
         self._encode, self._records, self._seed, self._device = encode, records, seed, device
-        self._adam = Adam(dict(generator.named_parameters()), learning_rate=learning_rate)
+        self._adam = Adam(dict(generator.named_parameters()), learning_rate=learning_rate, beta1=beta1)
+        self._average = {name: value.clone() for name, value in generator.state_dict().items()} if ema_decay else {}
         self._generated: Labelled | None = None
 
     def parameters(self) -> dict[str, Tensor]:
@@ -64,20 +69,26 @@ class TransportTraining(Checkpointed):
         told = {**self._beside(self.steps), **noisy}
         tensors = {name: torch.as_tensor(value).to(records) for name, value in told.items()}
         self._adam.descend(records, self._gradient(tensors))
-        self.steps, self._generated = self.steps + 1, None
+        self._taken()
 
     def result(self) -> dict[str, Tensor]:
-        """Returns the generator's weights and running statistics."""
-        return dict(self._generator.state_dict())
+        """Returns the generator's weights and running statistics, or their averages."""
+        return dict(self._average or self._generator.state_dict())
 
     def parts(self) -> dict[str, Any]:
-        """Returns the generator and its optimiser."""
-        return {"generator": self._generator, "adam": self._adam}
+        """Returns the generator, its average and its optimiser."""
+        return {"generator": self._generator, "average": self._average, "adam": self._adam}
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
         """Resumes where `state_dict` was called."""
         super().load_state_dict(tensors)
         self._generated = None
+
+    def _taken(self) -> None:
+        kept = min(self._ema_decay, (1 + self.steps) / (10 + self.steps))
+        for name, value in self._generator.state_dict().items() if self._average else ():
+            self._average[name].copy_(torch.lerp(self._average[name].float(), value.float(), 1 - kept))
+        self.steps, self._generated = self.steps + 1, None
 
     def _latest(self) -> Labelled:
         if self._generated is None:
@@ -120,47 +131,68 @@ def transport_plan(
 
 
 class StudentTraining(TransportTraining):
-    """Generator and student on their way; `given` is what the training of a generator is given."""
+    """Generator and student on their way; `given` is what the training of a generator is given.
 
-    def __init__(self, student: Discriminator, *, student_learning_rate: float, **given: Any) -> None:
+    Votes are asked for on records that are mixed with uniform noise, each in a share of its own: on the generator's own
+    a student learns nothing of any other, and the generator ends in a few records of which all votes are alike.
+    """
+
+    def __init__(
+        self, student: Discriminator, *, student_learning_rate: float, rounds: int, teachers: float, **given: Any
+    ) -> None:
         super().__init__(**given)
-        self._student = student
+        self._student, self._rounds, self._teachers = student, rounds, teachers
         self._student_adam = Adam(dict(student.named_parameters()), learning_rate=student_learning_rate)
 
+    def parameters(self) -> dict[str, Tensor]:
+        """Returns the generated records of this step, their labels, and the mixed ones that are asked about."""
+        return {**super().parameters(), "asked": self._asked}
+
     def step(self, noisy: Mapping[str, Any]) -> None:
-        """Moves the student by noisy votes on this step's records, and then the generator by the student."""
+        """Moves the student by the share of votes for each asked record, and then the generator by the student."""
         records, labels = self._latest()
-        # Votes are a half for or against: of the sum, the sign is what the majority says.
-        truth = (torch.as_tensor(noisy["votes"]).to(records) > 0).to(records.dtype)
-        self._student_adam.descend(
-            binary_cross_entropy_with_logits(self._student(self._student.rows(records.detach(), labels)), truth)
-        )
+        share = (torch.as_tensor(noisy["votes"]).to(records) / self._teachers + 0.5).clamp(0, 1)
+        asked = self._student.rows(self._asked, labels)
+        for _ in range(self._rounds):
+            self._student_adam.descend(binary_cross_entropy_with_logits(self._student(asked), share))
         self._adam.descend(softplus(-self._student(self._student.rows(records, labels))).mean())
-        self.steps, self._generated = self.steps + 1, None
+        self._taken()
 
     def parts(self) -> dict[str, Any]:
         """Returns both networks and both optimisers."""
         return {**super().parts(), "student": self._student, "student_adam": self._student_adam}
 
+    def _latest(self) -> Labelled:
+        if self._generated is None:
+            labels, random = super()._latest()[1].to(self._device), stream(self._seed, self.steps, 1)
+            noise = self._generator.noise(self._records, random).to(self._device)
+            with torch.no_grad():
+                self._asked = self._encode(partial(self._mixed, random), noise, labels, random)  # type: ignore[arg-type]
+        return super()._latest()
+
+    def _mixed(self, random: torch.Generator, noise: Tensor, labels: Tensor) -> Any:
+        made, share = self._generator(noise, labels), torch.rand(self._records, generator=random).to(self._device)
+        if isinstance(made, list):  # of a table: the chance of each cell
+            return [column + share * (1 / len(column) - column) for column in made]
+        return made + share[:, None] * (torch.rand(made.shape, generator=random).to(made) - made)
+
 
 Weights = Mapping[str, Tensor]  # of a shard, by name
-_BETA1, _BETA2, _EPS = 0.5, 0.999, 1e-8
-
-
-Says: TypeAlias = "Callable[[ShardTeacher, Weights, Weights], Weights]"
-"""What a teacher with such weights says of the records that parameters hold."""
+_BETA1, _BETA2, _EPS, _KINDS = 0.5, 0.999, 1e-8, ("mean", "square")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShardTeacher:
-    """A discriminator of a shard, a table's, the same for all at its start; methods differ in what it says.
+    """A discriminator of a shard, a table's, the same for all at its start; methods differ in what it `says`.
 
-    It sees so many `records` of its shard in a step, `encode`d with the label left out, the coded column `label`, and
+    It sees so many `records` of its shard in a round, `encode`d with the label left out, the coded column `label`, and
     takes `rounds` steps of Adam each time that it learns. `learning` shards learn in a step, in turn, None for all; and
-    every shard `warm_up` times before the first step.
+    every shard `warm_up` times before the first step. With a `penalty`, the weight of (‖gradient‖ − 1)² between real
+    and generated records (Gulrajani et al., NeurIPS 2017, https://arxiv.org/abs/1704.00028), it learns the Wasserstein
+    distance; `drift` is that of the squared score of real ones, which keeps scores near 0.
     """
 
-    says: Says
+    says: Callable[[ShardTeacher, Weights, Weights], Weights]
     discriminator: Discriminator
     encode: Callable[[Tensor, Tensor], Tensor]
     label: int | None
@@ -169,22 +201,26 @@ class ShardTeacher:
     rounds: int = 1
     learning: int | None = None
     warm_up: int = 0
+    penalty: float | None = None
+    drift: float = 0.0
 
     def start(self, shards: int) -> tuple[Weights, Weights]:
         """Returns weights of so many shards before they saw any record, and the moments of Adam."""
-        weights = {
-            name: value.detach().expand(shards, *value.shape).clone()
-            for name, value in self.discriminator.named_parameters()
-        }
-        moments = {
-            f"{kind} {name}": torch.zeros_like(value) for name, value in weights.items() for kind in ("mean", "square")
-        }
+        named = self.discriminator.named_parameters()
+        weights = {name: value.detach().expand(shards, *value.shape).clone() for name, value in named}
+        moments = {f"{kind} {name}": torch.zeros_like(value) for kind in _KINDS for name, value in weights.items()}
         return weights, moments | {"taken": torch.zeros(shards)}
 
     def loss(self, weights: Weights, parameters: Weights, batch: Any) -> Float[Tensor, ""]:
-        """Returns the logistic loss of a discriminator; a shard without records learns from generated ones alone."""
-        own, made = (self.scores(weights, rows)[0] for rows in (self.real_rows(batch), self.made_rows(parameters)))
-        loss: Tensor = batch.held * softplus(-own).mean() + softplus(made).mean()
+        """Returns the logistic loss, or a critic's; without records a shard learns from generated ones, or nothing."""
+        real, made = self.real_rows(batch), self.made_rows(parameters)
+        own, others = self.scores(weights, real)[0], self.scores(weights, made)[0]
+        loss: Tensor = batch.held * softplus(-own).mean() + softplus(others).mean()
+        if self.penalty is not None:
+            part = torch.rand_like(real[: len(made), :1])
+            _, slopes = self.scores(weights, part * real[: len(part)] + (1 - part) * made[: len(part)])
+            steep = ((slopes.square().sum(dim=1) + 1e-12).sqrt() - 1).square().mean()
+            loss = batch.held * (others.mean() - own.mean() + self.penalty * steep + self.drift * own.square().mean())
         return loss
 
     def step(self, weights: Weights, moments: Weights, gradients: Weights) -> tuple[Weights, Weights]:
@@ -222,9 +258,9 @@ class ShardTeacher:
             back = (back * slope) @ weights[f"body.{layer}.weight"]
         return found, back
 
-    def made_rows(self, parameters: Weights) -> Float[Tensor, "records _"]:
-        """Returns the rows of generated records."""
-        return self._rows(parameters["records"], parameters["labels"])
+    def made_rows(self, parameters: Weights, which: str = "records") -> Float[Tensor, "records _"]:
+        """Returns the rows of generated records, or of others that have their labels."""
+        return self._rows(parameters[which], parameters["labels"])
 
     def real_rows(self, batch: Any) -> Float[Tensor, "records _"]:
         """Returns the rows of the records that a shard sees."""
@@ -244,32 +280,6 @@ class ShardTeacher:
         return torch.cat([inputs, (labels[:, None] == classes).to(inputs.dtype)], dim=1)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Critic(ShardTeacher):
-    """A teacher that learns the Wasserstein distance with a gradient penalty (GS-WGAN).
-
-    `penalty` is the weight of (‖gradient‖ − 1)² between real and generated records (Gulrajani et al., NeurIPS 2017,
-    https://arxiv.org/abs/1704.00028); `drift` that of the squared score of real ones, which keeps scores near 0.
-    """
-
-    penalty: float
-    drift: float
-
-    def loss(self, weights: Weights, parameters: Weights, batch: Any) -> Float[Tensor, ""]:
-        """Returns the critic's loss; a shard without records learns nothing."""
-        real, made = self.real_rows(batch), self.made_rows(parameters)
-        count = min(len(real), len(made))
-        part = torch.rand_like(real[:count, :1])
-        _, slopes = self.scores(weights, part * real[:count] + (1 - part) * made[:count])
-        length = (slopes.square().sum(dim=1) + 1e-12).sqrt()
-        own = self.scores(weights, real)[0]
-        distance = self.scores(weights, made)[0].mean() - own.mean()
-        loss: Tensor = batch.held * (
-            distance + self.penalty * (length - 1).square().mean() + self.drift * own.square().mean()
-        )
-        return loss
-
-
 def largest_signs(
     teacher: ShardTeacher, weights: Weights, parameters: Weights, *, largest: int, bound: float
 ) -> Weights:
@@ -282,23 +292,25 @@ def largest_signs(
 
 
 def votes(teacher: ShardTeacher, weights: Weights, parameters: Weights) -> Weights:
-    """Returns half a vote for or against each record, (records,): ½ where it is taken for real, else −½ (PATE-GAN)."""
-    scores, _ = teacher.scores(weights, teacher.made_rows(parameters))
-    return {"votes": torch.where(scores > 0, 0.5, -0.5)}
+    """Returns half a vote, (records,), for each asked record that is above the mean of its label, else against it."""
+    labels = parameters["labels"]
+    scores, _ = teacher.scores(weights, teacher.made_rows(parameters, "asked"))
+    alike = (labels[:, None] == labels).to(scores.dtype)
+    return {"votes": torch.where(scores > alike @ scores / alike.sum(dim=1), 0.5, -0.5)}
 
 
 def clipped_answers(teacher: ShardTeacher, weights: Weights, parameters: Weights, *, clip_norm: float) -> Weights:
-    """Returns the gradient of the generator's loss at each record, clipped record by record (GS-WGAN)."""
+    """Returns the gradient of the generator's loss at each record, clipped to `clip_norm` over √records (GS-WGAN)."""
     _, slopes = teacher.scores(weights, teacher.made_rows(parameters))
-    length = slopes.square().sum(dim=1, keepdim=True).sqrt()
-    return {"records": -slopes * (clip_norm / length.clamp_min(clip_norm))}
+    length, most = slopes.square().sum(dim=1, keepdim=True).sqrt(), clip_norm / math.sqrt(len(slopes))
+    return {"records": -slopes * (most / length.clamp_min(most))}
 
 
 def histogram_votes(
     teacher: ShardTeacher, weights: Weights, parameters: Weights, *, bound: float, bins: int
 ) -> Weights:
     """Returns votes for the bin of each coordinate of projected gradients, (records, coordinates, bins) (G-PATE)."""
-    # Bins are of equal width between ± `bound`; `parameters` hold the projection of the step, (inputs, coordinates).
-    projected = teacher.pull(weights, parameters) @ parameters["projection"]
+    # Bins are of equal width between ± `bound`; `parameters` hold projections, (records, inputs, coordinates).
+    projected = torch.einsum("ri,ric->rc", teacher.pull(weights, parameters), parameters["projection"])
     place = ((projected / bound + 1) / 2 * bins).floor().clamp(0, bins - 1)
     return {"votes": (place[..., None] == torch.arange(bins, device=place.device)).to(projected.dtype)}

@@ -33,7 +33,7 @@ _TRIED, _TRIED_RECORDS, _ROUNDS = 3, 4, 2
 
 
 class ShardBatch(NamedTuple):
-    """What a shard sees of its records in a step.
+    """What a shard sees of its records in a round.
 
     Attributes:
         numeric: Numeric columns of records drawn with replacement, (records, columns) float32; zeros if it has none.
@@ -53,8 +53,8 @@ class Teacher(Protocol):
     and `answer`: every shard draws its own numbers.
 
     Attributes:
-        records: How many records of its own a shard sees in a step, drawn with replacement.
-        rounds: How many gradients of its loss it follows each time that it learns.
+        records: How many records of its own a shard sees in a round, drawn with replacement.
+        rounds: How many gradients of its loss, each on other records, it follows each time that it learns.
         learning: How many shards learn in a step, in turn; None for all of them.
         warm_up: How often every shard learns before the first step.
     """
@@ -157,19 +157,18 @@ class ShardSession(SampleSession):
     def _learn(self, records: Records, chosen: npt.NDArray[np.intp]) -> None:
         import torch
 
-        for places, batch in self._batches(records, chosen):
-            weights, kept = (_rows(part, places) for part in self._states)
-            for _ in range(self._teacher.rounds):
+        for _ in range(self._teacher.rounds):
+            for places, batch in self._batches(records, chosen):
+                weights, kept = (_rows(part, places) for part in self._states)
                 leaves = _each(weights, lambda value: value.detach().requires_grad_())
                 # Each loss depends on the weights of its own shard alone, so the gradient of the sum is that of each.
                 total = self._mapped(self._teacher.loss, leaves, dict(self._parameters), batch, dims=(0, None, 0)).sum()
                 found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True, materialize_grads=True)
-                gradients = dict(zip(leaves, found, strict=True))
-                weights = _each(leaves, lambda value: value.detach())
-                weights, kept = self._mapped(self._teacher.step, weights, kept, gradients)
-            for whole, part in zip(self._states, (weights, kept), strict=True):
-                for name, value in part.items():
-                    whole[name][places] = value
+                given = _each(leaves, lambda value: value.detach()), kept, dict(zip(leaves, found, strict=True))
+                moved = self._mapped(self._teacher.step, *given)
+                for whole, part in zip(self._states, moved, strict=True):
+                    for name, value in part.items():
+                        whole[name][places] = value
 
     def _answers(self, records: Records, chosen: npt.NDArray[np.intp]) -> npt.NDArray[np.int32]:
         """Returns the vectors of some shards as rows of integers of norm at most `UNITS`, (chosen, numbers)."""
