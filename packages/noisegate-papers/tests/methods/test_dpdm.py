@@ -11,7 +11,8 @@ from noisegate import DPDM, Budget, Gate
 from noisegate.errors import ModelError
 from noisegate.gate.per_example.gradients import block_gradients, gradient_source
 from noisegate.privacy.grid import UNITS
-from noisegate.schema import pixel_schema
+from noisegate.schema import ImageShape, pixel_schema
+from noisegate_papers.models.diffusion import DiffusionImages, build_denoiser
 from noisegate_papers.training.denoising import STEP
 
 SCHEMA = pixel_schema(4, 4, labels=("across", "down"))
@@ -25,8 +26,7 @@ def method(schema=SCHEMA, **settings):
 def stripes(rows=60, schema=SCHEMA, seed=0):
     """Returns images with a white stripe across or down, as a table."""
     random = np.random.default_rng(seed)
-    images, labels = random.integers(0, 40, (rows, 4, 4)), random.integers(0, 2, rows)
-    places = random.integers(0, 4, rows)
+    images, labels, places = (random.integers(0, *size) for size in ((40, (rows, 4, 4)), (2, rows), (4, rows)))
     for image, label, place in zip(images, labels, places, strict=True):
         image[(slice(None), place) if label else place] = 255
     data = pd.DataFrame(images.reshape(rows, -1), columns=[name for name in schema.names if name != schema.label])
@@ -73,13 +73,11 @@ def test_labels_come_in_the_shares_that_are_public():
 def test_a_record_adds_at_most_the_norm_whatever_it_is_and_however_many_draws_it_has(draws):
     numeric, codes = images(6)
     numeric[:2] = [[0.0], [1.0]]
-    made, lengths = method(noise_draws=draws, clip_norm=1e-3), []
-    for row in range(6):
-        alone = added(made, numeric[row : row + 1], codes[row : row + 1])
-        lengths.append(float(np.linalg.norm(alone.astype(np.float64))))
-    assert max(lengths) <= UNITS
+    made = method(noise_draws=draws, clip_norm=1e-3)
+    alone = [added(made, numeric[[row]], codes[[row]]).astype(np.float64) for row in range(6)]
     # Gradients are far longer than the norm, so the bound is reached.
-    assert min(lengths) > 0.99 * UNITS
+    lengths = np.linalg.norm(alone, axis=1)
+    assert lengths.max() <= UNITS and lengths.min() > 0.99 * UNITS
 
 
 def test_what_a_record_adds_is_a_function_of_it_and_of_the_number_of_the_step():
@@ -116,6 +114,23 @@ def test_with_little_noise_stripes_run_as_their_label_says():
     # The brightest row of an image with a stripe across is far brighter than its brightest column.
     across = pixels.mean(axis=2).max(axis=1) - pixels.mean(axis=1).max(axis=1)
     assert across[~down].mean() - across[down].mean() > 0.3
+
+
+def test_a_label_says_what_is_where_far_from_the_borders():
+    denoiser = build_denoiser(ImageShape(height=64, width=64), 2, channels=(4, 4), patch=1, seed=0)
+    torch.nn.init.normal_(denoiser.exit.weight)
+    rows = torch.cat([torch.zeros(2, 64 * 64 + 1), torch.eye(2)], dim=1)
+    apart = denoiser(rows).diff(dim=0).reshape(64, 64)[28:36, 28:36]
+    # Convolutions alone give one number to all places that see no border.
+    assert apart.std() > 0.1 * apart.abs().max()
+
+
+def test_a_model_of_before_labels_had_patterns_draws_without_them():
+    denoiser = build_denoiser(ImageShape(height=4, width=4), 2, channels=(4, 4), patch=1, seed=0)
+    model = DiffusionImages(denoiser=denoiser, weights=np.array([0.5, 0.5]), channels=(4, 4), sampling_steps=2)
+    old = {name: value for name, value in model.to_json().items() if name != "patterned"}
+    found = [DiffusionImages.from_saved(SCHEMA, model.tensors(), told) for told in (model.to_json(), old)]
+    assert [len(one.denoiser.patterns) for one in found] == [2, 0]
 
 
 def test_a_release_of_another_size_is_refused():

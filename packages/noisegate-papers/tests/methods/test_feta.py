@@ -34,27 +34,22 @@ def warmed(monkeypatch):
 
 
 def test_means_are_the_released_sums_over_the_records_that_the_public_expects(warmed, monkeypatch):
-    released = np.full((8,), 12)
-    monkeypatch.setattr(
-        noise, "add_noise", lambda sums, **_: np.where(sums.size == 8, released[0] * 2**20, 0) + 0 * sums
-    )
+    monkeypatch.setattr(noise, "add_noise", lambda sums, **_: 12 * 2**20 * (sums.size == 8) + 0 * sums)
     made = method(label_shares=(0.8, 0.2), steps=1)
     for rows in (60, 20):  # neighbours and more of the same public number: the same means
         made.query(Gate(stripes(rows), schema=SCHEMA, epsilon=5.0, records=100))
     assert np.array_equal(warmed[0], warmed[1])
-    scale = made.plan(SCHEMA, Budget(epsilon=5.0)).release("means").query.grid.scale
-    value = 12 * 2**20 / scale
+    value = 12 * 2**20 / made.plan(SCHEMA, Budget(epsilon=5.0)).release("means").query.grid.scale
     expected = np.clip([[value / 80], [value / 20]], 0, 1)
     np.testing.assert_allclose(warmed[0], np.broadcast_to(expected, (2, 16)), rtol=1e-6)
 
 
 @pytest.mark.slow
 def test_with_little_noise_they_are_the_means_of_the_classes(warmed):
-    made, data = method(means_share=1.0, means_bound=1.0), stripes(1000)
+    data = stripes(1000)
     shares = (data.label == "across").mean()
-    method(means_share=1.0, means_bound=1.0, steps=1, label_shares=(shares, 1 - shares)).query(
-        Gate(data, schema=SCHEMA, epsilon=900.0, records=1000)
-    )
+    made = method(means_share=1.0, means_bound=1.0, steps=1, label_shares=(shares, 1 - shares))
+    made.query(Gate(data, schema=SCHEMA, epsilon=900.0, records=1000))
     small = made.thumbnails()
     images = data.drop(columns="label").to_numpy() / 255
     records = Rows(images, np.zeros((len(images), 1), np.int32))
@@ -82,9 +77,8 @@ def test_a_loss_that_the_gate_refuses_costs_nothing(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_what_is_learned_from_means_stays_when_steps_are_few():
     settings = {"means_steps": 80, "steps": 1, "learning_rate": 1e-6, "channels": (8,), "patch": 1, "means_batch": 32}
-    made = method(**settings, means_bound=1.0, means_share=1.0, sampling_steps=8).fit(
-        gate_of(900.0, rows=100), device="cpu"
-    )
+    made = method(**settings, means_bound=1.0, means_share=1.0, sampling_steps=8)
+    made = made.fit(gate_of(900.0, rows=100), device="cpu")
     batch = next(iter(made.images(100, seed=0)))
     # The mean of all images is grey; an untrained denoiser makes images that are as black and white as noise.
     assert batch.pixels.mean() / 255 == pytest.approx(0.3, abs=0.1)

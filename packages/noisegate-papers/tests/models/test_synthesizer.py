@@ -12,16 +12,7 @@ from noisegate.features.binning import NumericBins
 from noisegate.models.mixture import Mixture
 from noisegate.models.record_model import BATCH_ROWS
 from noisegate.models.within_cell import WithinCell
-from noisegate.schema import (
-    Comparison,
-    Date,
-    Datetime,
-    EncodedTable,
-    Impossible,
-    Ordinal,
-    Schema,
-    pixel_schema,
-)
+from noisegate.schema import Comparison, Date, Datetime, EncodedTable, Impossible, Ordinal, Schema, pixel_schema
 
 SCHEMA = Schema(
     (

@@ -8,14 +8,7 @@ from tests.shared.columns import boolean, categorical, continuous, integer
 
 from noisegate.data.tables.tables import TableSource
 from noisegate.models.output.sample_file import table_writer
-from noisegate.schema import (
-    Date,
-    Datetime,
-    EncodedTable,
-    Ordinal,
-    Schema,
-    decode,
-)
+from noisegate.schema import Date, Datetime, EncodedTable, Ordinal, Schema, decode
 
 COLUMNS = (
     continuous("x", -1.0, 1e9, missing=True),

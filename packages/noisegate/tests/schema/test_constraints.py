@@ -6,14 +6,7 @@ import pytest
 from tests.shared.columns import boolean, categorical, continuous, integer
 
 from noisegate.errors import SchemaError
-from noisegate.schema import (
-    Categorical,
-    Comparison,
-    Datetime,
-    EncodedTable,
-    Impossible,
-    Schema,
-)
+from noisegate.schema import Categorical, Comparison, Datetime, EncodedTable, Impossible, Schema
 
 COLUMNS = """
 [columns.age]

@@ -9,15 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.shared.columns import boolean, categorical, continuous, integer
 
-from noisegate.schema import (
-    Date,
-    Datetime,
-    EncodedTable,
-    Ordinal,
-    Schema,
-    decode,
-    pixel_schema,
-)
+from noisegate.schema import Date, Datetime, EncodedTable, Ordinal, Schema, decode, pixel_schema
 from noisegate.schema.columns import Problem
 from noisegate.schema.encode import encode, floats, integers
 from noisegate_evaluate.reading import encode_tolerantly

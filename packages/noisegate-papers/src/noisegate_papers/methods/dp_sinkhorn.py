@@ -53,11 +53,11 @@ class DPSinkhorn(GuidedMethod):
     fresh: Unit = 0.4
     """Part of X₂ that is not in X₁: 0 for a loss with all of its bias, 1 for none, and a larger variance."""
     regularisation: Positive = 0.05
-    """Of the transport (λ), in units of the cost's mean over inputs."""
+    """Of the transport (λ), in units of the cost, which is a sum over inputs."""
     iterations: Count = 50
     """Of Sinkhorn's algorithm, each of both potentials."""
     label_cost: Positive = 1.0
-    """Cost between records of different labels, beside the mean over inputs."""
+    """Cost between records of different labels, beside the sum over inputs, for each input."""
     learning_rate: Positive = by_records(table=3e-3, images=2e-3)
     """Of the generator, by Adam."""
 
@@ -76,7 +76,8 @@ class DPSinkhorn(GuidedMethod):
         """Returns the generator at its start."""
         from noisegate_papers.training.teachers import TransportTraining
 
-        return TransportTraining(**self.generator_training(schema, plan.plan.parameters["records"][0], device))
+        records = plan.plan.parameters["records"][0]
+        return TransportTraining(**self.generator_training(schema, records, device), again=records - self.batch)
 
     def _vector(self, schema: Schema) -> SampleVector:
         """Returns the gradient of the loss with respect to generated records, of those and a sample of real ones."""

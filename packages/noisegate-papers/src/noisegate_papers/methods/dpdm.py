@@ -169,8 +169,9 @@ class DPDM(GenerativeMethod):
         from noisegate_papers.models.diffusion import DiffusionImages
 
         network, shares = self.denoiser(release.schema), public_shares(release.schema, self.label_shares)
-        arrays = released_arrays(release, DENOISER, weight_shapes(network), what="denoiser of this size")
-        network.load_state_dict(arrays)
+        network.load_state_dict(
+            released_arrays(release, DENOISER, weight_shapes(network), what="denoiser of this size")
+        )
         sampled: dict[str, Any] = {"channels": self.channels, "sampling_steps": self.sampling_steps}
         weights, network = np.asarray(shares or (1.0,)), network.requires_grad_(False).eval()
         return DiffusionImages(denoiser=network, weights=weights, **sampled)
@@ -237,11 +238,5 @@ class DPFETA(DPDM):
         expected = gate.records * np.asarray(public_shares(schema, self.label_shares) or (1.0,))
         means = torch.from_numpy(np.clip(sums / expected[:, None], 0, 1).astype(np.float32))
         options: dict[str, Any] = {"steps": self.means_steps, "batch": self.means_batch, "seed": self.seed}
-        training.warm_up(
-            enlarged(means, small.small, small.side),
-            torch.arange(len(means)),
-            self.draws(),
-            learning_rate=self.means_learning_rate,
-            change=jittered(self.shape, self.means_jitter),
-            **options,
-        )
+        options |= {"learning_rate": self.means_learning_rate, "change": jittered(self.shape, self.means_jitter)}
+        training.warm_up(enlarged(means, small.small, small.side), torch.arange(len(means)), self.draws(), **options)

@@ -191,15 +191,9 @@ class GuidedMethod(GenerativeMethod):
         import torch
 
         gan = self.gan(schema)
-        return {
-            "generator": gan.generator(schema).to(device),
-            "shares": torch.tensor(gan.label_weights(schema) or (1.0,)),
-            "encode": gan.inputs(schema)[1],
-            "records": records,
-            "learning_rate": self.learning_rate,
-            "seed": self.seed,
-            "device": device,
-        }
+        given = {"records": records, "learning_rate": self.learning_rate, "seed": self.seed, "device": device}
+        shares, encode = torch.tensor(gan.label_weights(schema) or (1.0,)), gan.inputs(schema)[1]
+        return {"generator": gan.generator(schema).to(device), "shares": shares, "encode": encode, **given}
 
     def model(self, release: Release, fitting: Any = None) -> RecordModel:
         """Returns the released generator, to be drawn from."""

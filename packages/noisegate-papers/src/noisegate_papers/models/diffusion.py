@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn.functional import one_hot, pixel_shuffle, pixel_unshuffle, silu
 
 from noisegate.devices import seeded
+from noisegate.models.checkpoint import under
 from noisegate.models.record_model import Array
 from noisegate.schema import EncodedTable, Schema
 from noisegate.schema.pixels import ImageShape
@@ -58,6 +59,8 @@ class ResidualBlock(nn.Module):
 class Denoiser(nn.Module):
     """The network F of EDM; see `build_denoiser`. A row is an image, its level (log σ over 4), its one-hot label."""
 
+    patterns: Tensor
+
     def __init__(self, shape: ImageShape, classes: int, *, channels: Sequence[int], patch: int) -> None:
         super().__init__()
         width, pixels = 2 * channels[0], shape.channels * patch**2
@@ -72,6 +75,11 @@ class Denoiser(nn.Module):
         self.norm = nn.GroupNorm(math.gcd(channels[0], _GROUPS), channels[0])
         self.exit = nn.Conv2d(channels[0], pixels, 3, padding=1)
         nn.init.zeros_(self.exit.weight)
+        # Convolutions do not know where they are: for a label to say what is where, it adds fixed signs at the smallest
+        # of several sizes, of a stream that NumPy promises never to change.
+        sides = (side // (patch << len(self.after)) for side in shape.axes[:2])
+        signs = 1 - 2.0 * (np.random.Philox(0).random_raw((classes * bool(self.after), channels[-1], *sides)) % 2)
+        self.register_buffer("patterns", torch.from_numpy(signs).float(), persistent=False)
 
     def forward(self, rows: Float[Tensor, "rows inputs"]) -> Float[Tensor, "rows pixels"]:
         """Returns images in the order of `pixel_schema`, (rows, pixels), of rows (rows, pixels + 1 + classes)."""
@@ -85,6 +93,8 @@ class Denoiser(nn.Module):
             if place:
                 passed.append(found)
                 found = self.down[place - 1](pixel_unshuffle(found, 2))
+            if len(self.patterns) and place == len(self.after):
+                found = found + torch.tensordot(labels, self.patterns, dims=1)
             found = block(found, embedding)
         for place in reversed(range(len(self.after))):
             found = self.after[place](passed[place] + pixel_shuffle(self.up[place](found), 2), embedding)
@@ -184,7 +194,8 @@ class DiffusionImages:
     def to_json(self) -> dict[str, Any]:
         """Returns the shape of the images, the design of the denoiser, and how it is sampled."""
         design = {"channels": list(self.channels), "patch": self.denoiser.patch}
-        return {"image": list(astuple(self.denoiser.shape)), **design, "sampling_steps": self.sampling_steps}
+        design |= {"sampling_steps": self.sampling_steps, "patterned": len(self.denoiser.patterns) > 0}
+        return {"image": list(astuple(self.denoiser.shape)), **design}
 
     @classmethod
     def from_saved(cls, schema: Schema, tensors: Mapping[str, Array], description: Mapping[str, Any]) -> Self:
@@ -195,8 +206,8 @@ class DiffusionImages:
         if shape.size != len(layout.numeric) or len(weights) != max(layout.classes, 1):
             raise ValueError(f"images of {shape} with {len(weights)} labels do not fit the schema")
         denoiser = build_denoiser(shape, layout.classes, channels=channels, patch=description["patch"], seed=0)
-        fitted = {name.removeprefix(_PREFIX): torch.from_numpy(value) for name, value in tensors.items()}
-        denoiser.load_state_dict({name: value for name, value in fitted.items() if name != "weights"})
-        denoiser.requires_grad_(False).eval()
-        steps = int(description["sampling_steps"])
-        return cls(denoiser=denoiser, weights=weights, channels=channels, sampling_steps=steps)
+        if not description.get("patterned"):  # stored before there were any
+            denoiser.patterns = denoiser.patterns[:0]
+        denoiser.load_state_dict({name: torch.from_numpy(value) for name, value in under(tensors, _PREFIX).items()})
+        sampled: dict[str, Any] = {"channels": channels, "sampling_steps": int(description["sampling_steps"])}
+        return cls(denoiser=denoiser.requires_grad_(False).eval(), weights=weights, **sampled)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -55,12 +55,8 @@ class NoiseDraws:
         """Returns draws for images of so many pixels, whose log σ is normal with a mean and standard deviation."""
         random, normal = torch.Generator().manual_seed(seed), NormalDist(p_mean, p_std)
         quantiles = [normal.inv_cdf((place + 0.5) / _LEVELS) for place in range(_LEVELS)]
-        return cls(
-            noise=torch.randn(_POOL, generator=random),
-            sigmas=torch.tensor(quantiles).exp(),
-            factors=torch.randint(2**62, (pixels,), generator=random) | 1,
-            multiplicity=multiplicity,
-        )
+        noise, factors = torch.randn(_POOL, generator=random), torch.randint(2**62, (pixels,), generator=random) | 1
+        return cls(noise=noise, sigmas=torch.tensor(quantiles).exp(), factors=factors, multiplicity=multiplicity)
 
     def __call__(
         self, step: Float[Tensor, " 1"], intensities: Float[Tensor, " pixels"]
@@ -85,9 +81,6 @@ def _mixed(values: Int64[Tensor, "*shape"]) -> Int64[Tensor, "*shape"]:
 
 STEP = "step"
 """What the number of the step is called among the parameters of a gradient: it chooses noise, and its own is zero."""
-
-Change: TypeAlias = Callable[[Tensor, torch.Generator], Tensor]
-"""From images, (rows, pixels), and public randomness to images."""
 
 
 class DiffusionTraining(Checkpointed):
@@ -128,7 +121,7 @@ class DiffusionTraining(Checkpointed):
         steps: int,
         batch: int,
         learning_rate: float,
-        change: Change,
+        change: Callable[[Tensor, torch.Generator], Tensor],
         seed: int,
     ) -> None:
         """Trains the denoiser on public images before its first private step; nothing is clipped, nothing noised."""
@@ -152,29 +145,25 @@ class DiffusionTraining(Checkpointed):
 
     def _begin(self) -> None:
         start = dict(self._denoiser.named_parameters())
-        options: dict[str, Any] = {"learning_rate": self._learning_rate, "batch": self._batch, "device": self._device}
-        self._descent = NoisyDescent(start, **options)
+        self._descent = NoisyDescent(start, learning_rate=self._learning_rate, batch=self._batch, device=self._device)
         self._mean = {name: value.detach().clone() for name, value in start.items()}
 
 
 def enlarged(images: Float[Tensor, "rows pixels"], shape: ImageShape, times: int) -> Float[Tensor, "rows _"]:
     """Returns images of `shape` with sides so many times as long, smooth between their pixels."""
-    found = interpolate(_pictures(images, shape), scale_factor=times, mode="bilinear") if times > 1 else None
-    return images if found is None else found.permute(0, 2, 3, 1).flatten(1)
+    found = interpolate(images.reshape(-1, *shape.axes).movedim(3, 1), scale_factor=times, mode="bilinear")
+    return found.movedim(1, 3).flatten(1) if times > 1 else images
 
 
-def jittered(shape: ImageShape, spread: float) -> Change:
+def jittered(shape: ImageShape, spread: float) -> Callable[[Tensor, torch.Generator], Tensor]:
     """Returns what turns, shears, stretches and moves images a little: affine maps of [−1, 1]², normal, by `spread`."""
     still = torch.eye(2, 3)
 
     def change(images: Float[Tensor, "rows pixels"], random: torch.Generator) -> Float[Tensor, "rows pixels"]:
         maps = still + spread * torch.randn(len(images), 2, 3, generator=random)
-        grid = affine_grid(maps, [len(images), shape.channels, shape.height, shape.width], align_corners=False)
-        moved = grid_sample(_pictures(images, shape), grid, padding_mode="border", align_corners=False)
-        return moved.permute(0, 2, 3, 1).flatten(1)
+        pictures = images.reshape(-1, *shape.axes).movedim(3, 1)
+        grid = affine_grid(maps, list(pictures.shape), align_corners=False)
+        moved = grid_sample(pictures, grid, padding_mode="border", align_corners=False)
+        return moved.movedim(1, 3).flatten(1)
 
     return change
-
-
-def _pictures(images: Float[Tensor, "rows pixels"], shape: ImageShape) -> Float[Tensor, "rows c h w"]:
-    return images.reshape(-1, *shape.axes).permute(0, 3, 1, 2)

@@ -28,7 +28,7 @@ Labelled = tuple[Tensor, Tensor]  # records, (records, inputs), and their labels
 
 
 class TransportTraining(Checkpointed):
-    """The generator on its way; `records` are generated in each step.
+    """The generator on its way; `records` are generated in each step, the last with the labels of the first `again`.
 
     `shares` are those of the labels, (labels,), one where there is no label; `encode` makes of what the generator gives
     records as the loss takes them; `beside` gives what a step asks with beside these, by its number; and `gradient`
@@ -43,6 +43,7 @@ class TransportTraining(Checkpointed):
         *,
         encode: DiscriminatorInput,
         records: int,
+        again: int = 0,
         learning_rate: float,
         seed: int,
         device: str,
@@ -53,7 +54,7 @@ class TransportTraining(Checkpointed):
     ) -> None:
         self._gradient, self._beside, self._ema_decay = gradient, beside, ema_decay
         self.steps, self._generator, self._shares = 0, generator.train(), shares
-        self._encode, self._records, self._seed, self._device = encode, records, seed, device
+        self._encode, self._records, self._seed, self._device, self._again = encode, records, seed, device, again
         self._adam = Adam(dict(generator.named_parameters()), learning_rate=learning_rate, beta1=beta1)
         self._average = {name: value.clone() for name, value in generator.state_dict().items()} if ema_decay else {}
         self._generated: Labelled | None = None
@@ -93,7 +94,8 @@ class TransportTraining(Checkpointed):
     def _latest(self) -> Labelled:
         if self._generated is None:
             random = stream(self._seed, self.steps)
-            labels = torch.multinomial(self._shares, self._records, replacement=True, generator=random)
+            labels = torch.multinomial(self._shares, self._records - self._again, replacement=True, generator=random)
+            labels = torch.cat([labels, labels[: self._again]])
             noise = self._generator.noise(self._records, random).to(self._device)
             self._generated = self._encode(self._generator, noise, labels.to(self._device), random), labels
         return self._generated
@@ -104,30 +106,38 @@ def transport_gradient(
 ) -> Float[Tensor, "records inputs"]:
     """Returns the gradient of the semi-debiased loss 2·W(X₁, Y) − W(X₁, X₂) at generated records, (records, inputs)."""
     # X₁ and X₂ are the `first` records generated and as many of the last, Y any number of real ones: none have no pull
-    # at all. Records of different labels cost `label_cost` more. The plan is made with costs as means over inputs, for
-    # one regularisation to suit records of any width.
+    # at all. Costs are sums over inputs, and records of different labels cost `label_cost` more for each input.
     if not len(real[0]):
         return torch.zeros_like(generated[0])
     records, labels = generated[0].detach().requires_grad_(), generated[1]
-    losses = []
-    for other in (real, (records[-first:], labels[-first:])):
-        apart = records[:first, None] - other[0]
-        cost = (apart.square() + apart.abs()).mean(dim=2) + label_cost * (labels[:first, None] != other[1])
-        losses.append((transport_plan(cost.detach(), regularisation, iterations) * cost).sum())
-    (gradient,) = torch.autograd.grad(2 * losses[0] - losses[1], records)
-    return gradient * records.shape[1]
+    own, losses = records[:first], []
+    for other, of in (real, (records[-first:], labels[-first:])):
+        # Bias depends on how many records there are: so W(X₁, Y) is the mean over parts of Y about as large as X₂.
+        parts = max(round(len(other) / first), 1)
+        places = torch.arange(math.ceil(len(other) / parts) * parts).reshape(-1, parts).T
+        there, places = places < len(other), places.clamp_max(len(other) - 1)
+        each, same = other[places], (labels[:, None] == of[places][:, None])[:, :first] & there[:, None]
+        square = own.square().sum(dim=1)[:, None] - 2 * own @ each.mT + each.square().sum(dim=2)[:, None]
+        apart = torch.cdist(own.expand(parts, -1, -1), each, p=1)
+        cost = square + apart + label_cost * records.shape[1] * ~same
+        # Real records of a label weigh what generated ones do, whose shares are public; without any, none pull.
+        shares = (same / same.sum(dim=2, keepdim=True).clamp_min(1)).sum(dim=1) + 1e-9 * there
+        plan = transport_plan(cost.detach(), shares / shares.sum(dim=1, keepdim=True), regularisation, iterations)
+        losses.append((plan * cost * same.any(dim=2, keepdim=True)).sum() / parts)
+    return torch.autograd.grad(2 * losses[0] - losses[1], records)[0]
 
 
 def transport_plan(
-    cost: Float[Tensor, "rows columns"], regularisation: float, iterations: int
-) -> Float[Tensor, "rows columns"]:
-    """Returns Sinkhorn's plan between two sets of equal weights, by their costs; both are (rows, columns)."""
-    scores = -cost / regularisation
-    of_rows, of_columns = cost.new_zeros(cost.shape[0], 1), cost.new_zeros(1, cost.shape[1])
+    cost: Float[Tensor, "*parts rows columns"], shares: Float[Tensor, "*parts columns"], least: float, iterations: int
+) -> Float[Tensor, "*parts rows columns"]:
+    """Returns Sinkhorn's plans between rows of equal weights and columns of these, by their costs."""
+    # The regularisation falls from the largest cost to the `least` by halves, for few iterations to reach a small one.
+    of_columns, blur, weights = torch.zeros_like(cost[..., :1, :]), float(cost.max()), shares[..., None, :].log()
     for _ in range(iterations):
-        of_rows = -torch.logsumexp(scores + of_columns, dim=1, keepdim=True) - math.log(cost.shape[0])
-        of_columns = -torch.logsumexp(scores + of_rows, dim=0, keepdim=True) - math.log(cost.shape[1])
-    return (scores + of_rows + of_columns).exp()
+        blur = max(blur / 2, least)
+        of_rows = -blur * torch.logsumexp((of_columns - cost) / blur + weights, dim=-1, keepdim=True)
+        of_columns = blur * (math.log(cost.shape[-2]) - torch.logsumexp((of_rows - cost) / blur, dim=-2, keepdim=True))
+    return ((of_columns - cost) / blur + weights).softmax(dim=-1) / cost.shape[-2]
 
 
 class StudentTraining(TransportTraining):
