@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from noisegate.errors import ModelError, OptionError
-from noisegate.methods.registry import list_methods, list_settings
 from noisegate.settings import (
     Count,
     Fraction,
@@ -151,13 +150,3 @@ def test_a_stored_setting_with_an_old_name_is_still_read():
     assert Example.from_json({"rate": 0.25}) == Example(sampling_probability=0.25)
     with pytest.raises(OptionError, match=r"has no such setting; it has .*sampling_probability"):
         Example(rate=0.25)
-
-
-def test_every_setting_of_every_method_is_explained():
-    missing = {
-        (method["name"], setting["name"])
-        for method in list_methods()
-        for setting in list_settings(method["name"])
-        if not setting["meaning"]
-    }
-    assert not missing and all(method["summary"].endswith(".") for method in list_methods())

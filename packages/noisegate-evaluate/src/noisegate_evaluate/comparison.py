@@ -1,7 +1,5 @@
 """What an evaluation found: figures of tables or images, as JSON values, as a page and as a verdict."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any

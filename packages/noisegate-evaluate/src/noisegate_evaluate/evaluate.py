@@ -1,7 +1,5 @@
 """How synthetic records of any kind compare with real ones, in one call."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace

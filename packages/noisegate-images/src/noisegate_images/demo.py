@@ -1,7 +1,5 @@
 """Digits drawn from matplotlib's fonts, so that they are nobody's: what `noisegate demo --images` takes for private."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from functools import cache

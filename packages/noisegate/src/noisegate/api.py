@@ -116,16 +116,8 @@ def fit(
     return start_run(run, data, RunFolder(place, observer=observer), device=device, engine=engine)
 
 
-def plan(
-    schema: Schema | str | Path,
-    *,
-    epsilon: float,
-    delta: float = 1e-5,
-    method: str = AUTO,
-    adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
-    **settings: Any,
-) -> PricedPlan:
-    """Returns what a fit would release and at what cost; reads no data, spends nothing. Options are those of `fit`.
+def plan(schema: Schema | str | Path, *, epsilon: float, method: str = AUTO, **settings: Any) -> PricedPlan:
+    """Returns what a fit under add/remove-one would release, and at what cost; reads no data, spends nothing.
 
     Raises:
         UserError: if anything given is unusable.
@@ -138,8 +130,7 @@ def plan(
         (['fine', 'coarse', 'counts', 'one-way'], 1.0)
     """
     known = read_schema(schema) if isinstance(schema, str | Path) else schema
-    budget = Budget(epsilon=epsilon, delta=delta, adjacency=Adjacency.parse(adjacency))
-    return make_for(method, known, settings).plan(known, budget)
+    return make_for(method, known, settings).plan(known, Budget(epsilon=epsilon))
 
 
 def synthesize(data: Any, *, schema: Schema | str | Path, epsilon: float, **options: Any) -> Synthesizer:

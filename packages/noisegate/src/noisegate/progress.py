@@ -1,7 +1,5 @@
 """How far a run is: a bar, or lines of the log, which is public: of reading, it tells the time and no count."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable, Iterator

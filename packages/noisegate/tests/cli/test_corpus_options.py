@@ -8,7 +8,7 @@ from .conftest import refused
 
 # What makes each verb go, where it needs anything: the option under test is put behind it.
 NEEDED = {
-    "methods": ["pairwise"],
+    "methods": [],
     "split": ["data.csv"],
     "sign": ["nowhere", "--key", "owner.key"],
     "plan": ["--epsilon", "1", "--schema", "schema.toml"],
@@ -95,7 +95,9 @@ def test_the_options_of_a_verb(bench, cli, verb):
     bench.as_before()
 
 
-ARGUMENTS = {verb: NEEDED[verb] for verb in NEEDED if not NEEDED[verb][0].startswith("-")}
+ARGUMENTS = {
+    verb: NEEDED[verb] for verb in NEEDED if not "".join(NEEDED[verb][:1]).startswith("-") and verb != "methods"
+}
 
 
 @pytest.mark.parametrize("verb", ARGUMENTS)

@@ -1,7 +1,5 @@
 """A gate whose queries are watched: beside each answer, what the records that an auditor knows add to the exact sum."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """The lists of classifiers: three for tables, the twelve of the papers, networks for images."""
 
-from __future__ import annotations
-
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence

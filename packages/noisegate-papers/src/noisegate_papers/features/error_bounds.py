@@ -5,17 +5,13 @@ covariance Σ, B is `norm`, the largest norm of a record's vector. The squared M
 bound may fail with probability `failure`, and Q = Tr Σ + 2 ‖Σ‖_F √L + 2 ‖Σ‖_op L with L = ln(1/failure).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from noisegate.errors import OptionError
-
-if TYPE_CHECKING:
-    from noisegate.privacy.plan import PlannedRelease
+from noisegate.privacy.plan import PlannedRelease
 
 BOUNDED = "the expected absolute error of the noisy squared MMD by features against that by their kernel without noise"
 

@@ -4,8 +4,6 @@ McKenna, Sheldon and Miklau (2019); PrivBayes, sections 4 and 5; Friedman, Geige
 numbered as in `ClassTables`, the label left out.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

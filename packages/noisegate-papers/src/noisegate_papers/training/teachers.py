@@ -180,7 +180,9 @@ class StudentTraining(TransportTraining):
                 self._asked = self._encode(partial(self._mixed, random), noise, labels, random)  # type: ignore[arg-type]
         return super()._latest()
 
-    def _mixed(self, random: torch.Generator, noise: Tensor, labels: Tensor) -> Any:
+    def _mixed(
+        self, random: torch.Generator, noise: Float[Tensor, "records latent"], labels: Shaped[Tensor, " records"]
+    ) -> Any:
         made, share = self._generator(noise, labels), torch.rand(self._records, generator=random).to(self._device)
         if isinstance(made, list):  # of a table: the chance of each cell
             return [column + share * (1 / len(column) - column) for column in made]

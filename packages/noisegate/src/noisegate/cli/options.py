@@ -33,7 +33,7 @@ Adjacency = Annotated[
 Unit = Annotated[str, typer.Option(help="Privacy unit: what one record represents, such as patient.")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method (`methods NAME`): --set cells=32."),
+    typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method, such as --set cells=32."),
 ]
 Public = Annotated[
     str | None,

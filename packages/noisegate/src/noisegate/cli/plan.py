@@ -1,4 +1,4 @@
-"""`noisegate plan`: see the price before paying, and publish what several silos are to ask."""
+"""`noisegate plan`: see the price before paying, and publish what several silos are to ask; `noisegate methods`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noisegate.cli.console import OUT, print_json, show_verdict, warn_about_constraints
+from noisegate.cli.console import OUT, print_json, show_verdict, table, warn_about_constraints
 from noisegate.cli.fit import warn_about_delta
 from noisegate.cli.options import Json, RunOptions, one_by_one
 from noisegate.cli.shown_plan import show_plan
@@ -154,3 +154,18 @@ def _save(
     write: Any = extension("noisegate.plans", "silos", "what publishes the plan of several silos")
     method, identifier = write(run, out)
     return method, str(identifier)
+
+
+def methods_command(as_json: Json = False) -> None:
+    """List the installed methods, with a line on each; the documentation lists their settings, for --set.
+
+    Example: `noisegate methods`
+    """
+    from noisegate.methods.registry import list_methods
+
+    methods = list_methods()
+    if as_json:
+        print_json({"methods": methods})
+        return
+    rows = [[one["name"], one["summary"]] for one in methods]
+    OUT.print(table("Methods", {"name": "left", "what it is": "left"}, rows))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from noisegate.cli.console import OUT, table
@@ -25,7 +24,7 @@ def show_plan(plan: PricedPlan, records: int | None, *, details: bool = False) -
     queries, steps = data["releases"], data.get("steps")
     if not details:
         values = sum(query["dim"] * query["columns"] for query in queries)
-        told = [] if steps is None else [f"{steps:,} noisy sums of {_WORDS[data.get('vectors_of', 'records')].vectors}"]
+        told = [] if steps is None else [f"{steps:,} noisy sums of {_VECTORS[data.get('vectors_of', 'records')][0]}"]
         told += [f"{len(queries)} queries, {values:,} noisy values at most"] if queries else []
         OUT.print(f"{title}: {', '.join(told)}.", soft_wrap=True)
     elif steps is None:
@@ -60,44 +59,12 @@ def _show_queries(title: str, releases: list[dict[str, Any]]) -> None:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Words:
-    """What a plan of steps is told in: what is added up, and of what."""
-
-    vectors: str
-    vector: str
-    short: str
-    mean: str
-    sensitivity: str = "its largest change"
-    shards: str = ""
-    rate: str = "probability that a step's sample includes a record"
-
-
-_WORDS = {
-    "records": _Words(
-        vectors="gradients",
-        vector="the gradient of a record",
-        short="gradient",
-        mean="mean of a step's gradients",
-        sensitivity="clipping norm",
-    ),
-    "samples": _Words(
-        vectors="vectors, each of a whole sample",
-        vector="the vector of a sample",
-        short="vector",
-        mean="vector of a step's sample",
-        shards="disjoint parts of the records, which take turns",
-    ),
-    "shards": _Words(
-        vectors="answers of teachers",
-        rate="probability that a step queries a teacher",
-        vector="the answer of a teacher",
-        short="answer",
-        mean="mean answer of the teachers that are asked",
-        shards="disjoint parts of the records, each with a teacher",
-    ),
+_VECTORS = {
+    "records": ("gradients", "gradient of a record"),
+    "samples": ("vectors, each of a whole sample", "vector of a sample"),
+    "shards": ("answers of teachers", "answer of a teacher"),
 }
-"""By `vectors_of` in the description of a plan."""
+"""What a plan of steps adds up, by `vectors_of` in its description, and one of them."""
 
 _DROWNED = 0.5
 """Noise over all steps beside what teachers say, of which generators of images learn next to nothing. On simulated
@@ -127,23 +94,24 @@ def _show_steps(title: str, data: dict[str, Any], *, details: bool) -> None:
 
 
 def _step_rows(data: dict[str, Any]) -> list[list[str]]:
-    words = _WORDS[data.get("vectors_of", "records")]
-    sampled, ratio = data["records_a_step"], data["noise_norm_over_clipping_norm"]
+    of = data.get("vectors_of", "records")
+    (vectors, vector), sampled, ratio = _VECTORS[of], data["records_a_step"], data["noise_norm_over_clipping_norm"]
+    chosen = "that a step queries a teacher" if of == "shards" else "that a step's sample includes a record"
     rows = [
-        ["steps", f"{data['steps']:,}", f"noisy sums of {words.vectors}, one after the other"],
-        ["sampling rate", f"{data['rate']:.4g}", words.rate],
+        ["steps", f"{data['steps']:,}", f"noisy sums of {vectors}, one after the other"],
+        ["sampling rate", f"{data['rate']:.4g}", f"probability {chosen}"],
     ]
     if data.get("shards", 1) > 1:
-        rows.append(["shards", f"{data['shards']:,}", words.shards])
+        rows.append(["shards", f"{data['shards']:,}", "disjoint parts of the records"])
     if sampled is not None:
         rows.append(["records a step", f"{sampled:,.0f}", "expected; how many they are stays private"])
     rows += [
-        ["clipping norm", f"{data['clipping_norm']:.4g}", f"{words.vector} is shortened to it"],
-        ["values", f"{data['parameters']:,}", f"in {words.vector}"],
-        ["noise multiplier", f"{data['noise_multiplier']:.4g}", f"noise on each value of a sum / {words.sensitivity}"],
+        ["clipping norm", f"{data['clipping_norm']:.4g}", f"most that the {vector} may have"],
+        ["values", f"{data['parameters']:,}", f"in the {vector}"],
+        ["noise multiplier", f"{data['noise_multiplier']:.4g}", "noise on each value of a sum / sensitivity"],
     ]
     if ratio is not None:
-        rows.append([f"noise / {words.short}", f"{ratio:.3g}", f"norms, of the {words.mean}, at least"])
+        rows.append(["noise / mean", f"{ratio:.3g}", f"norms, of the mean of a step's {vectors}, at least"])
     return rows
 
 

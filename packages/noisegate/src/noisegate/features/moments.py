@@ -6,24 +6,19 @@ Entries are all products of terms of two columns, each once, the terms themselve
 each column, T of them in all and p numeric columns, their squares sum to at most 1 + T + Σ_(i<j) t_i t_j + p.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from noisegate.features.feature_map import Vectors
 from noisegate.schema import EncodedTable, Layout
 from noisegate.schema.layout import body
-
-if TYPE_CHECKING:
-    from noisegate.features.feature_map import Vectors
-
 
 Ranges = Mapping[int, tuple[float, float, float]]
 """Positions that become -1 and 1 of numeric columns, and about how many records lie beyond either."""

@@ -1,7 +1,5 @@
 """Encoded records in memory, part by part, and the Poisson samples of them, by a keyed stream (G-19, G-33)."""
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence

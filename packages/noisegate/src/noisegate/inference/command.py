@@ -1,21 +1,17 @@
 """`noisegate infer`: answers with error bars."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from noisegate.cli.console import OUT, print_json, say, steps, table
 from noisegate.cli.options import Json, RunOptions
 from noisegate.errors import OptionError
-
-if TYPE_CHECKING:
-    from noisegate.inference.analyses import Met
-    from noisegate.inference.answers import Estimate
-    from noisegate.models.synthesizer import Synthesizer
-    from noisegate.schema import EncodedTable
+from noisegate.inference.analyses import Met
+from noisegate.inference.answers import Estimate
+from noisegate.models.synthesizer import Synthesizer
+from noisegate.schema import EncodedTable
 
 
 def infer_command(

@@ -5,13 +5,11 @@ a number stands for the mean of its cell. The noise is Gaussian of a known varia
 for what margins share; what a table may be off by is the width of its cells (see `_CELL_CORRELATION`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,15 +18,13 @@ from noisegate.errors import OptionError, UserError
 from noisegate.features.binning import NumericBins
 from noisegate.features.moments import Moments, moments_of
 from noisegate.methods.registry import method_of
+from noisegate.models.synthesizer import Synthesizer
+from noisegate.models.within_cell import WithinCell
 from noisegate.privacy.events import Adjacency
+from noisegate.schema import EncodedTable, NumericColumn
 from noisegate.schema.layout import body, bounds_of
 from noisegate.seeds import public_random
 from noisegate.tables.released import Floats
-
-if TYPE_CHECKING:
-    from noisegate.models.synthesizer import Synthesizer
-    from noisegate.models.within_cell import WithinCell
-    from noisegate.schema import EncodedTable, NumericColumn
 
 # What two numbers within the same cells may be correlated by.
 _CELL_CORRELATION = 0.5

@@ -6,20 +6,16 @@ worth n S / (S + N + B). Of a column of levels these are sums over its levels; o
 their terms, less what the columns alone say, with S as if they were independent: n V(x) V(y).
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from noisegate.errors import OptionError
 from noisegate.inference.evidence import DrownedError, Evidence, Sums
-
-if TYPE_CHECKING:
-    from noisegate.models.synthesizer import Synthesizer
+from noisegate.models.synthesizer import Synthesizer
 
 _OF_BIAS = 0.5  # part of the squared bound on what cells bias that counts: the model knows more of their inside
 _MOST_COLUMNS = 40  # up to which pairs are looked at

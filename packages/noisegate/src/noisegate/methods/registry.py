@@ -1,9 +1,6 @@
 """Names to methods: ours, and those of installed packages."""
 
-import ast
-import dataclasses
 import inspect
-import textwrap
 from collections.abc import Mapping
 from typing import Any
 
@@ -95,38 +92,3 @@ def list_methods() -> list[dict[str, str]]:
         {"name": name, "makes": method.makes, "summary": (inspect.getdoc(method) or "").partition("\n")[0]}
         for name, method in found.items()
     ]
-
-
-def list_settings(name: str) -> list[dict[str, Any]]:
-    """Returns the settings of a method: name, default (None where it follows from others), and meaning.
-
-    Raises:
-        OptionError: if there is no such method.
-    """
-    method: Any = METHODS.find(name, AUTO)
-    meanings: dict[str, str] = {}
-    for base in reversed(method.__mro__[:-1]):
-        meanings |= _documented(base)
-    fields = [field for field in dataclasses.fields(method) if field.init]
-    defaults = [None if field.default is dataclasses.MISSING else field.default for field in fields]
-    return [
-        {"name": field.name, "default": default, "meaning": meanings.get(field.name, "")}
-        for field, default in zip(fields, defaults, strict=True)
-    ]
-
-
-def _documented(of: type) -> dict[str, str]:
-    """Returns what stands below each attribute of a class, by name."""
-    try:
-        (body,) = ast.parse(textwrap.dedent(inspect.getsource(of))).body
-    except (OSError, TypeError, ValueError, SyntaxError):  # made in a session
-        return {}
-    found: dict[str, str] = {}
-    above: list[str] = []  # what one text is about: itself, and those right above that have none
-    for node in getattr(body, "body", []):
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            above.append(node.target.id)
-        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            found |= dict.fromkeys(above, " ".join(str(node.value.value).split()))
-            above = []
-    return found

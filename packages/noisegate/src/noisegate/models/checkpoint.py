@@ -1,7 +1,5 @@
 """Where a fit or a training stands, and its state as named tensors; names are only ever added to."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping

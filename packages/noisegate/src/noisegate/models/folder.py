@@ -168,8 +168,6 @@ def _verified(release: Release, folder: Path, files: tuple[str, ...]) -> Verific
     except OSError as error:
         raise ModelError(f"{folder / PAGE_FILE} cannot be read: {error.strerror}; it belongs to the folder.") from None
     # Another version may word the page differently; what it states must still be the certificate's.
-    # Words came from a generator that the operating system had keyed; now they are its own.
-    page = page.replace("discrete Gaussian from ChaCha20 and a table", "discrete Gaussian, convolved from a table")
     if page != render(certificate) and (certificate.version == __version__ or headline(certificate) not in page):
         raise ModelError(f"{folder / PAGE_FILE} does not say what {CERTIFICATE_FILE} states: do not rely on it.")
     others = tuple(sorted({path.name for path in folder.iterdir()} - set(files)))

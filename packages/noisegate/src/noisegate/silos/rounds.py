@@ -1,7 +1,5 @@
 """What one silo releases: one round of a published plan; what all have answered says what all ask next."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -8,12 +8,12 @@ from typing import Any
 from noisegate.atomic import new_file
 from noisegate.errors import ModelError, OptionError, require, said
 from noisegate.models.folder import PUBLIC_PAGE, SIGNATURE, file_hash, verify
-from noisegate.privacy.certificate import Certificate, canonical_json
+from noisegate.privacy.certificate import canonical_json
 from noisegate.privacy.release import read_json
 
 _PAYLOAD, _STATEMENT = "application/vnd.in-toto+json", "https://in-toto.io/Statement/v1"
 _PREDICATE = "https://github.com/noisegate/noisegate/privacy-certificate/v1"
-_BROKEN = (OSError, KeyError, TypeError, ValueError, LookupError, AttributeError)
+_STATED = ("epsilon", "delta", "unit", "method", "version")
 
 
 def sign(folder: str | Path, key: str | Path) -> Path:
@@ -34,14 +34,13 @@ def sign(folder: str | Path, key: str | Path) -> Path:
         'signature.json'
     """
     require("cryptography", "a signature")
-    folder, key, certificate = Path(folder), Path(key), verify(folder).certificate
-    statement = canonical_json({"_type": _STATEMENT, "subject": _subjects(folder), **_stated(certificate)})
-    private, path = _private(key), folder / SIGNATURE
+    path, statement, private = Path(folder) / SIGNATURE, canonical_json(_statement(Path(folder))), _private(Path(key))
     if path.exists():
         raise OptionError(f"{path} exists; remove it to sign the folder again.")
-    signed = {"keyid": _digits(private.public_key()), "sig": _text(private.sign(_encoded(statement)))}
+    keyid = private.public_key().public_bytes_raw().hex()
+    signature = {"keyid": keyid, "sig": _text(private.sign(_encoded(statement)))}
     with new_file(path) as new:
-        envelope = {"payloadType": _PAYLOAD, "payload": _text(statement), "signatures": [signed]}
+        envelope = {"payloadType": _PAYLOAD, "payload": _text(statement), "signatures": [signature]}
         new.write_text(json.dumps(envelope, indent=2) + "\n", encoding="utf-8")
     return path
 
@@ -52,35 +51,28 @@ def check_signature(folder: Path, public: Path) -> tuple[str, ...]:
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-    path = folder / SIGNATURE
+    path, stated = folder / SIGNATURE, _statement(folder)
     try:
         envelope, key = read_json(path), load_pem_public_key(public.read_bytes())
-        statement, signatures = base64.b64decode(envelope["payload"], validate=True), envelope["signatures"]
-        mine = [one for one in signatures if one["keyid"] == _digits(key)]
-        key.verify(base64.b64decode(mine[0]["sig"], validate=True), _encoded(statement))  # type: ignore[union-attr,call-arg]
-        stated, certificate = json.loads(statement), verify(folder).certificate
+        payload = base64.b64decode(envelope["payload"], validate=True)
+        signature = base64.b64decode(envelope["signatures"][0]["sig"], validate=True)
+        key.verify(signature, _encoded(payload))  # type: ignore[union-attr,call-arg]
     except InvalidSignature:
-        raise ModelError(f"{path} was not made with the key {public}, or was changed: do not rely on it.") from None
-    except IndexError:
-        raise ModelError(f"{path} was signed with another key than {public}: do not rely on it.") from None
-    except _BROKEN as error:
+        raise ModelError(f"{path} was changed, or not made with the key of {public}: do not rely on it.") from None
+    except (OSError, TypeError, ValueError, LookupError, AttributeError) as error:
         raise ModelError(f"{path} cannot be checked with {public}: {type(error).__name__}: {error}.") from None
-    expected = {"_type": _STATEMENT, "subject": _subjects(folder), **_stated(certificate)}
-    if envelope["payloadType"] != _PAYLOAD or stated != json.loads(canonical_json(expected)):
+    if envelope.get("payloadType") != _PAYLOAD or payload != canonical_json(stated):
         raise ModelError(f"{folder}: a file was added, removed or changed after {path.name} was made.")
     return tuple(one["name"] for one in stated["subject"])
 
 
-def _subjects(folder: Path) -> list[dict[str, Any]]:
-    """Returns each file with its digest, but the public page, which anyone may make anew, and the signature."""
+def _statement(folder: Path) -> dict[str, Any]:
+    """Returns what is signed: digests of all files but the public page, which anyone may make anew, and the claim."""
+    certificate = verify(folder).certificate
     names = sorted(path.name for path in folder.iterdir() if path.name not in (PUBLIC_PAGE, SIGNATURE))
-    return [{"name": name, "digest": {"sha256": file_hash(folder / name)}} for name in names]
-
-
-def _stated(certificate: Certificate) -> dict[str, Any]:
-    facts = {name: getattr(certificate, name) for name in ("epsilon", "delta", "unit", "method", "version")}
-    facts |= {"adjacency": certificate.adjacency.value, "certificate": certificate.digest()}
-    return {"predicateType": _PREDICATE, "predicate": facts}
+    facts = {name: getattr(certificate, name) for name in _STATED} | {"certificate": certificate.digest()}
+    subject = [{"name": name, "digest": {"sha256": file_hash(folder / name)}} for name in names]
+    return {"_type": _STATEMENT, "subject": subject, "predicateType": _PREDICATE, "predicate": facts}
 
 
 def _private(path: Path) -> Any:
@@ -88,11 +80,11 @@ def _private(path: Path) -> Any:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     if not path.exists():
-        made, beside = Ed25519PrivateKey.generate(), path.with_suffix(".pub")
-        plain, pem = serialization.NoEncryption(), serialization.Encoding.PEM
-        with new_file(path) as new, new_file(beside) as public:
+        made, pem = Ed25519PrivateKey.generate(), serialization.Encoding.PEM
+        kind, plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        with new_file(path) as new, new_file(path.with_suffix(".pub")) as public:
             new.chmod(0o600)
-            new.write_bytes(made.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
+            new.write_bytes(made.private_bytes(pem, kind, plain))
             public.write_bytes(made.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo))
         return made
     try:
@@ -102,10 +94,6 @@ def _private(path: Path) -> Any:
     if not isinstance(key, Ed25519PrivateKey):
         raise OptionError(f"{said('key', path)} must be an unencrypted Ed25519 private key in PEM, or a new file.")
     return key
-
-
-def _digits(public: Any) -> str:
-    return str(public.public_bytes_raw().hex())
 
 
 def _encoded(statement: bytes) -> bytes:

@@ -1,17 +1,17 @@
 """Streams for Python and the command line: `noisegate plan --periods`, and `noisegate fit --stream` or `--continue`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from noisegate.errors import ModelError, OptionError, said
+from noisegate.gate.sums import Engine
 from noisegate.ledger.ledger import Ledger
 from noisegate.methods.method import Method
 from noisegate.methods.registry import AUTO
 from noisegate.models.folder import verify
+from noisegate.models.record_model import FittedModel
 from noisegate.privacy.events import MOST_PERIODS, RECORD, Adjacency
 from noisegate.privacy.release import Release
 from noisegate.privacy.silos import Stream
@@ -20,10 +20,6 @@ from noisegate.runs.work import start_run
 from noisegate.schema import Schema
 from noisegate.streams.plans import Horizon, StreamState, read_stream, stream_id
 from noisegate.streams.session import Period
-
-if TYPE_CHECKING:
-    from noisegate.gate.sums import Engine
-    from noisegate.models.record_model import FittedModel
 
 
 def plan_stream(

@@ -7,21 +7,16 @@ squares less their variances is unbiased, however much of it drowns in a single 
 the matrix of the model, whose ratio to it is the part of the associations that is kept.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from noisegate.tables.mixture_fit import PairwiseFit
 from noisegate.tables.released import Floats, Table, best_table
 from noisegate.verdict import Verdict, in_percent, word_of_kept
-
-if TYPE_CHECKING:
-    from noisegate.tables.mixture_fit import PairwiseFit
 
 WEAKENED = 0.75
 """An association of which a smaller part is kept is weakened."""

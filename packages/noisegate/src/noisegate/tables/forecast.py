@@ -6,24 +6,20 @@ the power is below 1. The constants are those of `benchmarks/tables/verdict.py`,
 that they were not chosen on.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 from noisegate.errors import OptionError
+from noisegate.models.checkpoint import Fit
 from noisegate.privacy.plan import Budget, CalibratedPlan
 from noisegate.privacy.release import Release
 from noisegate.schema import Schema
 from noisegate.tables.design import COUNTS, PAIRS, SINGLES, Columns, Design
 from noisegate.tables.released import Answered
 from noisegate.verdict import MISPLACED, WORDS, Source, Verdict, Word, in_percent, word_of_misplaced
-
-if TYPE_CHECKING:
-    from noisegate.models.checkpoint import Fit
 
 
 @dataclass(frozen=True, kw_only=True)

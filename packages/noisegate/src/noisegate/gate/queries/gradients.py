@@ -1,7 +1,5 @@
 """Queries in steps: noisy sums of clipped per-example gradients over fresh Poisson samples (G-19, G-21)."""
 
-from __future__ import annotations
-
 import hashlib
 from abc import abstractmethod
 from collections.abc import Mapping
