@@ -85,7 +85,7 @@ def test_bounds_that_are_bought(person):
     booked = "--dataset visits --ledger ledger.db"
     asked = "--epsilon 0.2 --records 10000 --columns columns.toml"
     told = person.types(f"noisegate schema discover visits.csv {asked} -o found.toml {booked}")
-    assert "as it was bought" in told.out and "levels of fewer than about" in " ".join(told.err.split())
+    assert "as estimated" in told.out and "levels of fewer than about" in " ".join(told.err.split())
     person.types(f"noisegate fit visits.csv --schema found.toml --epsilon 1 --out model {booked}")
     person.types("noisegate report model -o pages")
     assert "The schema was estimated with (0.2, 1e-05)" in person.types("noisegate verify model").out

@@ -5,15 +5,15 @@ from tests.journeys.conftest import RECORDS, survey
 
 KNOWN = [
     ("Private records", "survey.csv"),
-    ("About how many", "10000"),
+    ("Approximate number", "10000"),
     ("Epsilon [1]", ""),
     ("Name of the data set", "survey"),
     ("Cap on epsilon", "2"),
     ("Model folder", ""),
-    ("Real records", ""),
+    ("Held-out real records", "none"),
     ("Folder of the pages", ""),
 ]
-ANSWERS = dict(records=10000, epsilon=1, dataset="survey", cap=2, out="model", pages="pages", test="none")
+ANSWERS = dict(records=10000, epsilon=1, dataset="survey", cap=2, out="model", pages="pages", test=0.2)
 MADE = {"model", "model-synthetic.csv", "model-synthetic.csv-metadata.json", "pages", "schema.toml", "survey.csv"}
 
 
@@ -23,12 +23,15 @@ def newcomer(person):
     return person
 
 
-def whole(person, *, spent):
+ASIDE = {"survey-train.csv", "survey-test.csv"}
+
+
+def whole(person, *, spent, records=10_000):
     """What was made is whole, and the ledger that was made knows of it."""
     assert person.types("noisegate verify model --json").json["ok"]
     [account] = person.types("noisegate ledger show --json").json["accounts"]
     assert (account["dataset"], account["epsilon"], account["committed"]) == ("survey", 2, spent)
-    assert len((person.folder / "model-synthetic.csv").read_text().splitlines()) == 10_001
+    assert len((person.folder / "model-synthetic.csv").read_text().splitlines()) == 1 + records
     assert person.types("noisegate ledger check").code == 0
 
 
@@ -46,9 +49,9 @@ def test_typed_from_a_bare_file_to_a_verified_copy(newcomer):
         ],
     )
     assert code == 0, said
-    for words in ("'nowhere.csv' is not there", "'0.5' is not from 1 to 1000", "'what' is none of continuous"):
+    for words in ("'nowhere.csv' does not exist", "'0.5' is not from 1 to 1000", "'what' is none of continuous"):
         assert words in said
-    assert said.index("The discovery spends 0.25") < said.index("Registered 'survey'") < said.index("as it was bought")
+    assert said.index("The discovery spends 0.25") < said.index("Registered 'survey'") < said.index("as estimated")
     whole(newcomer, spent=2)
     assert newcomer.lies() == MADE | {"schema.toml.certificate.json"}
 
@@ -81,8 +84,11 @@ def test_from_a_file_of_answers_to_a_verified_copy(newcomer):
     (newcomer.folder / "answers.toml").write_text("\n".join(lines) + "\n")
     told = newcomer.types("noisegate start --answers answers.toml --yes")
     assert "Verdict: " in told.out
-    whole(newcomer, spent=1)
-    assert newcomer.lies() == MADE | {"codebook.csv", "answers.toml"}
+    whole(newcomer, spent=1, records=8000)
+    assert "Look at pages/private.html, and keep it private" in " ".join(told.err.split())
+    assert newcomer.lies() == MADE | ASIDE | {"codebook.csv", "answers.toml"}
+    for name in ASIDE:
+        (newcomer.folder / name).unlink()
     (newcomer.folder / "schema.toml").unlink()
     again = newcomer.types("noisegate start --answers answers.toml --yes --out second --epsilon 1.9", code=3)
     assert "is left; ask for less" in " ".join(again.err.split())

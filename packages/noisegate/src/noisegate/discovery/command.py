@@ -117,7 +117,7 @@ def discover(
         told = {"certificate": found.certificate.to_json(), "doubts": dict(found.doubts)}
         print_json({"schema": str(out), "columns": described, **told})
         return
-    _show_columns(f"{out}, as it was bought", found.schema)
+    _show_columns(f"{out}, as estimated", found.schema)
     for note in dict.fromkeys(found.notes.values()):
         names = [name for name, said in found.notes.items() if said == note]
         (warn if names[0] in found.doubts else say)(f"{', '.join(names)}: {note}.")

@@ -122,10 +122,8 @@ class Guide:
             known[question.key] = self.answer(question)
             if question.key == "dataset":
                 known["cap"] = self._cap(known["epsilon"], known["dataset"])
-        if isinstance(known["test"], float):  # before anything else looks at the records
-            self.run("split", known["data"], "--test", _text(known["test"]))
-            path, known["records"] = Path(known["data"]), max(1, round(known["records"] * (1 - known["test"])))
-            known["data"], known["test"] = (str(path.with_stem(f"{path.stem}-{part}")) for part in ("train", "test"))
+        self._share = known["test"] if isinstance(known["test"], float) else 0.0
+        known["records"] = max(1, round(known["records"] * (1 - self._share)))
         return known
 
     def _cap(self, epsilon: float, dataset: str) -> float | None:
@@ -196,11 +194,11 @@ class Guide:
         known, kinds = self.known, self._kinds()
         fixed = ["--records", str(known["records"]), *(["--kinds", kinds] if kinds else []), *self._label()]
         self._bought = part = float(self.answer(part_question(known["epsilon"])))
-        asked = ["schema", "discover", known["data"], "--epsilon", _text(part), *fixed, "-o", _SCHEMA]
-        self.run(*asked, "--price")
+        asked = ["--epsilon", _text(part), *fixed, "-o", _SCHEMA]
+        self.run("schema", "discover", known["data"], *asked, "--price")
         self.go_on(f"The discovery spends {_text(part)} of epsilon = {_text(known['epsilon'])} for good. Go on")
         self.register()
-        self.run(*asked, "--dataset", known["dataset"], *self._book)
+        self.run("schema", "discover", known["data"], *asked, "--dataset", known["dataset"], *self._book)
         self.go_on(
             f"Read {_SCHEMA} now, in another window; correct it by public knowledge alone. Is it as it should be"
         )
@@ -232,8 +230,12 @@ class Guide:
         return _text(self.known["epsilon"] - self._bought)
 
     def register(self) -> None:
-        """Books the data set where it is not."""
+        """Registers the data set where it is not, after test records are set aside: nothing looks at them before."""
         known = self.known
+        if isinstance(known["test"], float):
+            self.run("split", known["data"], "--test", _text(self._share))
+            path = Path(known["data"])
+            known["data"], known["test"] = (str(path.with_stem(f"{path.stem}-{part}")) for part in ("train", "test"))
         if known["cap"] is not None:
             self.run("ledger", "register", known["dataset"], "--epsilon", _text(known["cap"]), *self._book)
             known["cap"] = None
