@@ -62,7 +62,7 @@ def test_the_certificate_names_the_discovery_and_the_sum(found):
     assert exact <= claim["together"]["epsilon"] < exact + 1e-5 < 2.5 and claim["together"]["delta"] == 1.1e-5
     check_stated(Certificate.from_json(json.loads(json.dumps(release.certificate.to_json()))))
     page = render(release.certificate)
-    assert "bought with (1, 1e-06)-differential privacy" in page and claim["digest"] in page
+    assert "estimated with (1, 1e-06)-differential privacy" in page and claim["digest"] in page
     assert f"both together satisfy ({claim['together']['epsilon']:.6g}, 1.1e-05)" in page
 
 
@@ -75,7 +75,7 @@ def test_without_a_discovery_nothing_is_said(found):
 def test_costs_for_others_are_not_added_up(found):
     certificate = released(found, adjacency="replace-one", records=800).certificate
     assert certificate.public[KEY]["together"] is None
-    assert "comes on top, and cannot be added up" in render(certificate)
+    assert "is additional and cannot be combined" in render(certificate)
     check_stated(certificate)
 
 

@@ -29,7 +29,8 @@ from noisegate_images.features.fourier import FourierOfValues, draw, draw_points
 from noisegate_images.features.orientation import Orientations, Wavelets
 from noisegate_images.features.perceptual import Activations, Perceptual
 from noisegate_images.networks.named import ChosenLayers
-from noisegate_papers.features.hermite import PooledProducts, Series, column_tables, numeric_table
+from noisegate_papers.features.hermite import Series, column_tables, numeric_table
+from noisegate_papers.features.hermite_products import PooledProducts
 from noisegate_papers.features.products import Products
 from noisegate_papers.features.tangent import draw_network, draw_pairs
 from noisegate_papers.features.thumbnails import Thumbnails

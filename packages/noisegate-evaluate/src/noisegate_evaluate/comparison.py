@@ -1,11 +1,10 @@
 """What an evaluation found: figures of tables or images, as JSON values, as a page and as a verdict."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
-
-from rich.console import RenderableType
-from rich.table import Table
+from typing import TYPE_CHECKING, Any
 
 from noisegate.cards import ResultCard, Sheet, Shown
 from noisegate.verdict import Verdict
@@ -17,6 +16,11 @@ from noisegate_evaluate.metrics.result import CAVEAT, MetricResult, as_json
 from noisegate_evaluate.tables import RegressionReport
 from noisegate_evaluate.utility.runner import UtilityReport
 from noisegate_evaluate.utility.suites import TWELVE_VERSION
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
 
 _STYLES = {"mean of the models": "bold", "± over its starts": "dim"}
 

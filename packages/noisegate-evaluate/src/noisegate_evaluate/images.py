@@ -1,14 +1,15 @@
 """Images to compare: drawn, checked, taken from records, arrays or tables of pixels, and measured in features."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-from torch import nn
 
 from noisegate.errors import DataError, OptionError, SchemaError, said
 from noisegate.records import Images, Rows
@@ -17,7 +18,11 @@ from noisegate.schema.decode import as_images
 from noisegate.schema.pixels import ImageShape
 from noisegate_evaluate.metrics.result import metrics_of
 from noisegate_evaluate.reading import read_numbers
-from noisegate_images.networks.encoder import Encoder
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from noisegate_images.networks.encoder import Encoder
 
 FEATURES = ("encoder", "inception-v3", "pixels")  # what can be asked for by name
 _IMAGES_AT_ONCE = 250

@@ -35,7 +35,7 @@ def resume(desk, *more):
 def test_from_fit_to_prediction(desk, cli):
     ended = cli(*command(desk))
     assert ended.code == 0, ended.err
-    for words in ("noise multiplier", "records a step", "noisegate explain", "epsilon = 2"):
+    for words in ("6 noisy sums of gradients", "noisegate explain", "epsilon = 2"):
         assert words in said(ended.out)
     assert not desk.out.with_name("model.partial").exists()
     assert states(desk.ledger) == (0, 1, 0)

@@ -8,20 +8,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 from noisegate.ledger.ledger import Ledger
 from noisegate.methods.method import Method
-from noisegate.methods.registry import AUTO, make_for, method_named
+from noisegate.methods.registry import AUTO, method_named
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import RECORD, Adjacency
-from noisegate.privacy.plan import Budget
 from noisegate.runs.folder import Observer, Run, RunFolder, ShownProgress
 from noisegate.runs.work import resume_run, start_run
 from noisegate.schema import Schema
-from noisegate.schema.schema import read_schema
 
 if TYPE_CHECKING:
     from noisegate.gate.sums import Engine
     from noisegate.models.record_model import FittedModel
     from noisegate.models.synthesizer import Synthesizer
-    from noisegate.privacy.plan import PricedPlan
 
 
 def fit(
@@ -114,23 +111,6 @@ def fit(
     if rare is not None:
         warnings.warn(rare, UserWarning, stacklevel=2)
     return start_run(run, data, RunFolder(place, observer=observer), device=device, engine=engine)
-
-
-def plan(schema: Schema | str | Path, *, epsilon: float, method: str = AUTO, **settings: Any) -> PricedPlan:
-    """Returns what a fit under add/remove-one would release, and at what cost; reads no data, spends nothing.
-
-    Raises:
-        UserError: if anything given is unusable.
-
-    Examples:
-        >>> from noisegate import Schema, plan
-        >>> from noisegate.schema import Integer
-        >>> planned = plan(Schema([Integer(name="age", lower=0, upper=99)]), epsilon=1.0, cells=10)
-        >>> [query["name"] for query in planned.describe(records=1000)["releases"]], round(planned.epsilon, 3)
-        (['fine', 'coarse', 'counts', 'one-way'], 1.0)
-    """
-    known = read_schema(schema) if isinstance(schema, str | Path) else schema
-    return make_for(method, known, settings).plan(known, Budget(epsilon=epsilon))
 
 
 def synthesize(data: Any, *, schema: Schema | str | Path, epsilon: float, **options: Any) -> Synthesizer:

@@ -22,10 +22,13 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
 
 _AT_COMMAND_LINE = [False]
 

@@ -1,16 +1,19 @@
 """How far a run is: a bar, or lines of the log, which is public: of reading, it tells the time and no count."""
 
+from __future__ import annotations
+
 import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import TypeAlias
-
-from rich.console import Console
+from typing import TYPE_CHECKING, TypeAlias
 
 from noisegate.errors import installed
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 EVERY = 30.0
 """Seconds between two lines of the log."""

@@ -128,7 +128,7 @@ def test_faults_of_ours_keep_private_values_to_themselves(desk, cli, monkeypatch
     ("options", "message"),
     [
         (["--engine", "spark"], "must be local or ray"),
-        (["--address", "head:6379"], "give --engine ray"),
+        (["--address", "head:6379"], "needs --engine ray"),
         (["--engine", "ray", "--address", "127.0.0.1:1"], "no Ray cluster could be joined"),
         (["--engine", "ray", "--resume"], "sums no records"),
     ],

@@ -1,6 +1,6 @@
 """What a plan forecasts: time of questions that no method of the command line asks alone, and error bounds."""
 
-from noisegate.cli.shown_plan import show_plan
+from noisegate.cli.plan import show_plan
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.shard_plan import ShardPlan
 

@@ -1,14 +1,15 @@
 """A gate whose queries are watched: beside each answer, what the records that an auditor knows add to the exact sum."""
 
+from __future__ import annotations
+
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
 
 from noisegate.features.binning import NumericBins
 from noisegate.gate.execution import embedded_records
@@ -23,6 +24,9 @@ from noisegate.privacy.gradient_plan import CalibratedStepPlan
 from noisegate.privacy.release import Release
 from noisegate.privacy.shard_plan import MarginalPlan, ShardPlan, marginal_columns
 from noisegate.schema import EncodedTable
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Vector: TypeAlias = npt.NDArray[np.float64]
 Vectors: TypeAlias = Callable[[Sequence[int]], Vector]

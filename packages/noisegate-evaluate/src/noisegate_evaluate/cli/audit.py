@@ -1,15 +1,19 @@
 """`noisegate audit`: attack a method on made-up records, and set what was found beside what is claimed."""
 
+from __future__ import annotations
+
 import math
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from noisegate.cli.console import OUT, print_json, steps
 from noisegate.cli.options import Json, Public, Settings, method_settings
-from noisegate_evaluate.auditing.measure import AuditReport
+
+if TYPE_CHECKING:
+    from noisegate_evaluate.auditing.measure import AuditReport
 
 EXCEEDED = 4  # exit code when an audit found more than is claimed, or other noise than is stated
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import field
-from typing import Annotated, Any, Literal
-
-from torch import nn
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from noisegate.errors import OptionError
 from noisegate.schema.pixels import ImageShape
 from noisegate.settings import Count, Positive, Settings, Within, settings
+
+if TYPE_CHECKING:
+    from torch import nn
 
 NETWORKS_VERSION = SELECTION_VERSION = "2026.1"
 NETWORKS = ("ConvNet", "LeNet", "AlexNet", "VGG11", "ResNet18", "MLP")

@@ -1,20 +1,24 @@
 """The lists of classifiers: three for tables, the twelve of the papers, networks for images."""
 
+from __future__ import annotations
+
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
-from torch import nn
 
 from noisegate.errors import OptionError
 from noisegate.schema.pixels import ImageShape
 from noisegate_evaluate.utility import networks as offered
 from noisegate_evaluate.utility.networks import NETWORKS, SELECTED_NETWORKS, NetworkOptions, SelectionRecipe, Training
 from noisegate_evaluate.utility.recipe import Answer, EpochDone, LabelledRows, Recipe, Suite, UntrainableError, log_odds
+
+if TYPE_CHECKING:
+    from torch import nn
 
 THREE_VERSION = "2026.2"
 """Until 2026.1, which had no name in reports, the third was XGBoost."""

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from torch import Tensor, nn
 
 from noisegate.errors import OptionError
 from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss, cross_entropy, label_loss
@@ -28,6 +27,9 @@ from noisegate_papers.methods.generative import ClassifierMethod, released_array
 from noisegate_papers.models.inputs import Inputs, class_label, inputs_of, scaled_inputs
 from noisegate_papers.models.locally_linear import LocallyLinear, Projection, draw_projection, locally_linear_scores
 from noisegate_papers.models.released_classifier import ClassifierDesign, NetworkClassifier
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 NETWORK = "network"  # the event
 

@@ -7,19 +7,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from noisegate.errors import DataError, ModelError, OptionError, said
 from noisegate.features.feature_map import FeatureMap
-from noisegate.models.record_model import RecordModel
 from noisegate.records import Images, Rows
 from noisegate.schema import Schema
-from noisegate_images.networks.decoder import LoadedDecoder
 from noisegate_papers.features.transforms import Whitened, axes_digest, principal_axes, random_axes
 from noisegate_papers.models.record_sets import WeightedReference, tensors_of
+
+if TYPE_CHECKING:
+    from noisegate.models.record_model import RecordModel
+    from noisegate_images.networks.decoder import LoadedDecoder
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

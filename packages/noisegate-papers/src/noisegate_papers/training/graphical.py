@@ -4,14 +4,15 @@ McKenna, Sheldon and Miklau (2019); PrivBayes, sections 4 and 5; Friedman, Geige
 numbered as in `ClassTables`, the label left out.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
 
 from noisegate.errors import MissingExtraError, ModelError
 from noisegate.features.binning import Histogram, NumericBins
@@ -25,6 +26,9 @@ from noisegate.tables.mixture_fit import within_cells
 from noisegate.tables.released import Answered, Values
 from noisegate.tables.tables import ClassTables, class_tables, likely_shares
 from noisegate_papers.models.graphical import BayesianNetwork, Conditional
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class NoisyMarginal(NamedTuple):

@@ -24,7 +24,7 @@ from noisegate.cli.console import (
     warn_about_constraints,
 )
 from noisegate.cli.options import Address, EngineOption, FitOptions, Json, by_table, chosen_engine, one_by_one, required
-from noisegate.cli.shown_plan import show_plan
+from noisegate.cli.plan import show_plan, warn_about_delta
 from noisegate.errors import OptionError
 from noisegate.progress import reading
 from noisegate.registry import extension
@@ -249,12 +249,3 @@ def _synthetic(release: Release) -> str:
 
     schema = release.stated_schema
     return "synthetic" + ("" if is_linked(schema) else ".parquet" if schema.images else ".csv")
-
-
-def warn_about_delta(delta: float, records: float | None) -> None:
-    """Warns when δ is no longer small against one record."""
-    if records is not None and delta >= 1 / records:
-        warn(
-            f"delta={delta:g} is at least 1/(number of records) = {1 / records:.3g}: publishing one record outright "
-            "would satisfy such a guarantee. Choose a smaller --delta."
-        )

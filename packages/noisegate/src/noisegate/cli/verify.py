@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,9 +36,8 @@ def verify_command(
     from noisegate.privacy.certificate import schema_cost
     from noisegate.privacy.schema_certificate import SchemaVerification
 
-    signed: Sequence[str] = ()
-    if signed_by is not None:
-        signed = extension("noisegate.checks", "signature", "--signed-by")(model, signed_by)
+    check = None if signed_by is None else extension("noisegate.checks", "signature", "--signed-by")
+    signed = () if check is None else check(model, signed_by)
     found = verify(model)
     if isinstance(found, SchemaVerification):
         _show_schema(found, as_json)

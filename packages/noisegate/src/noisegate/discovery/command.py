@@ -77,7 +77,7 @@ def discover(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Buy a schema of private records with a part of their privacy budget: bounds and levels, with noise.
+    """Estimate the schema of private records with part of their privacy budget: bounds and levels, with noise.
 
     Names and kinds of the columns are taken as public. Kinds: continuous, integer, date, datetime, datetime-utc,
     categorical, boolean, ignore. Parquet files suggest them by their types.

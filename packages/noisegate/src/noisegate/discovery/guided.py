@@ -122,8 +122,8 @@ class Guide:
             known[question.key] = self.answer(question)
             if question.key == "dataset":
                 known["cap"] = self._cap(known["epsilon"], known["dataset"])
-        self._share = known["test"] if isinstance(known["test"], float) else 0.0
-        known["records"] = max(1, round(known["records"] * (1 - self._share)))
+        share = known["test"] if isinstance(known["test"], float) else 0.0
+        known["records"] = max(1, round(known["records"] * (1 - share)))
         return known
 
     def _cap(self, epsilon: float, dataset: str) -> float | None:
@@ -233,7 +233,7 @@ class Guide:
         """Registers the data set where it is not, after test records are set aside: nothing looks at them before."""
         known = self.known
         if isinstance(known["test"], float):
-            self.run("split", known["data"], "--test", _text(self._share))
+            self.run("split", known["data"], "--test", _text(known["test"]))
             path = Path(known["data"])
             known["data"], known["test"] = (str(path.with_stem(f"{path.stem}-{part}")) for part in ("train", "test"))
         if known["cap"] is not None:

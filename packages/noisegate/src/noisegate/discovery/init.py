@@ -168,7 +168,7 @@ def _of_dictionary(file: Path, table: str | None, label: str | None, out: Path) 
     if found.open:
         say(
             f"Still to state, from public knowledge, for {len(found.open)} of them: {listed(found.open, 12)}. Each has "
-            f"empty comments for it in {out}. What you leave open can be bought: noisegate schema discover DATA "
+            f"empty comments for it in {out}. What you leave open can be estimated: noisegate schema discover DATA "
             f"--columns {out} --epsilon 0.5 --records ABOUT_HOW_MANY -o discovered.toml"
         )
     else:

@@ -1,15 +1,16 @@
 """Encoded records in memory, part by part, and the Poisson samples of them, by a keyed stream (G-19, G-33)."""
 
+from __future__ import annotations
+
 import hashlib
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
 
 from noisegate.data.tables.parts import Unread
 from noisegate.devices import one_thread
@@ -20,6 +21,10 @@ from noisegate.gate.per_example.tracing import Parameters
 from noisegate.privacy.gradient_plan import RATES
 from noisegate.records import POSITIONS, Images
 from noisegate.schema import Layout
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 Records: TypeAlias = tuple[npt.NDArray[Any], npt.NDArray[np.int32]]
 """Numeric and coded columns of all records, (records, columns) each; images as bytes: see `as_floats`."""

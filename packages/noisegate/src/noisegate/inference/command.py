@@ -1,17 +1,21 @@
 """`noisegate infer`: answers with error bars."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from noisegate.cli.console import OUT, print_json, say, steps, table
 from noisegate.cli.options import Json, RunOptions
 from noisegate.errors import OptionError
-from noisegate.inference.analyses import Met
-from noisegate.inference.answers import Estimate
-from noisegate.models.synthesizer import Synthesizer
-from noisegate.schema import EncodedTable
+
+if TYPE_CHECKING:
+    from noisegate.inference.analyses import Met
+    from noisegate.inference.answers import Estimate
+    from noisegate.models.synthesizer import Synthesizer
+    from noisegate.schema import EncodedTable
 
 
 def infer_command(

@@ -1,5 +1,7 @@
 """Where a fit or a training stands, and its state as named tensors; names are only ever added to."""
 
+from __future__ import annotations
+
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -7,14 +9,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
 
 from noisegate.errors import DivergedError, ModelError
 from noisegate.verdict import Verdict, Word
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 State: TypeAlias = "Mapping[str, Tensor] | Mapping[str, npt.NDArray[Any]]"
 _Value = TypeVar("_Value")

@@ -1,5 +1,7 @@
 """Runs: reserve, read, fit, and go on after an interruption, for Python and the command line alike."""
 
+from __future__ import annotations
+
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -7,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
@@ -20,13 +22,15 @@ from noisegate.methods.gradient import GradientMethod
 from noisegate.methods.method import Method
 from noisegate.methods.registry import method_of
 from noisegate.models.checkpoint import Checkpoint, FitState
-from noisegate.models.record_model import FittedModel
 from noisegate.privacy import accounting
 from noisegate.privacy.gradient_plan import CalibratedStepPlan
 from noisegate.privacy.plan import PricedPlan
 from noisegate.privacy.release import Release
 from noisegate.registry import extension, extensions
 from noisegate.runs.folder import CHECKPOINT_FILE, Run, RunFolder
+
+if TYPE_CHECKING:
+    from noisegate.models.record_model import FittedModel
 
 Ask: TypeAlias = Callable[[Gate, Any], Release]
 """What a run asks at its gate, by a plan; returns what has left it."""

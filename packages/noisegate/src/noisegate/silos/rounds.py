@@ -251,7 +251,7 @@ def settled(run: Run) -> Run:
         )
     if run.discovery is not None:
         raise OptionError(
-            "the schema was bought from the records of one silo, and its cost is in no certificate of the others; give "
+            "the schema was estimated from records of one silo, and its cost is in no certificate of the others; give "
             "all silos a schema of public knowledge."
         )
     schema = run.table.usable()

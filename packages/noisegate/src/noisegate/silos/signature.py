@@ -1,7 +1,7 @@
 """A signature of the owner on all files of a folder: an in-toto statement in a DSSE envelope, by an Ed25519 key."""
 
-import base64
 import json
+from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +38,9 @@ def sign(folder: str | Path, key: str | Path) -> Path:
     if path.exists():
         raise OptionError(f"{path} exists; remove it to sign the folder again.")
     keyid = private.public_key().public_bytes_raw().hex()
-    signature = {"keyid": keyid, "sig": _text(private.sign(_encoded(statement)))}
+    signature = {"keyid": keyid, "sig": b64encode(private.sign(_encoded(statement))).decode()}
     with new_file(path) as new:
-        envelope = {"payloadType": _PAYLOAD, "payload": _text(statement), "signatures": [signature]}
+        envelope = {"payloadType": _PAYLOAD, "payload": b64encode(statement).decode(), "signatures": [signature]}
         new.write_text(json.dumps(envelope, indent=2) + "\n", encoding="utf-8")
     return path
 
@@ -54,8 +54,8 @@ def check_signature(folder: Path, public: Path) -> tuple[str, ...]:
     path, stated = folder / SIGNATURE, _statement(folder)
     try:
         envelope, key = read_json(path), load_pem_public_key(public.read_bytes())
-        payload = base64.b64decode(envelope["payload"], validate=True)
-        signature = base64.b64decode(envelope["signatures"][0]["sig"], validate=True)
+        payload = b64decode(envelope["payload"], validate=True)
+        signature = b64decode(envelope["signatures"][0]["sig"], validate=True)
         key.verify(signature, _encoded(payload))  # type: ignore[union-attr,call-arg]
     except InvalidSignature:
         raise ModelError(f"{path} was changed, or not made with the key of {public}: do not rely on it.") from None
@@ -99,7 +99,3 @@ def _private(path: Path) -> Any:
 def _encoded(statement: bytes) -> bytes:
     """Returns the pre-authentication encoding of DSSE (https://github.com/secure-systems-lab/dsse, protocol.md)."""
     return b"DSSEv1 %d %s %d %s" % (len(_PAYLOAD), _PAYLOAD.encode(), len(statement), statement)
-
-
-def _text(content: bytes) -> str:
-    return base64.b64encode(content).decode()

@@ -1,16 +1,17 @@
 """Queries in steps: noisy sums of clipped per-example gradients over fresh Poisson samples (G-19, G-21)."""
 
+from __future__ import annotations
+
 import hashlib
 from abc import abstractmethod
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
 
 from noisegate.devices import one_thread
 from noisegate.errors import OptionError
@@ -25,6 +26,9 @@ from noisegate.privacy.certificate import canonical_json
 from noisegate.privacy.events import event_to_json
 from noisegate.privacy.grid import RECORD_LIMIT, UNITS
 from noisegate.privacy.release import Release
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class StepSession(SumSession):
