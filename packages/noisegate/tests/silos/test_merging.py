@@ -295,7 +295,7 @@ def test_methods_that_do_not_ask_in_rounds_of_sums_are_refused(method):
 def test_replaced_records_and_bought_schemas_are_refused():
     with pytest.raises(OptionError, match="adjacency='replace-one'"):
         settled(run(adjacency="replace-one", records=10))
-    with pytest.raises(OptionError, match="bought from the records of one silo"):
+    with pytest.raises(OptionError, match="estimated from records of one silo"):
         settled(Run(**{**vars(run()), "discovery": {}}))
 
 
