@@ -135,7 +135,8 @@ def test_with_little_noise_simulated_digits_are_learnt(name):
     """At ε = 1000: a method that is at chance here has a bug, whatever its noise at a small ε."""
     schema = pixel_schema(28, 28, labels=range(10))
     seen, asked = (drawn(schema, 2000, seed=seed) for seed in (1, 2))
-    method = METHODS[name].for_schema(schema, {"teachers": 20})
+    more = {"teachers": 60, "coordinates": 20, "steps": 300, "batch": 64} if name == "g-pate" else {"teachers": 20}
+    method = METHODS[name].for_schema(schema, more)
     made = method.fit(gate_of(seen, schema, epsilon=1000.0), device="cpu").sample(2000, seed=0).to_pandas()
     learnt = NearestCentroid().fit(made[list(schema.names[:-1])], made[schema.label])
     assert learnt.score(asked[list(schema.names[:-1])], asked[schema.label]) > 0.15
