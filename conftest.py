@@ -51,7 +51,7 @@ def _signals() -> Iterator[None]:
 def _no_runs_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets no test be warned of the runs of those before it."""
     if "noisegate.gate.unbooked" in sys.modules:
-        monkeypatch.setattr("noisegate.gate.unbooked._RUNS", {})
+        monkeypatch.setattr("noisegate.gate.unbooked._RUNS", [])
 
 
 @pytest.fixture(autouse=True)

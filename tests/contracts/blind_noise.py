@@ -101,7 +101,7 @@ def use(monkeypatch, blind):
     monkeypatch.setattr(marginals, "_measurement", lambda plan: plan)
     monkeypatch.setattr(marginals, "_run", blind.marginals)
     monkeypatch.setattr("noisegate.progress.EVERY", 0.0)  # every line of the log, however long the work takes
-    monkeypatch.setattr("noisegate.gate.unbooked._RUNS", {})
+    monkeypatch.setattr("noisegate.gate.unbooked._RUNS", [])
     # What is drawn in secret, such as the name of a folder, does not depend on how much was drawn before.
     monkeypatch.setattr(secrets, "token_bytes", lambda count=32: np.random.default_rng(7).bytes(count))
 

@@ -20,11 +20,14 @@ def key(monkeypatch):
 def test_records_are_kept_as_they_stand_and_another_one_moves_none(key, tmp_path):
     path = tmp_path / "people.csv"
     path.write_bytes(HEADER + b"".join(RECORDS))
-    train, test = (made.read_bytes() for made in split_records(path, 0.25))
+    path.chmod(0o600)
+    made = split_records(path, 0.25)
+    assert {one.stat().st_mode for one in made} == {path.stat().st_mode}  # nobody else may read a part
+    train, test = (one.read_bytes() for one in made)
     assert train.startswith(HEADER[3:]) and test.startswith(HEADER[3:])
     assert sorted(RECORDS) == sorted(record for record in RECORDS if (record in train) != (record in test))
     assert 60 < sum(record in test for record in RECORDS) < 140
-    with pytest.raises(OptionError, match="exists; choose another name"):
+    with pytest.raises(OptionError, match="split before; fit to the first part"):
         split_records(path, 0.25)
     path = tmp_path / "more.csv"
     path.write_bytes(HEADER + b"new,one\r\n" + b"".join(RECORDS))
@@ -48,8 +51,17 @@ def test_all_records_of_a_person_go_to_one_file(suffix, tmp_path):
 def test_what_cannot_be_split_is_refused_and_leaves_nothing(tmp_path):
     path = tmp_path / "people.csv"
     path.write_text('id,note\n1,"never closed\n')
-    with pytest.raises(DataError, match=r"people\.csv, byte"):
+    with pytest.raises(DataError, match=r"people\.csv, line 2: the double quote that opens here"):
         split_records(path, 0.2)
+    for name, content, says in (
+        ("empty.csv", b"", "is empty"),
+        ("short.csv", b"id,note\n1,x\n2\n", "record 2: 1 cells, expected 2"),
+        ("broken.parquet", b"PAR1", "is not a readable Parquet file"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(DataError, match=says):
+            split_records(tmp_path / name, 0.2, unit_column="id")
+        (tmp_path / name).unlink()
     with pytest.raises(OptionError, match=r"has no such column; it has id, note"):
         split_records(path, 0.2, unit_column="age")
     with pytest.raises(OptionError, match="a share of the records between 0 and 1"):

@@ -289,7 +289,7 @@ def test_a_second_run_says_what_both_cost():
     data = table()
     assert run(data)[0] == []
     (said,), _ = run(data, epsilon=2.0)
-    assert "2 runs of this process were on records with these columns" in said
+    assert "2 runs of this process had columns in common" in said
     assert "up to epsilon = 3 at delta = 2e-05" in said and "ledger=" in said
     assert not re.search(r"400|\b0\.\d{5,}", said), "neither the number of records nor a hash is told"
 
@@ -302,14 +302,16 @@ def test_what_is_booked_is_not_counted(tmp_path):
     assert run(data)[0] == []
 
 
-@pytest.mark.parametrize("again", ["a copy", "another kind", "a part", "other records"])
+@pytest.mark.parametrize("again", ["a copy", "another kind", "another schema", "a part", "other records"])
 def test_runs_on_the_same_columns_are_counted_whatever_the_records_are(again):
     """Records are never compared: whoever may start runs must not learn from a warning who is in a file."""
     data = table()
     assert run(data)[0] == []
     others = {"a copy": pa.table(data.to_pydict()), "another kind": data.to_pandas(), "a part": data.slice(100, 150)}
-    assert len(run(others.get(again, table(seed=1)))[0]) == 1
-    assert run(data, schema=COARSE)[0] == []
+    schema = COARSE if again == "another schema" else UNBOOKED_SCHEMA
+    assert len(run(others.get(again, table(seed=1)), schema=schema)[0]) == 1
+    other = Schema((Boolean(name="well"),))
+    assert run(pa.table({"well": [True, False] * 50}), schema=other)[0] == []
 
 
 def test_as_an_error_it_stops_the_run_before_anything_is_spent():

@@ -29,8 +29,19 @@ def test_whoever_has_the_public_key_sees_whose_files_these_are(signed):
     assert SIGNATURE in verify(signed / "model").others
     with pytest.raises(OptionError, match=r"signature\.json exists"):
         sign(signed / "model", signed / "owner.key")
+    with pytest.raises(OptionError, match=r"signature\.json exists"):
+        sign(signed / "model", signed / "new.key")
+    assert not (signed / "new.key").exists()
+
+
+def test_no_private_key_is_written_where_a_public_one_is_looked_for(signed, tmp_path):
+    folder = shutil.copytree(signed / "model", tmp_path / "model")
+    (folder / SIGNATURE).unlink()
     with pytest.raises(OptionError, match="must be an unencrypted Ed25519 private key"):
-        sign(signed / "model", signed / "owner.pub")
+        sign(folder, signed / "owner.pub")
+    with pytest.raises(OptionError, match="the public key gets this name"):
+        sign(folder, tmp_path / "mine.pub")
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
 @pytest.mark.parametrize("name", [*FILES, SIGNATURE])
@@ -52,7 +63,8 @@ def test_another_owner_and_files_that_come_and_go_are_found(signed, tmp_path):
     sign(folder, tmp_path / "other.key")
     with pytest.raises(ModelError, match="not made with the key of"):
         check_signature(folder, signed / "owner.pub")
-    (folder / "notes.txt").write_text("more")
+    (folder / "more").mkdir()
+    (folder / "more" / "notes.txt").write_text("more")
     with pytest.raises(ModelError, match="a file was added, removed or changed"):
         check_signature(folder, tmp_path / "other.pub")
     (folder / SIGNATURE).unlink()

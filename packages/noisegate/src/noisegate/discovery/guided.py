@@ -122,8 +122,8 @@ class Guide:
             known[question.key] = self.answer(question)
             if question.key == "dataset":
                 known["cap"] = self._cap(known["epsilon"], known["dataset"])
-        share = known["test"] if isinstance(known["test"], float) else 0.0
-        known["records"] = max(1, round(known["records"] * (1 - share)))
+        kept = 1 - known["test"] if isinstance(known["test"], float) else 1
+        known["records"] = max(1, round(known["records"] * kept))
         return known
 
     def _cap(self, epsilon: float, dataset: str) -> float | None:

@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import secrets
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from noisegate.atomic import new_file
-from noisegate.data.tables.csv_file import BOM, RecordProblem, whole_records
+from noisegate.data.tables.csv_file import CsvFile
 from noisegate.errors import DataError, OptionError, choices, said
 
 
@@ -44,48 +45,49 @@ def split_records(path: str | Path, test: float, *, unit_column: str | None = No
         return int.from_bytes(hashlib.blake2b(content, key=key, digest_size=8).digest(), "big") < most
 
     train, held_out = (path.with_name(f"{path.stem}-{part}{path.suffix}") for part in ("train", "test"))
+    if made := [str(each) for each in (train, held_out) if each.exists()]:
+        raise OptionError(f"{' and '.join(made)}: split before; fit to the first part, or remove what is there.")
     with new_file(train) as ours, new_file(held_out) as theirs:
+        for part in (ours, theirs):  # nobody may read a part who may not read the whole
+            part.chmod(path.stat().st_mode | stat.S_IWUSR)
         if path.suffix.lower() in (".parquet", ".pq"):
-            file = pq.ParquetFile(path)
+            try:
+                file = pq.ParquetFile(path)
+            except (pa.ArrowException, OSError):
+                raise DataError(f"{path.name} is not a readable Parquet file; write it anew.") from None
+            _check(path, file.schema_arrow.names, unit_column)
             with pq.ParquetWriter(ours, file.schema_arrow) as one, pq.ParquetWriter(theirs, file.schema_arrow) as other:
                 for batch in file.iter_batches():
-                    _check(path, batch.schema.names, unit_column)
                     of = batch if unit_column is None else batch.select([unit_column])
-                    aside = pa.array([chosen(repr(row).encode()) for row in of.to_pylist()])
+                    aside = pa.array([chosen(repr(row).encode()) for row in of.to_pylist()], pa.bool_())
                     other.write_batch(batch.filter(aside))
                     one.write_batch(batch.filter(pc.invert(aside)))
         else:
             with ours.open("wb") as one_text, theirs.open("wb") as other_text:
-                records = _records(path)
-                header = next(records, b"")
-                names = _cells(header)
+                records, names = _records(path), [name for name, _ in CsvFile(path).columns()]
                 _check(path, names, unit_column)
-                place = None if unit_column is None else names.index(unit_column)
-                one_text.write(header)
+                one_text.write(header := next(records))
                 other_text.write(header)
-                for record in records:
-                    content = record.strip(b"\r\n") if place is None else _cells(record)[place].encode()
+                for number, record in enumerate(records, start=1):
+                    content = record.strip(b"\r\n")
+                    if unit_column is not None:
+                        cells = next(csv.reader([record.decode("utf-8", "surrogateescape")]))
+                        if len(cells) != len(names):
+                            raise DataError(f"{path.name}, record {number}: {len(cells)} cells, expected {len(names)}.")
+                        content = cells[names.index(unit_column)].strip().encode("utf-8", "surrogateescape")
                     (other_text if chosen(content) else one_text).write(record)
     return train, held_out
 
 
 def _records(path: Path) -> Iterator[bytes]:
     """Yields the records of a CSV file, line ends included, as they stand."""
-    try:
-        with path.open("rb") as stream:
-            for _, piece in whole_records(stream):
+    for _, piece in CsvFile(path).pieces():
+        record = b""
+        for line in piece.splitlines(keepends=True):
+            record += line
+            if record.count(b'"') % 2 == 0 and record.strip():
+                yield record
                 record = b""
-                for line in piece.removeprefix(BOM).splitlines(keepends=True):
-                    record += line
-                    if record.count(b'"') % 2 == 0 and record.strip():
-                        yield record
-                        record = b""
-    except RecordProblem as problem:
-        raise DataError(f"{path}, byte {problem.offset:,}: {problem.reason}") from None
-
-
-def _cells(record: bytes) -> list[str]:
-    return next(csv.reader([record.decode("utf-8", "surrogateescape")]), [])
 
 
 def _check(path: Path, names: list[str], unit_column: str | None) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from noisegate.errors import UnbookedWarning
 from noisegate.privacy.plan import Budget, PricedPlan
 
-_RUNS: dict[frozenset[str], list[Budget]] = {}
+_RUNS: list[tuple[frozenset[str], Budget]] = []
+_MOST_RUNS = 1000
 _LOCK = threading.Lock()
 
 
@@ -24,16 +25,14 @@ class Unbooked:
         As an error the warning stops the run, which has spent nothing yet.
         """
         with _LOCK:
-            budgets = _RUNS.setdefault(self._columns, [])
-            budgets.append(self._budget)
-            number, costs = (
-                len(budgets),
-                [math.fsum(of) for of in zip(*((b.epsilon, b.delta) for b in budgets), strict=True)],
-            )
+            _RUNS.append((self._columns, self._budget))
+            del _RUNS[:-_MOST_RUNS]
+            alike = [budget for columns, budget in _RUNS if columns & self._columns]
+        number, costs = len(alike), [math.fsum(getattr(one, of) for one in alike) for of in ("epsilon", "delta")]
         if number > 1 and number & (number - 1) == 0:  # told at 2, 4, 8, ...
             text = (
-                f"{number} runs of this process were on records with these columns, and no ledger knows of them. Where "
-                f"the records are the same, they cost together up to epsilon = {costs[0]:.4g} at delta = {costs[1]:g}; "
+                f"{number} runs of this process had columns in common, and no ledger knows of them. Where the "
+                f"records are the same, they cost together up to epsilon = {costs[0]:.4g} at delta = {costs[1]:g}; "
                 "runs of other processes come on top. Give ledger= and dataset= to record and limit what is spent, and "
                 "choose settings on public or simulated records."
             )

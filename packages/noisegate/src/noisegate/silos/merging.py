@@ -1,16 +1,14 @@
 """Releases of several silos, added up and not averaged: post-processing, which anyone can do who has them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import add
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from noisegate.errors import ModelError, OptionError
 from noisegate.methods.registry import method_of
+from noisegate.models.record_model import FittedModel
 from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate, canonical_json
 from noisegate.privacy.grid import Grid
@@ -21,9 +19,6 @@ from noisegate.runs.folder import Observer, RunFolder
 from noisegate.runs.work import fit_run
 from noisegate.silos.keys import SecureSum, check_shares, unmasked
 from noisegate.silos.rounds import merged_noise, plan_id, plan_of, read_release
-
-if TYPE_CHECKING:
-    from noisegate.models.record_model import FittedModel
 
 NOBODY = "Whoever merged them"
 """Who states that silos are disjoint, if nobody is named."""

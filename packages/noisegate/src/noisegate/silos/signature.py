@@ -34,9 +34,10 @@ def sign(folder: str | Path, key: str | Path) -> Path:
         'signature.json'
     """
     require("cryptography", "a signature")
-    path, statement, private = Path(folder) / SIGNATURE, canonical_json(_statement(Path(folder))), _private(Path(key))
+    path, statement = Path(folder) / SIGNATURE, canonical_json(_statement(Path(folder)))
     if path.exists():
         raise OptionError(f"{path} exists; remove it to sign the folder again.")
+    private = _private(Path(key))
     keyid = private.public_key().public_bytes_raw().hex()
     signature = {"keyid": keyid, "sig": b64encode(private.sign(_encoded(statement))).decode()}
     with new_file(path) as new:
@@ -68,27 +69,30 @@ def check_signature(folder: Path, public: Path) -> tuple[str, ...]:
 
 def _statement(folder: Path) -> dict[str, Any]:
     """Returns what is signed: digests of all files but the public page, which anyone may make anew, and the claim."""
-    certificate = verify(folder).certificate
-    names = sorted(path.name for path in folder.iterdir() if path.name not in (PUBLIC_PAGE, SIGNATURE))
+    if not folder.is_dir():
+        raise OptionError(f"{folder} is not a folder; a signature is of a folder of fit, release or merge.")
+    certificate, files = verify(folder).certificate, (path for path in folder.rglob("*") if path.is_file())
+    names = sorted({path.relative_to(folder).as_posix() for path in files} - {PUBLIC_PAGE, SIGNATURE})
     facts = {name: getattr(certificate, name) for name in _STATED} | {"certificate": certificate.digest()}
     subject = [{"name": name, "digest": {"sha256": file_hash(folder / name)}} for name in names]
     return {"_type": _STATEMENT, "subject": subject, "predicateType": _PREDICATE, "predicate": facts}
 
 
 def _private(path: Path) -> Any:
-    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives import serialization as forms
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     if not path.exists():
-        made, pem = Ed25519PrivateKey.generate(), serialization.Encoding.PEM
-        kind, plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        if path.suffix == ".pub":
+            raise OptionError(f"{said('key', path)}: the public key gets this name; choose another, such as owner.key.")
+        made, pem = Ed25519PrivateKey.generate(), forms.Encoding.PEM
         with new_file(path) as new, new_file(path.with_suffix(".pub")) as public:
             new.chmod(0o600)
-            new.write_bytes(made.private_bytes(pem, kind, plain))
-            public.write_bytes(made.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo))
+            new.write_bytes(made.private_bytes(pem, forms.PrivateFormat.PKCS8, forms.NoEncryption()))
+            public.write_bytes(made.public_key().public_bytes(pem, forms.PublicFormat.SubjectPublicKeyInfo))
         return made
     try:
-        key = serialization.load_pem_private_key(path.read_bytes(), password=None)
+        key = forms.load_pem_private_key(path.read_bytes(), password=None)
     except (OSError, TypeError, ValueError):
         key = None
     if not isinstance(key, Ed25519PrivateKey):

@@ -61,7 +61,7 @@ class CsvFile:
     def parts(self, size: int) -> Iterator[CsvFile]:
         """Yields parts of about ``size`` bytes, all records in order; reads the whole file, in constant memory."""
         start = 0
-        for number, (here, piece) in enumerate(self._pieces(min(_PIECE_BYTES, size))):
+        for number, (here, piece) in enumerate(self.pieces(min(_PIECE_BYTES, size))):
             # The first part has the header. What begins with LF may stand behind the CR of one line end, and lines
             # are counted from where a part begins.
             if number and here - start >= size and piece[0] != _LF:
@@ -74,7 +74,7 @@ class CsvFile:
         found = self.columns()
         wanted = {str(place): name for place, (name, _) in enumerate(found) if name in names}
         header, done = self.start == 0, 0
-        for _, piece in self._pieces():
+        for _, piece in self.pieces():
             table = _parsed(piece, len(found), list(wanted))
             if table is None:
                 raise self._broken(len(found))
@@ -112,7 +112,7 @@ class CsvFile:
                     yield line, first + reader.line_num, fields
                 line = first + reader.line_num
 
-    def _pieces(self, size: int | None = None) -> Iterator[tuple[int, bytes]]:
+    def pieces(self, size: int | None = None) -> Iterator[tuple[int, bytes]]:
         """Yields the part in pieces of whole records, and where each stands; a file's first one has the header."""
         try:
             with opened(self.path) as stream:
@@ -126,7 +126,7 @@ class CsvFile:
         raise DataError(reason)
 
     def _header(self) -> list[str]:
-        _, piece = next(CsvFile(self.path)._pieces(), (0, b""))
+        _, piece = next(CsvFile(self.path).pieces(), (0, b""))
         start = piece.decode(errors="surrogateescape")
         try:
             header = next((fields for fields in csv.reader(io.StringIO(start, newline="")) if fields), None)
