@@ -94,8 +94,8 @@ def test_what_matters_is_shown(results):
     assert "32 columns" in shown["schema"] and "integer, 0 to 99" in shown["schema"]
     assert "... and 24 more" in shown["schema"] and "28 x 28 x 1" in shown["images"]
     assert "verdict" in shown["synthesizer"] and "(2, 1e-05)-differential privacy, add-remove" in shown["synthesizer"]
-    assert "booked" in shown["certificate"] and "nowhere" in shown["certificate"] and "epsilon = 1" in shown["plan"]
-    assert "noise / sensitivity" in shown["plan"] and "guarantee" in shown["report"].splitlines()[-1]
+    assert "not recorded" in shown["certificate"] and "epsilon = 1" in shown["plan"]
+    assert "noise multiplier" in shown["plan"] and "guarantee" in shown["report"].splitlines()[-1]
     pages = {name: result._repr_html_() for name, result in results.items()}
     assert "number 29" in pages["schema"] and "&lt;script&gt;" in pages["synthesizer"]
     assert "number 0 &lt;= number 1" in pages["schema"] and "sensitivity (grid)" in pages["certificate"]

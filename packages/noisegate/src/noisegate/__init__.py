@@ -15,6 +15,7 @@ from noisegate._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from noisegate.api import fit as fit
+    from noisegate.api import plan as plan
     from noisegate.api import synthesize as synthesize
     from noisegate.discovery.split import split_records as split_records
     from noisegate.errors import BudgetRefusedError as BudgetRefusedError
@@ -52,6 +53,7 @@ _HOMES = {
     "fit": "noisegate.api",
     "list_methods": "noisegate.methods.registry",
     "load": "noisegate.models.synthesizer",
+    "plan": "noisegate.api",
     "sign": "noisegate.silos.signature",
     "split_records": "noisegate.discovery.split",
     "synthesize": "noisegate.api",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from noisegate.ledger.ledger import Ledger
-from noisegate.methods.method import Method
+from noisegate.methods.method import Method, Planned
 from noisegate.methods.registry import AUTO, method_named
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import RECORD, Adjacency
@@ -111,6 +111,36 @@ def fit(
     if rare is not None:
         warnings.warn(rare, UserWarning, stacklevel=2)
     return start_run(run, data, RunFolder(place, observer=observer), device=device, engine=engine)
+
+
+def plan(
+    schema: Schema | Any | str | Path,
+    *,
+    epsilon: float,
+    delta: float = 1e-5,
+    method: str | Method = AUTO,
+    adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
+    records: int | None = None,
+    unit_column: str | None = None,
+    contributions: int | None = None,
+    **settings: Any,
+) -> Planned:
+    """Returns what a fit would release, at what cost, and how accurate it would be; reads no data, spends nothing.
+
+    The options are those of `fit`; with `records`, their public number, there is more to say.
+
+    Raises:
+        UserError: if anything given is unusable.
+
+    Examples:
+        >>> from noisegate import Schema, plan
+        >>> from noisegate.schema import Integer
+        >>> plan(Schema([Integer(name="age", lower=0, upper=99)]), epsilon=1.0, records=100).verdict.word
+        'usable'
+    """
+    asked = {name: value for name, value in locals().items() if name in Run.__dataclass_fields__}
+    run = Run.of(**asked, unit=RECORD, dataset=None, ledger=None, settings=settings)
+    return run.method.planned(run.schema, run.budget, records, reason=method == AUTO)
 
 
 def synthesize(data: Any, *, schema: Schema | str | Path, epsilon: float, **options: Any) -> Synthesizer:

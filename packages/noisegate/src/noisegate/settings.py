@@ -23,6 +23,7 @@ A setting that gets another name is listed in ``renamed``, old to new: certifica
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import json
 import math
@@ -30,8 +31,9 @@ import operator
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import wraps
-from inspect import signature
+from inspect import getsource, signature
 from pathlib import Path
+from textwrap import dedent
 from types import NoneType, UnionType
 from typing import (
     Annotated,
@@ -42,6 +44,7 @@ from typing import (
     SupportsFloat,
     TypeVar,
     Union,
+    cast,
     dataclass_transform,
     get_args,
     get_origin,
@@ -209,6 +212,36 @@ class Settings:
     def setting_names(cls) -> tuple[str, ...]:
         """Returns the names of all settings."""
         return tuple(field.name for field in dataclasses.fields(cls) if field.init)  # type: ignore[arg-type]
+
+    @classmethod
+    def describe(cls) -> list[dict[str, Any]]:
+        """Returns each setting: its name, default (None where it may follow from others), expected value and meaning.
+
+        Examples:
+            >>> from noisegate import Pairwise
+            >>> next(one for one in Pairwise.describe() if one["name"] == "most_pairs")["meaning"]
+            'How many pairs are chosen at most.'
+        """
+        told: dict[str, str] = {}
+        for base in filter(dataclasses.is_dataclass, reversed(cls.__mro__)):
+            names: list[str] = []  # one docstring may stand below several fields
+            for node in cast("ast.ClassDef", ast.parse(dedent(getsource(base))).body[0]).body:
+                if isinstance(node, ast.AnnAssign):
+                    names.append(ast.unparse(node.target))
+                elif isinstance(node, ast.Expr) and names:
+                    text = " ".join(ast.literal_eval(node.value).split())
+                    told |= {name: text for name in names if name == names[-1] or name not in told}
+                    names = []
+        plain, hints = cls.__dataclass_fields__, get_type_hints(cls, include_extras=True)  # type: ignore[attr-defined]
+        return [
+            {
+                "name": name,
+                "default": None if plain[name].default is dataclasses.MISSING else plain[name].default,
+                "expected": _text(hints[name]),
+                "meaning": told.get(name, ""),
+            }
+            for name in cls.setting_names()
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """Returns the settings as a JSON object, each under its `stored_name`."""

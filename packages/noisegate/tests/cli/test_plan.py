@@ -1,6 +1,7 @@
 """What a plan forecasts: time of questions that no method of the command line asks alone, and error bounds."""
 
 from noisegate.cli.plan import show_plan
+from noisegate.methods.registry import METHODS
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.shard_plan import ShardPlan
 
@@ -22,3 +23,11 @@ def test_a_share_for_the_public_page_is_one_more_question_of_the_plan(desk, cli)
     assert [one["name"] for one in more["releases"]] == [*(one["name"] for one in bare["releases"]), "unfitted"]
     refused = cli(*asked[:-1], "--report-share", "0.05", "--method", "dp-merf")
     assert refused.code == 2 and "report_share" in refused.err and cli(*asked[:-1], "--report-share", "-1").code == 2
+
+
+def test_the_settings_of_a_method_are_listed_with_their_meaning(cli):
+    settings = cli("methods", "joint", "--json").json["settings"]
+    assert [one["name"] for one in settings] == list(METHODS["joint"].setting_names())
+    assert all(one["meaning"] for one in settings) and settings[1]["default"] == 0.01
+    assert "Budget share of pairs" in cli("methods", "pairwise").out
+    assert cli("methods", "pairwize").code == 2

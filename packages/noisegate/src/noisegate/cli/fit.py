@@ -151,6 +151,7 @@ def console_observer(asked: str, as_json: bool) -> Observer:
 
     class ConsoleObserver(Observer):
         watched = ERR.is_terminal
+        say, warn, fitted, working = staticmethod(say), staticmethod(warn), staticmethod(warn), staticmethod(steps)
 
         def option(self, name: str, *value: Any) -> str:
             if name == "data":
@@ -182,9 +183,6 @@ def console_observer(asked: str, as_json: bool) -> Observer:
             if run.dataset is None:
                 warn("no --dataset: the cost is in no ledger. Costs of several runs on the same records add up.")
 
-        def working(self, title: str, total: int | None) -> AbstractContextManager[Callable[[int, str], None]]:
-            return steps(title, total)
-
         def reading(self, about: int | None) -> AbstractContextManager[Callable[[int], None]]:
             return reading(about, ERR)
 
@@ -192,15 +190,6 @@ def console_observer(asked: str, as_json: bool) -> Observer:
             if gate.skipped and ERR.is_terminal:  # what is redirected is kept and sent on
                 left_out = f"{gate.skipped:,} images could not be used and were left out."
                 warn(f"{left_out} How many is private: keep it to yourself.")
-
-        def say(self, text: str) -> None:
-            say(text)
-
-        def warn(self, text: str) -> None:
-            warn(text)
-
-        def fitted(self, warning: str) -> None:
-            warn(warning)
 
         def kept(self, error: BaseException, text: str, call: str) -> None:
             say(text)

@@ -110,17 +110,8 @@ def history_command(dataset: Dataset, ledger: LedgerOption = None, as_json: Json
 
 
 def _entry(entry: Entry) -> dict[str, object]:
-    return {
-        "sequence": entry.sequence,
-        "time": entry.time,
-        "kind": entry.kind.value,
-        "reservation": entry.reservation,
-        "events": [event_to_json(event) for event in entry.events],
-        "purpose": entry.purpose,
-        "reason": entry.reason,
-        "certificate": entry.certificate,
-        "hash": entry.hash,
-    }
+    told = {name: value for name, value in vars(entry).items() if name not in ("dataset", "cap")}
+    return told | {"kind": entry.kind.value, "events": [event_to_json(event) for event in entry.events]}
 
 
 @app.command("check")

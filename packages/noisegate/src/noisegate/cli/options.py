@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 import typer
 
 from noisegate.errors import OptionError
+from noisegate.privacy.events import RECORD
 from noisegate.registry import extension, extensions, one_name_each
 from noisegate.seeds import MOST_SEED
 
@@ -195,6 +196,11 @@ class RunOptions(ImageOptions):
     settings: Settings = None
 
     @property
+    def book(self) -> Ledger | None:
+        """The ledger that records the cost; None where none is named."""
+        return None
+
+    @property
     def chosen(self) -> dict[str, Any]:
         """The settings of the method that were given."""
         given = ["--for-inference"] * self.for_inference + ["--analyses"] * (self.analyses is not None)
@@ -218,6 +224,16 @@ class RunOptions(ImageOptions):
         if not is_linked(schema) and schema.images is not None:
             require_memory(schema.images.shape, fit_bytes(schema.images.shape), "a fit to them")
         return schema
+
+    def run(self, epsilon: float | None) -> Run:
+        """Returns what they ask for."""
+        from noisegate.runs.folder import Run
+
+        schema = self.known()
+        asked = {name: value for name, value in vars(self).items() if name in Run.__dataclass_fields__}
+        asked |= {"schema": self.schema or schema, "epsilon": required(epsilon, "--epsilon"), "ledger": self.book}
+        settings = {"seed": getattr(self, "seed", 0), **self.chosen}
+        return Run.of(settings=settings, **{"unit": RECORD, "dataset": None, **asked})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,17 +261,6 @@ class FitOptions(RunOptions):
 
         return None if self.dataset is None else Ledger(self.ledger)
 
-    def run(self, epsilon: float | None) -> Run:
-        """Returns what they ask for."""
-        from noisegate.runs.folder import Run
-
-        schema = self.known()
-        settings = {"seed": self.seed, **self.chosen}
-        asked = {name: value for name, value in vars(self).items() if name in Run.__dataclass_fields__}
-        asked["ledger"] = self.book
-        asked |= {"schema": self.schema or schema, "epsilon": required(epsilon, "--epsilon")}
-        return Run.of(settings=settings, **asked)
-
     def typed(self, context: typer.Context) -> dict[str, Any]:
         """Returns the options that stand on the command line; those that describe images are a schema."""
         images = self.given()
@@ -264,11 +269,9 @@ class FitOptions(RunOptions):
             for name, value in context.params.items()
             if getattr(context.get_parameter_source(name), "name", None) == "COMMANDLINE" and name not in images
         }
-        settings = method_settings(typed.pop("settings", None), None)
-        settings |= {name: typed.pop(name) for name in ("seed", "public", "report_share") if name in typed}
-        if typed.pop("for_inference", False):
-            settings = {"moments_share": FOR_INFERENCE, **settings}
-        settings = {**_for_analyses(typed.pop("analyses", None)), **settings}
+        settings = self.chosen | {name: self.seed for name in typed if name == "seed"}
+        for name in ("seed", "public", "report_share", "for_inference", "analyses"):
+            typed.pop(name, None)
         return typed | {"settings": settings} | ({"schema": self.known()} if images else {})
 
 

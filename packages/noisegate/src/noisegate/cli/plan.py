@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,13 +12,11 @@ import typer
 from noisegate.cli.console import OUT, print_json, show_verdict, table, warn, warn_about_constraints
 from noisegate.cli.options import Json, RunOptions, one_by_one
 from noisegate.errors import OptionError
-from noisegate.privacy.events import RECORD, Adjacency, used
+from noisegate.privacy.events import used
 from noisegate.registry import extension
 
 if TYPE_CHECKING:
-    from noisegate.methods.method import Method
     from noisegate.privacy.plan import PricedPlan
-    from noisegate.schema import Schema
 
 
 @one_by_one
@@ -70,12 +69,11 @@ def plan_command(
     Images: `noisegate plan --size 28 --channels 1 --classes 10 --epsilon 1 --records 60000`
     """
     from noisegate.data.tables.tables import TableSource
-    from noisegate.methods.registry import AUTO, make_for
-    from noisegate.privacy.plan import Budget, linked_unit, unit_text
+    from noisegate.methods.registry import AUTO
     from noisegate.schema import EncodedTable
     from noisegate.schema.schema import is_linked
 
-    records, contributions = options.records, options.contributions
+    records = options.records
     if records is not None and records < 1:
         raise OptionError(f"--records {records} must be a positive whole number.")
     schema: Any = options.known()
@@ -90,47 +88,37 @@ def plan_command(
         return
     if epsilon is None:
         raise OptionError("--epsilon is missing: the ε of the guarantee, such as 1; or say what is wanted by --want.")
-    unit = unit_text(RECORD, options.unit_column, contributions)
-    budget = Budget(
-        epsilon=epsilon,
-        delta=options.delta,
-        adjacency=Adjacency.parse(options.adjacency),
-        unit=linked_unit(schema.names) if is_linked(schema) else unit,
-        contributions=contributions,
-    )
-    settings = options.chosen
-    method = make_for(options.method, schema, settings)
+    run = options.run(epsilon)
     answers: dict[str, Any] = {}
     if options.analyses is not None:
         widths = extension("noisegate.plans", "widths", "what says how exact answers will be")
         answers["analyses"] = widths(stand_in, schema, options, epsilon, as_json=as_json)
-    published, stream = None, None
+    published, stream, method, budget = None, None, run.method, run.budget
     if periods is not None:
         stream = extension("noisegate.plans", "stream", "a stream")(periods, window, corrections)
     elif window is not None or corrections:
         raise OptionError("--window and --corrections need --periods N or --periods open.")
-    if save is not None:
-        method, published = _save(options, method, schema, epsilon, save, stream)
-    plan: Any = method.plan(schema, budget)
+    if save is not None and stream is not None:
+        published = stream.publish(run, save)
+    elif save is not None:
+        method, published = extension("noisegate.plans", "silos", "what publishes the plan of several silos")(run, save)
     if stream is not None:
-        plan, budget = stream.plan(plan), stream.at_once(budget)
+        budget = stream.at_once(budget)
+    planned = method.planned(schema, budget, records, reason=options.method == AUTO)
+    if stream is not None:
+        planned = replace(planned, plan=stream.plan(method.plan(schema, run.budget)))
     warn_about_delta(options.delta, records)
     warn_about_constraints(schema)
-    why = method.why(schema, epsilon) if options.method == AUTO else None
-    bounds = method.error_bounds(schema, budget, records) if records else ()
-    verdict = method.verdict(schema, budget, records)
     if as_json:
-        data = {"method": method.name, "reason": why, **plan.describe(records)}
-        told: dict[str, Any] = {"verdict": None if verdict is None else verdict.to_json()}
-        told |= {} if published is None else {"plan": published, "saved": str(save)}
+        told = {} if published is None else {"plan": published, "saved": str(save)}
         told |= {} if stream is None else {"stream": stream.to_json()}
-        print_json(data | told | answers | {"error_bounds": [bound.to_json() for bound in bounds]})
+        print_json(planned.to_json() | told | answers)
         return
-    if why:
-        OUT.print(why)
-    show_verdict(verdict)
-    show_plan(plan, records, details=details)
-    for bound in bounds:
+    if planned.reason:
+        OUT.print(planned.reason)
+    show_verdict(planned.verdict)
+    show_plan(planned.plan, records, details=details)
+    for bound in planned.error_bounds:
         OUT.print(bound.text())
     if stream is not None:
         OUT.print(stream.text())
@@ -140,35 +128,26 @@ def plan_command(
         OUT.print(f"Plan {published} is in {save}. {following}")
 
 
-def _save(
-    options: RunOptions, method: Method, schema: Schema, epsilon: float, out: Path, stream: Any
-) -> tuple[Method, str]:
-    from noisegate.runs.folder import Run
+def methods_command(
+    name: Annotated[str | None, typer.Argument(help="A method, to list its settings.")] = None, as_json: Json = False
+) -> None:
+    """List the installed methods, with a line on each, or the settings of one, for --set.
 
-    names = ("delta", "adjacency", "records", "unit_column", "contributions")
-    told: dict[str, Any] = {name: getattr(options, name) for name in names}
-    told |= {"schema": options.schema or schema, "unit": RECORD, "dataset": None, "ledger": None}
-    run = Run.of(method=method, epsilon=epsilon, settings={}, **told)
-    if stream is not None:
-        return method, str(stream.publish(run, out))
-    write: Any = extension("noisegate.plans", "silos", "what publishes the plan of several silos")
-    method, identifier = write(run, out)
-    return method, str(identifier)
-
-
-def methods_command(as_json: Json = False) -> None:
-    """List the installed methods, with a line on each; the documentation lists their settings, for --set.
-
-    Example: `noisegate methods`
+    Example: `noisegate methods`, `noisegate methods dp-merf`
     """
-    from noisegate.methods.registry import list_methods
+    from noisegate.methods.registry import list_methods, method_named
 
-    methods = list_methods()
+    if name is None:
+        told: list[Any] = list_methods()
+        what, shown = "methods", {"name": "name", "what it is": "summary"}
+    else:
+        what, told = "settings", method_named(name).describe()
+        shown = {"setting": "name", "default": "default", "meaning": "meaning", "expected": "expected"}
     if as_json:
-        print_json({"methods": methods})
+        print_json({what: told})
         return
-    rows = [[one["name"], one["summary"]] for one in methods]
-    OUT.print(table("Methods", {"name": "left", "what it is": "left"}, rows))
+    rows = [["" if (value := one[key]) in (None, ()) else str(value) for key in shown.values()] for one in told]
+    OUT.print(table(what.capitalize(), dict.fromkeys(shown, "left"), rows))
 
 
 def warn_about_delta(delta: float, records: float | None) -> None:

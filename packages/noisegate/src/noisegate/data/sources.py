@@ -50,9 +50,6 @@ def open_source(
     return TableSource(data, schema, show_values=show_values, units=units)
 
 
-_BLOCK_BYTES = 1 << 20
-
-
 def check_apart(private: Any, public: Any) -> None:
     """Refuses data sets that share a file, or are one table in memory, by a DataError that names the public one."""
     # Files are told apart by what they hold, so copies and links are found too; those of different sizes are not read.
@@ -111,14 +108,11 @@ def _status(file: Path) -> Status:
 
 
 def _digest(file: Path) -> str:
-    whole = hashlib.sha256()
     try:
         with opened(file) as stream:
-            while block := stream.read(_BLOCK_BYTES):
-                whole.update(block)
+            return hashlib.file_digest(cast("Any", stream), "sha256").hexdigest()
     except OSError as error:
         raise unreadable(file, error) from None
-    return whole.hexdigest()
 
 
 def _same_table(private: Any, public: Any) -> bool:

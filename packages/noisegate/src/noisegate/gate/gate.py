@@ -103,10 +103,24 @@ class Gate(Single):
         on_error: str = "refuse",
         discovery: Certificate | None = None,
     ) -> None:
-        whose: dict[str, Any] = {"unit": unit, "unit_column": unit_column, "contributions": contributions}
-        self.budget = _stated_budget(
-            schema, epsilon, delta, adjacency, records=records, on_error=on_error, discovery=discovery, **whose
-        )
+        if not is_schema(schema):
+            raise OptionError(
+                "schema=None: a schema is required. Bounds, levels and missing-ness read off private data would leak "
+                "it; write down what is publicly known (`noisegate schema init` drafts it from a public sample)."
+            )
+        relation = Adjacency.parse(adjacency)
+        if is_linked(schema):
+            _check_linked(relation, unit=unit, unit_column=unit_column, on_error=on_error, discovery=discovery)
+            unit = linked_unit(schema.names)
+        else:
+            unit = unit_text(unit, unit_column, contributions)
+        self.budget = Budget(epsilon=epsilon, delta=delta, adjacency=relation, unit=unit, contributions=contributions)
+        check_public_records(records, relation)
+        if relation is Adjacency.REPLACE_ONE and on_error == "skip":
+            raise OptionError(
+                "on_error='skip': adjacency='replace-one' takes the number of records as public, and that of the "
+                "images that can be used is not; use adjacency='add-remove'."
+            )
         self.schema: Any = schema.usable()
         self._ledger, self._dataset = ledger_of(ledger, dataset), dataset
         self.records = records
@@ -306,41 +320,6 @@ class Gate(Single):
             progress=self._progress,
             unbooked=Unbooked(plan, self.schema.names) if self._ledger is None and self.counted else None,
         )
-
-
-def _stated_budget(
-    schema: Any,
-    epsilon: float,
-    delta: float,
-    adjacency: Adjacency | str,
-    *,
-    records: int | None,
-    unit: str,
-    unit_column: str | None,
-    contributions: int | None,
-    on_error: str,
-    discovery: Certificate | None,
-) -> Budget:
-    """Returns the budget with the words for its privacy unit; refuses options of `Gate` that do not go together."""
-    if not is_schema(schema):
-        raise OptionError(
-            "schema=None: a schema is required. Bounds, levels and missing-ness read off private data would leak "
-            "it; write down what is publicly known (`noisegate schema init` drafts it from a public sample)."
-        )
-    relation = Adjacency.parse(adjacency)
-    if is_linked(schema):
-        _check_linked(relation, unit=unit, unit_column=unit_column, on_error=on_error, discovery=discovery)
-        words = linked_unit(schema.names)
-    else:
-        words = unit_text(unit, unit_column, contributions)
-    budget = Budget(epsilon=epsilon, delta=delta, adjacency=relation, unit=words, contributions=contributions)
-    check_public_records(records, relation)
-    if relation is Adjacency.REPLACE_ONE and on_error == "skip":
-        raise OptionError(
-            "on_error='skip': adjacency='replace-one' takes the number of records as public, and that of the "
-            "images that can be used is not; use adjacency='add-remove'."
-        )
-    return budget
 
 
 def _check_linked(adjacency: Adjacency, **given: Any) -> None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.data.tables.parts import Unread
 from noisegate.devices import one_thread
 from noisegate.features.feature_map import FeatureMap
 from noisegate.gate.execution import Encoded, Execution, embedded_records, made_up_records
@@ -80,7 +79,7 @@ class HeldRecords:
         """How many there are; private."""
         return sum(map(len, self.places.values()))
 
-    def add(self, number: int, part: Unread, progress: Callable[[int], None] | None = None) -> int:
+    def add(self, number: int, part: Any, progress: Callable[[int], None] | None = None) -> int:
         """Reads a part, as a whole or not at all; returns how many records it has."""
         first, seen, read = self.records, 0, list[Records]()
         for reading in part.unread():
@@ -154,7 +153,7 @@ class HeldGradients(HeldRecords):
         super().__init__(task.represented)
         self._task = task
 
-    def add(self, number: int, part: Unread, progress: Callable[[int], None] | None = None) -> int:
+    def add(self, number: int, part: Any, progress: Callable[[int], None] | None = None) -> int:
         """Reads a part, as `HeldRecords.add` does."""
         with self._task.kernels():
             return super().add(number, part, progress)

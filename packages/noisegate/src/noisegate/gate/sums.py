@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from noisegate.data.tables.parts import Unread
 from noisegate.devices import usable_cores
 from noisegate.errors import OptionError
 from noisegate.features.feature_map import ExactMap, ExactSum, FeatureMap
@@ -218,7 +217,7 @@ class LocalEngine(Engine):
         if isinstance(self.threads, bool) or not isinstance(self.threads, int) or self.threads < 1:
             raise OptionError(f"threads={self.threads!r} must be a positive whole number.")
 
-    def sum(self, source: Unread, tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
+    def sum(self, source: Any, tasks: Mapping[str, SumTask], progress: Progress | None) -> Totals:
         """Returns the exact totals over all records of `source`; memory does not grow with their number."""
         spare: list[Totals] = []  # as many as there are threads, at most: with many cells, each may be large
         done = 0

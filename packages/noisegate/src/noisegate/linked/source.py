@@ -252,7 +252,7 @@ def _origins(source: Any, table: LinkedTable) -> list[Origin]:
     name, origins = open_origins(source, (*table.keys, *table.schema.names))
     for origin in origins:
         if origin.name == name and not hasattr(origin, "path"):
-            origin.name = f"{name} of {table.name!r}"  # type: ignore[misc]  # in memory, where files have none
+            origin.name = f"{name} of {table.name!r}"
     return origins
 
 

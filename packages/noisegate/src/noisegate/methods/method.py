@@ -6,10 +6,11 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import astuple, replace
+from dataclasses import astuple, dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
+from noisegate.cards import ResultCard, Shown
 from noisegate.errors import FitWarning, OptionError
 from noisegate.models.checkpoint import FinishedFit, Fit, FitState
 from noisegate.privacy.plan import Budget, PricedPlan
@@ -28,6 +29,44 @@ if TYPE_CHECKING:
     from noisegate.models.record_model import RecordModel
     from noisegate.models.synthesizer import Synthesizer
     from noisegate.tables.forecast import Forecast
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Planned(Shown):
+    """What a run would release, at what cost, and how accurate the result would be, by public facts alone.
+
+    Examples:
+        >>> from noisegate import Schema, plan
+        >>> from noisegate.schema import Integer
+        >>> planned = plan(Schema([Integer(name="age", lower=0, upper=99)]), epsilon=1.0, records=30_000)
+        >>> planned.method.name, planned.verdict.word, round(planned.plan.epsilon, 3)
+        ('pairwise', 'good', 1.0)
+    """
+
+    method: Method
+    plan: PricedPlan
+    """The queries with their noise; a fit would run these."""
+    records: int | None
+    """The number of records, as far as the public knows."""
+    reason: str | None
+    """Why the method was chosen; None where it was named."""
+    verdict: Verdict | None
+    """What to expect, in words; None where the method has no forecast."""
+    error_bounds: tuple[Any, ...]
+    """How far queries are from the kernels that they stand for; see `Method.error_bounds`."""
+
+    def card(self) -> ResultCard:
+        """Returns the verdict, the reasons for it and the plan, as a card for a terminal or a notebook."""
+        card, verdict = self.plan.card(), {} if self.verdict is None else {"verdict": self.verdict.headline}
+        told = {"method": self.method.name, **verdict, **card.facts}
+        notes = [*filter(None, [self.reason]), *(bound.text() for bound in self.error_bounds)]
+        return replace(card, facts=told, notes=notes)
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as JSON values."""
+        told = {"method": self.method.name, "reason": self.reason, **self.plan.describe(self.records)}
+        told["verdict"] = None if self.verdict is None else self.verdict.to_json()
+        return told | {"error_bounds": [bound.to_json() for bound in self.error_bounds]}
 
 
 AUDITED_STEPS: Mapping[str, Any] = MappingProxyType({"steps": 20, "sampling_probability": 0.2})
@@ -204,6 +243,17 @@ class Method(Settings, ABC):
             'good'
         """
         return verdict_of_plan(self, schema, budget, records)
+
+    def planned(self, schema: Schema, budget: Budget, records: int | None = None, *, reason: bool = False) -> Planned:
+        """Returns what is known of a run before it, with the `reason` of the choice where nobody made it."""
+        return Planned(
+            method=self,
+            plan=self.plan(schema, budget),
+            records=records,
+            reason=self.why(schema, budget.epsilon) if reason else None,
+            verdict=self.verdict(schema, budget, records),
+            error_bounds=self.error_bounds(schema, budget, records) if records else (),
+        )
 
     def public_facts(self, schema: Schema) -> dict[str, Any]:
         """Returns what is taken as public, for the certificate: the settings, and the version of the rules."""

@@ -164,12 +164,12 @@ def check_finite(tensors: Mapping[str, Tensor], step: int) -> None:
         )
 
 
-def restore(values: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
-    """Copies stored tensors into those of the same names; a KeyError or ValueError if one is lacking or misshapen."""
+def restore(values: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
+    """Copies stored arrays or tensors into those of their names; a KeyError or ValueError if one lacks or misfits."""
     for name, value in values.items():
-        if tensors[name].shape != value.shape:
+        if stored[name].shape != value.shape:
             raise ValueError(f"{name} of another shape")
-        value.detach().copy_(tensors[name])
+        (value if isinstance(value, np.ndarray) else value.detach())[...] = stored[name]
 
 
 def joined(**parts: Mapping[str, _Value]) -> dict[str, _Value]:

@@ -146,10 +146,10 @@ class Certificate(Shown):
 
     def card(self) -> ResultCard:
         """Returns the statement as a card for a terminal or a notebook; `render` makes the page to sign."""
-        booked = "nowhere" if self.ledger is None else f"on the data set {self.ledger.get('dataset')!r}"
-        facts = {"method": f"{self.method}, noisegate {self.version}", "booked": booked}
+        book = "not recorded" if self.ledger is None else f"recorded for the data set {self.ledger.get('dataset')!r}"
+        facts = {"method": f"{self.method}, noisegate {self.version}", "ledger": book}
         if self.silos is not None:
-            facts["booked"], facts["silos"] = "by each silo", self.silos.sentence
+            facts["ledger"], facts["silos"] = "recorded by each silo", self.silos.sentence
         if (bought := schema_cost(self)) is not None:
             facts["schema"] = bought
         facts |= {} if self.stream is None else {"stream": self.stream.sentence}

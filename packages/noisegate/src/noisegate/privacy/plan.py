@@ -15,7 +15,7 @@ from noisegate.privacy.events import RECORD, Adjacency, Event, GaussianEvent, Sa
 from noisegate.privacy.grid import Grid
 from noisegate.privacy.noise import choose_samplers, reached
 
-_HEADINGS = ("question", "numbers", "sensitivity", "noise", "noise / sensitivity")
+_HEADINGS = ("query", "values", "sensitivity", "noise", "noise multiplier")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,8 +230,8 @@ class PricedPlan(Shown):
         ]
         facts: dict[str, str] = {}
         facts |= {name: f"{told[name]:.6g}" for name in ("steps", "rate", "noise_multiplier", "rho") if name in told}
-        facts |= {row[0]: f"{row[1]} numbers, noise {row[3]}, noise / sensitivity {row[4]}" for row in rows}
-        asked = [Sheet(title="What will be asked", headings=_HEADINGS, rows=rows)] if rows else []
+        facts |= {row[0]: f"{row[1]} values, noise {row[3]}, noise multiplier {row[4]}" for row in rows}
+        asked = [Sheet(title="Queries", headings=_HEADINGS, rows=rows)] if rows else []
         price = f"epsilon = {budget.epsilon:g}, delta = {budget.delta:g}, {budget.adjacency.value}"
         price += f", unit: {used(budget.unit, budget.contributions)}"
         return ResultCard(title=f"{type(self).__name__}: {price}", facts=facts, sheets=asked)

@@ -36,7 +36,7 @@ from noisegate.methods.registry import make_for, method_named
 from noisegate.models.folder import PAGE_FILE, check_new
 from noisegate.privacy.certificate import Certificate, render
 from noisegate.privacy.events import Adjacency
-from noisegate.privacy.plan import Budget, PricedPlan, unit_text
+from noisegate.privacy.plan import Budget, PricedPlan, linked_unit, unit_text
 from noisegate.privacy.release import Release
 from noisegate.privacy.schema_certificate import discovery_beside
 from noisegate.progress import LOG, log_lines, reading, shown, standard_error
@@ -116,11 +116,12 @@ class Run:
     @property
     def budget(self) -> Budget:
         """The guarantee that is asked for."""
+        unit = unit_text(self.unit, self.unit_column, self.contributions)
         return Budget(
             epsilon=self.epsilon,
             delta=self.delta,
             adjacency=Adjacency.parse(self.adjacency),
-            unit=unit_text(self.unit, self.unit_column, self.contributions),
+            unit=linked_unit(self.schema.names) if is_linked(self.schema) else unit,
             contributions=self.contributions,
         )
 
@@ -366,11 +367,11 @@ class Observer:
         with suppress(UserWarning):
             warnings.warn(text, UserWarning, stacklevel=3)
 
-    def fitted(self, warning: str) -> None:
+    def fitted(self, text: str) -> None:
         """Called with what is wrong with a fit; where warnings are errors, nothing is lost for it."""
-        LOG.warning("%s", warning)
+        LOG.warning("%s", text)
         with suppress(FitWarning):
-            warnings.warn(warning, FitWarning, stacklevel=5)
+            warnings.warn(text, FitWarning, stacklevel=5)
 
     def kept(self, error: BaseException, text: str, call: str) -> None:
         """Called with what is left of a run that `error` stops, and how to resume it."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from noisegate.models.checkpoint import restore
 from noisegate.settings import LearningRate, Settings, Steps, Whole, settings
 from noisegate.tables.tables import ClassTables, Components, Distance, Expected, likely_shares
 
@@ -72,20 +73,8 @@ class ArrayAdam:
             KeyError, ValueError: if the state is that of other parameters.
         """
         for kind, moments in (("mean", self._mean), ("square", self._square)):
-            restore_arrays({f"{kind}/{name}": value for name, value in moments.items()}, arrays)
+            restore({f"{kind}/{name}": value for name, value in moments.items()}, arrays)
         self.steps = int(arrays["taken"])
-
-
-def restore_arrays(values: Mapping[str, Array], stored: Mapping[str, Array]) -> None:
-    """Copies stored arrays into those of the same names.
-
-    Raises:
-        KeyError, ValueError: if one is missing or of another shape.
-    """
-    for name, value in values.items():
-        if stored[name].shape != value.shape:
-            raise ValueError(f"{name} of another shape")
-        value[...] = stored[name]
 
 
 class Descent:
@@ -136,7 +125,7 @@ class Descent:
         Raises:
             KeyError, ValueError: if the state is that of another descent.
         """
-        restore_arrays({f"logits/{name}": value for name, value in self.logits.items()}, arrays)
+        restore({f"logits/{name}": value for name, value in self.logits.items()}, arrays)
         self._adam.load_state_dict(arrays)
         self._settle()
 
@@ -259,7 +248,7 @@ class Search:
         self._taken = int(taken)
         self._descent.load_state_dict(arrays)
         nearest = {name: np.empty_like(value) for name, value in vars(self._descent.components).items()}
-        restore_arrays({f"nearest/{name}": value for name, value in nearest.items()}, arrays)
+        restore({f"nearest/{name}": value for name, value in nearest.items()}, arrays)
         self.components = Components(**nearest)
 
     @property

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Protocol, cast
+from typing import Any
 
 from noisegate.errors import OptionError
 from noisegate.models.checkpoint import Fit
@@ -190,27 +190,11 @@ _WIDE = 100
 _SEEN = 3.0
 
 
-class Forecasting(Protocol):
-    """What a verdict asks a method; see `noisegate.methods.method.Method`."""
-
-    def forecast(self, schema: Any, budget: Budget, records: float) -> Forecast | None:
-        """Returns how far records are expected to be from so many real ones; None where nobody knows."""
-
-    def forecast_of(self, release: Release, fitting: Any, records: float) -> Forecast | None:
-        """Returns the same of what has left the gate, and of its fit."""
-
-    def judged(self, fitting: Any) -> Iterable[Verdict]:
-        """Returns what the fit itself says of what it keeps."""
-
-    def is_far(self, fitting: Any) -> bool:
-        """Returns whether a fit ended too far from its release to be relied on."""
-
-
-def verdict_of_plan(method: Forecasting, schema: Any, budget: Budget, records: int | None) -> Verdict | None:
+def verdict_of_plan(method: Any, schema: Any, budget: Budget, records: int | None) -> Verdict | None:
     """Returns what to expect before anything is spent; None where the method has no forecast.
 
     Args:
-        method: With its settings.
+        method: A `noisegate.methods.method.Method`.
         schema: Public knowledge about the records, a `Schema` or a `LinkedSchema`.
         budget: That is asked for.
         records: Their number, as far as the public knows; None for how many each word takes.
@@ -229,9 +213,7 @@ def verdict_of_plan(method: Forecasting, schema: Any, budget: Budget, records: i
     return replace(verdict, figures={**verdict.figures, "records_for": needed})
 
 
-def verdict_of_fit(
-    method: Forecasting, release: Release, fitting: Fit, *, records: float | None = None
-) -> Verdict | None:
+def verdict_of_fit(method: Any, release: Release, fitting: Fit, *, records: float | None = None) -> Verdict | None:
     """Returns what a fit came to, from its release alone and how near it is to it; None where these say nothing.
 
     About how many `records` there are may be known from elsewhere in the release.
@@ -310,14 +292,14 @@ def _more_records(now: Forecast) -> Iterator[str]:
         yield "`noisegate plan` says which epsilon, columns or cells would do, before anything is spent again"
 
 
-def _cures(method: Forecasting, schema: Schema, budget: Budget, now: Forecast) -> Iterator[str]:
+def _cures(method: Any, schema: Schema, budget: Budget, now: Forecast) -> Iterator[str]:
     """Yields what would lead to "usable", or from there to "good", each change alone."""
     goal = _goal(now)
     if not now.paired and now.columns > 1:
         yield "pairs='auto', which measures pairs of columns"
         return
 
-    def reaches(schema: Schema = schema, method: Forecasting = method, epsilon: float = budget.epsilon) -> bool:
+    def reaches(schema: Schema = schema, method: Any = method, epsilon: float = budget.epsilon) -> bool:
         try:
             there = method.forecast(schema, replace(budget, epsilon=epsilon), now.records)
         except OptionError:
@@ -340,7 +322,7 @@ def _cures(method: Forecasting, schema: Schema, budget: Budget, now: Forecast) -
         yield f"{goal} with {least} of the {len(schema.columns)} columns or fewer"
     cells = getattr(method, "cells", 0)
     coarser = (fewer for fewer in _CELLS if fewer < (cells or math.inf)) if cells != 0 and schema.layout.numeric else ()
-    coarse = next((fewer for fewer in coarser if reaches(method=replace(cast("Any", method), cells=fewer))), None)
+    coarse = next((fewer for fewer in coarser if reaches(method=replace(method, cells=fewer))), None)
     if coarse is not None:
         yield f"{goal} with cells={coarse} or fewer, which blurs numeric columns"
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,18 +23,10 @@ FilePart: TypeAlias = "CsvFile | ParquetFile"  # some records of a file, all of 
 Stamp: TypeAlias = tuple[int, int]  # size of a file in bytes, and when it was last written, in nanoseconds
 
 
-class Unread(Protocol):
-    """Records that can be read: a source, or a part of one."""
-
-    def unread(self) -> Iterator[Callable[[], Rows]]:
-        """Yields functions that encode some records each, to be called in any thread."""
-        ...
-
-
 class Part:
-    """A part of a source; it can be pickled. One that finds its files written to, or other ones, gives nothing."""
+    """A part of a source, `records`; it can be pickled. One that finds its files written to or others gives nothing."""
 
-    def __init__(self, records: Unread, stamps: Mapping[Path, Stamp]) -> None:
+    def __init__(self, records: Any, stamps: Mapping[Path, Stamp]) -> None:
         self._records, self._stamps = records, stamps
 
     def unread(self) -> Iterator[Callable[[], Rows]]:

@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ import pyarrow.types as pt
 from noisegate.data.headers import check_alike, check_header
 from noisegate.data.stores import absolute, children, opened, place_of, status, unreadable
 from noisegate.data.tables.csv_file import CsvFile
-from noisegate.data.tables.memory import table_in_memory
+from noisegate.data.tables.memory import TableInMemory, table_in_memory
 from noisegate.data.tables.parts import PARQUET, FilePart, ParquetFile, Part, Stamp, file_parts, stamp
 from noisegate.data.units import UnitCounter, UnitLimit, check_unit_column
 from noisegate.errors import DataError, OptionError, said
@@ -43,21 +43,8 @@ class Placed(Protocol):
         ...
 
 
-class Origin(Placed, Protocol):
-    """One file, or one table in memory; what cannot be read is a `DataError`."""
-
-    @property
-    def typed(self) -> bool:
-        """Whether columns carry a type and certain names, as opposed to lines of text."""
-        ...
-
-    def columns(self) -> list[tuple[str, pa.DataType]]:
-        """Returns name and type of each column, without reading records."""
-        ...
-
-    def batches(self, names: Sequence[str], rows: int) -> Iterator[Mapping[str, pa.Array]]:
-        """Yields the columns called ``names``, some records at a time."""
-        ...
+Origin: TypeAlias = CsvFile | ParquetFile | TableInMemory
+"""One file, or one table in memory; what cannot be read is a `DataError`."""
 
 
 def files_of(origins: Sequence[Placed]) -> Sequence[FilePart]:
