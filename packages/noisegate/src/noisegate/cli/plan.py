@@ -137,17 +137,14 @@ def methods_command(
     """
     from noisegate.methods.registry import list_methods, method_named
 
-    if name is None:
-        told: list[Any] = list_methods()
-        what, shown = "methods", {"name": "name", "what it is": "summary"}
-    else:
-        what, told = "settings", method_named(name).describe()
-        shown = {"setting": "name", "default": "default", "meaning": "meaning", "expected": "expected"}
+    told: list[Any] = list_methods() if name is None else method_named(name).describe()
     if as_json:
-        print_json({what: told})
+        print_json({"methods": told if name is None else [{"name": method_named(name).name, "settings": told}]})
         return
+    shown = {"setting": "name", "default": "default", "meaning": "meaning", "expected": "expected"}
+    shown = {"name": "name", "what it is": "summary"} if name is None else shown
     rows = [["" if (value := one[key]) in (None, ()) else str(value) for key in shown.values()] for one in told]
-    OUT.print(table(what.capitalize(), dict.fromkeys(shown, "left"), rows))
+    OUT.print(table("Methods" if name is None else f"Settings of {name}", dict.fromkeys(shown, "left"), rows))
 
 
 def warn_about_delta(delta: float, records: float | None) -> None:
