@@ -162,7 +162,7 @@ def test_sums_run_on_the_engine_that_is_given_and_a_run_that_goes_on_sums_nothin
     engine = Counting()
     made(columns(), engine=engine)
     assert (engine.opens, engine.sums) == (1, 2)
-    with pytest.raises(OptionError, match=r"^engine: a fit that goes on sums no records; leave it out beside resume"):
+    with pytest.raises(OptionError, match=r"^engine: a resumed fit reads no records; leave it out with resume"):
         noisegate.fit(resume=tmp_path, engine=engine)
 
 

@@ -12,7 +12,7 @@ import noisegate as ng
 from noisegate.discovery.schema_gate import discover_schema
 from noisegate.errors import ModelError
 from noisegate.gate.gate import Gate
-from noisegate.methods.registry import make_method
+from noisegate.methods.registry import method_named
 from noisegate.models.folder import verify_model, write_model
 from noisegate.privacy import accounting
 from noisegate.privacy.certificate import Certificate, render
@@ -49,7 +49,7 @@ def path(found, tmp_path):
 
 def released(found, **options):
     gate = Gate(people(), schema=found.schema, epsilon=2.0, **{"discovery": found.certificate, **options})
-    return make_method("dp-merf", {"frequencies": 5}).query(gate)
+    return method_named("dp-merf")(frequencies=5).query(gate)
 
 
 def test_the_certificate_names_the_discovery_and_the_sum(found):

@@ -25,7 +25,7 @@ from rich.table import Table
 
 from noisegate import Gate, Schema, UserError
 from noisegate.data.frames import read_table
-from noisegate.methods.registry import make_method
+from noisegate.methods.registry import method_named
 from noisegate_evaluate import CAVEAT, Report, evaluate_tables
 
 HERE = Path(__file__).parent
@@ -130,7 +130,7 @@ def _runs(
             started = time.perf_counter()
             gate = Gate(options.data / "train.csv", schema=schema, epsilon=options.epsilon, delta=options.delta)
             # The seed is of the public randomness: features, weights, fitting. The private noise takes none.
-            synthesizer = make_method(options.method, {"seed": seed}).fit(gate, device=options.device)
+            synthesizer = method_named(options.method)(seed=seed).fit(gate, device=options.device)
             synthetic = synthesizer.sample(ROWS, seed=seed)
             made.append((synthetic, time.perf_counter() - started, _peak_megabytes()))
             progress.advance(task)

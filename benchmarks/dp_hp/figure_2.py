@@ -27,7 +27,7 @@ from rich.progress import track
 from rich.table import Table
 
 from noisegate import Gate, Schema
-from noisegate.methods.registry import make_method
+from noisegate.methods.registry import method_named
 from noisegate.schema import Categorical, Continuous
 
 HERE = Path(__file__).parent
@@ -88,7 +88,7 @@ def main() -> int:
     for name, seed in track(jobs, description="fit", transient=True):
         started = time.perf_counter()
         gate = Gate(train, schema=schema(), epsilon=options.epsilon, adjacency="replace-one", records=len(train))
-        model = make_method(name, {**METHODS[name], "seed": seed}).fit(gate, device="cpu")
+        model = method_named(name)(**{**METHODS[name], "seed": seed}).fit(gate, device="cpu")
         points, labels = arrays(model.sample(len(train), seed=seed))
         samples.setdefault(name, (points, labels))
         figures[name].append(

@@ -33,7 +33,7 @@ from rich.table import Table
 
 from noisegate import Gate, Schema
 from noisegate.data.frames import read_table
-from noisegate.methods.registry import make_method
+from noisegate.methods.registry import method_named
 from noisegate_evaluate import CAVEAT, marginal_distances
 
 HERE = Path(__file__).parent
@@ -77,7 +77,7 @@ def _run(
     records = train.num_rows if options.adjacency == "replace-one" else None
     gate = Gate(train, schema=schema, epsilon=epsilon, adjacency=options.adjacency, records=records)
     settings = json.loads(options.settings).get(method, {})
-    made = make_method(method, {**settings, "seed": seed}).fit(gate, device="cpu").sample(train.num_rows, seed=seed)
+    made = method_named(method)(**{**settings, "seed": seed}).fit(gate, device="cpu").sample(train.num_rows, seed=seed)
     seconds = time.perf_counter() - started
     synthetic = np.column_stack([*made.columns]) if version == "simple" else discretise(made, version)
     codes = code_distances(synthetic, real, sizes, orders=ALPHAS, max_subsets=SUBSETS)

@@ -16,7 +16,7 @@ from rich.progress import Progress
 from noisegate import Gate, Synthesizer
 from noisegate.atomic import new_file
 from noisegate.data.sources import open_source
-from noisegate.methods.registry import make_method
+from noisegate.methods.registry import method_named
 from noisegate.records import Images
 from noisegate.schema import Schema, pixel_schema
 from noisegate_evaluate import LabelledRows, images_of, read_classifiers, utility_scores
@@ -99,7 +99,7 @@ def fitted(row: Row, train: Path, model: Path, *, device: str, records: int | No
     """Returns the model in a folder, fitted and saved where it is not there yet."""
     if model.exists():
         return Synthesizer.load(model)
-    method = make_method(row.method, row.options())
+    method = method_named(row.method)(**row.options())
     schema = row.schema()
     gate = Gate(train, schema=schema, epsilon=row.epsilon, delta=row.delta, adjacency=row.adjacency, records=records)
     with Progress(transient=True) as progress:

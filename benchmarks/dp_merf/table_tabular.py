@@ -32,7 +32,7 @@ from papers.published import Loaded
 from tabular_page import Asked, Runs, content, papers_rate, print_page
 
 from noisegate import Adjacency, Gate, UserError
-from noisegate.methods.registry import make_method, method_named
+from noisegate.methods.registry import method_named
 from noisegate_evaluate import UtilityReport, downstream_scores, twelve
 
 PRESETS = Path(__file__).with_name("paper_settings.toml")
@@ -146,7 +146,7 @@ def _synthetic(options: argparse.Namespace, loaded: Loaded, seed: int) -> pa.Tab
         records=loaded.train.num_rows if replace_one else published(options.dataset).train_records,
     )
     # The seed is of the public randomness: features, weights, fitting. The private noise takes none.
-    synthesizer = make_method(options.method, {**options.settings, "seed": seed}).fit(gate, device=options.device)
+    synthesizer = method_named(options.method)(**{**options.settings, "seed": seed}).fit(gate, device=options.device)
     # As many as the published set has for training: the number of the records at hand is private.
     even = loaded.schema.label if options.even else None
     return synthesizer.sample(options.rows or published(options.dataset).train_records, seed=seed, even=even)

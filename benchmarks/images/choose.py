@@ -26,7 +26,7 @@ from rich.table import Table
 from simulated_digits import simulated_digits
 
 from noisegate import Gate
-from noisegate.methods.registry import make_method
+from noisegate.methods.registry import method_named
 from noisegate.schema import pixel_schema
 from noisegate_evaluate import LabelledRows, read_classifiers, utility_scores
 
@@ -57,8 +57,8 @@ def _run(
     """Returns both accuracies, the distance over the noise, and the processor time of gate and fit in seconds."""
     started = time.process_time()
     fit_options = {"steps": options.steps, **settings.get("fit_options", {})}
-    method = make_method(
-        options.method, {"image": (28, 28, 1), "seed": options.seed, **settings, "fit_options": fit_options}
+    method = method_named(options.method)(
+        **{"image": (28, 28, 1), "seed": options.seed, **settings, "fit_options": fit_options}
     )
     with Progress(transient=True) as progress:
         task = progress.add_task("fit", total=fit_options["steps"])

@@ -43,7 +43,7 @@ from torch import nn
 
 from noisegate import Gate, Synthesizer
 from noisegate.errors import ModelError
-from noisegate.methods.registry import make_method
+from noisegate.methods.registry import method_named
 from noisegate_evaluate.images import named_features
 from noisegate_evaluate.metrics.frechet import frechet_distance
 
@@ -339,7 +339,7 @@ def _made(
         started = time.perf_counter()
         gate = Gate(real.fitted, schema=real.schema, epsilon=epsilon, adjacency="add-remove")
         settings = {"image": (28, 28, 1), "seed": seed, **options.settings}
-        make_method("joint", settings).fit(gate, device=options.device).save(model)
+        method_named("joint")(**settings).fit(gate, device=options.device).save(model)
         held = {"seconds": round(time.perf_counter() - started, 1), "device": options.device}
         figures.write_text(json.dumps(held) + "\n", encoding="utf-8")
         console.print(f"ε = {epsilon:g}, seed {seed}: fitted in {held['seconds']} s")

@@ -30,7 +30,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from noisegate import Gate, Synthesizer
-from noisegate.methods.registry import make_method
+from noisegate.methods.registry import method_named
 from noisegate_evaluate import LabelledRows, read_classifiers, utility_scores
 from noisegate_images.output.formats import SampleGrid
 
@@ -96,7 +96,7 @@ def _fit(options: argparse.Namespace, loaded: Any, epsilon: float, seed: int, mo
     settings = {"image": (28, 28, 1), "seed": seed, **options.settings}
     with Progress(transient=True) as progress:
         task = progress.add_task(f"fit, ε = {epsilon:g}, seed {seed}", total=None)
-        synthesizer = make_method(options.method, settings).fit(
+        synthesizer = method_named(options.method)(**settings).fit(
             gate,
             device=options.device,
             report=lambda state: progress.update(task, total=state.steps, completed=state.step),

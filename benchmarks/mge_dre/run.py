@@ -35,7 +35,7 @@ from rich.table import Table
 
 from noisegate import Gate, Synthesizer
 from noisegate.data.sources import open_source
-from noisegate.methods.registry import make_method
+from noisegate.methods.registry import method_named
 from noisegate.records import Images
 from noisegate.schema import EncodedTable, Schema, pixel_schema
 from noisegate_evaluate import EncoderFeatures, images_of
@@ -136,7 +136,8 @@ def _run(
     """Returns the figures of one method at one ε."""
     started = time.process_time()
     private = options.out / "private.npz"
-    method = make_method(*_method(options, name))
+    called, settings = _method(options, name)
+    method = method_named(called)(**settings)
     real = NOT_PRIVATE if math.isinf(epsilon) else epsilon
     gate = Gate(private, schema=UNLABELLED, epsilon=real, records=len(sets["private"].pixels))
     model = options.out / key

@@ -29,7 +29,7 @@ from table import SCHEMA
 from threadpoolctl import threadpool_limits
 
 from noisegate import Gate
-from noisegate.methods.registry import make_method
+from noisegate.methods.registry import method_named
 from noisegate.models.checkpoint import FitState
 
 CONTESTANTS: dict[str, dict[str, Any]] = {
@@ -91,8 +91,8 @@ def simulated(records: int) -> pa.Table:
 
 def _times(name: str, table: pa.Table, options: argparse.Namespace) -> dict[str, Any]:
     settings = dict(CONTESTANTS[name])
-    method = make_method(
-        settings.pop("method"), {**settings, "fit_options": {"steps": STEPS, "check_every": EVERY, "ema_decay": 0.9}}
+    method = method_named(settings.pop("method"))(
+        **{**settings, "fit_options": {"steps": STEPS, "check_every": EVERY, "ema_decay": 0.9}}
     )
     started = time.perf_counter()
     release = method.query(Gate(table, schema=SCHEMA, epsilon=1.0))

@@ -1,6 +1,7 @@
 """A method in an installed package of somebody else: found by its entry point; priced, fitted, sampled and verified."""
 
 import json
+import re
 import shutil
 import sys
 import tomllib
@@ -9,8 +10,6 @@ from pathlib import Path
 import pytest
 
 from noisegate.methods.registry import METHODS
-from noisegate.testing import check_feature_map, check_method
-from noisegate_evaluate.auditing.examples import TABLE
 
 EXAMPLE = Path(__file__).parents[4] / "examples" / "own_method"
 SETTINGS = ("--method", "cosines")
@@ -52,8 +51,7 @@ def test_a_method_of_an_installed_package_does_all_that_ours_do(installed, desk,
     assert cli("verify", desk.out).code == 0
 
 
-def test_its_map_and_the_method_keep_their_contracts(installed):
-    from noisegate_cosines import Cosines, CosineSeries
-
-    check_feature_map(Cosines(columns=2, orders=5), TABLE.layout)
-    check_method(CosineSeries(hidden=(8,), fit_options={"steps": 5}), TABLE)
+def test_its_map_and_the_method_keep_their_contracts_as_the_documentation_checks_them(installed):
+    page = (EXAMPLE.parents[1] / "docs" / "extending.md").read_text(encoding="utf-8")
+    (checks,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(checks, {})

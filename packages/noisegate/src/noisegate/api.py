@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -41,7 +42,7 @@ def fit(
     device: str = "auto",
     on_error: str = "refuse",
     discovery: Certificate | None = None,
-    progress: bool = False,
+    progress: bool | None = None,
     observer: Observer | None = None,
     engine: Engine | None = None,
     **settings: Any,
@@ -75,7 +76,7 @@ def fit(
         discovery: Certificate of the discovery that estimated the schema, as `discover_schema` returns it. Beside
             a TOML file it is found by itself.
         progress: Show how far the run is: bars in a terminal or a notebook, lines of the log ``noisegate`` elsewhere;
-            of a training also ε so far.
+            of a training also ε so far. None for in a notebook alone.
         observer: What the run tells its plan and its progress to, in place of the log.
         engine: Where records are summed: threads of this machine, or the machines of a cluster (`RayEngine`).
         settings: Settings of the method, for instance ``frequencies=500``.
@@ -96,7 +97,8 @@ def fit(
     """
     options: dict[str, Any] = {name: value for name, value in locals().items() if name in Run.__dataclass_fields__}
     options["adjacency"] = Adjacency.parse(adjacency).value
-    observer = observer or (ShownProgress() if progress else None)
+    watched = "ipykernel" in sys.modules if progress is None else progress
+    observer = observer or (ShownProgress() if watched else None)
     place, defaults = None if out is None else Path(out), cast("dict[str, Any]", fit.__kwdefaults__)
     if resume:
         folder = RunFolder(place, None if resume is True else Path(resume), observer=observer)

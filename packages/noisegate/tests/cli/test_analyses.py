@@ -54,11 +54,11 @@ def test_a_fit_asks_for_their_columns_alone(desk, cli, analyses, tmp_path):
     [
         ("analyses = [3]", "expected tables [[analyses]]"),
         ("analyses = [{kind = 'anova', outcome = 'age', terms = ['job']}]", "number 1: expected a question, or a kind"),
-        ("analyses = [{question = 'mean(age)', kind = 'ols'}]", "stands without kind"),
+        ("analyses = [{question = 'mean(age)', kind = 'ols'}]", "given without kind"),
         ("analyses = [{question = 'what'}]", "is not understood"),
         ("analyses = [{question = 'mean(age)', half_width = -1}]", "half_width = -1 must be a number above 0"),
         ("analyses = [{question = 'mean(age)', width = 1}]", "unknown key 'width'"),
-        ("analyses = [{question = 'mean(wage)'}]", "'wage', which is no column"),
+        ("analyses = [{question = 'mean(wage)'}]", "'wage', which is not a column"),
         ("analyses", "cannot be read"),
     ],
 )

@@ -130,7 +130,7 @@ def test_faults_of_ours_keep_private_values_to_themselves(desk, cli, monkeypatch
         (["--engine", "spark"], "must be local or ray"),
         (["--address", "head:6379"], "needs --engine ray"),
         (["--engine", "ray", "--address", "127.0.0.1:1"], "no Ray cluster could be joined"),
-        (["--engine", "ray", "--resume"], "sums no records"),
+        (["--engine", "ray", "--resume"], "reads no records"),
     ],
 )
 def test_what_an_engine_cannot_do_is_refused_and_nothing_is_spent(options, message, desk, cli):

@@ -11,7 +11,7 @@ import pytest
 from noisegate.discovery import schema_gate as discovery
 from noisegate.discovery.schema_gate import discover_schema
 from noisegate.ledger.ledger import Ledger
-from noisegate.methods.registry import make_method
+from noisegate.methods.registry import method_named
 from noisegate.privacy.schema_certificate import certificate_path, schema_hash
 from noisegate.runs.folder import RUN_FILE, Run
 from noisegate.schema import Boolean, Schema
@@ -146,7 +146,7 @@ def test_a_training_that_is_resumed_keeps_what_its_schema_cost(clinic, tmp_path)
     schema = Schema((Boolean(name="answer"),))
     plain = {"delta": 1e-5, "adjacency": "add-remove", "records": 600, "unit": "record"}
     none = {"unit_column": None, "contributions": None, "dataset": None, "ledger": None}
-    run = Run(method=make_method("dp-gan", {}), schema=schema, epsilon=1.0, discovery=certificate, **plain, **none)
+    run = Run(method=method_named("dp-gan")(), schema=schema, epsilon=1.0, discovery=certificate, **plain, **none)
     run.write(tmp_path)
     assert Run.read(tmp_path).discovery == certificate
     told = json.loads((tmp_path / RUN_FILE).read_text())

@@ -121,10 +121,10 @@ def test_a_want_is_a_question_and_half_a_width(text, want):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("mean(age)", "must be a question and how far"),
+        ("mean(age)", "must be a query and the half-width"),
         ("mean(age) ± 0", "the width must be above 0"),
         ("count(ill = true) ± 2 %", "percent are of a share"),
-        ("mean(job) ± 2 %", "'job' is no number"),
+        ("mean(job) ± 2 %", "'job' is not numeric"),
         ("what ± 2", "is not understood"),
     ],
 )

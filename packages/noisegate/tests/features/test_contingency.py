@@ -9,7 +9,7 @@ from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.features.contingency import Contingency
 from noisegate.features.feature_map import Levels
-from noisegate.methods.registry import make_method
+from noisegate.methods.registry import method_named
 from noisegate.privacy.plan import Budget
 from noisegate.schema import Boolean, Continuous, EncodedTable, Schema
 
@@ -62,13 +62,13 @@ BUDGET = Budget(epsilon=1.0, delta=1e-5)
 def test_twenty_thousand_columns_are_refused_in_seconds(name):
     started = time.process_time()
     with pytest.raises(OptionError, match=r"20,001 columns have [0-9,]+ groups of [23], and at most 2,000,000"):
-        make_method(name, {}).plan(WIDE, BUDGET)
+        method_named(name)().plan(WIDE, BUDGET)
     assert time.process_time() - started < 10
 
 
 def test_what_the_refusal_proposes_is_planned_in_seconds():
     started = time.process_time()
-    assert make_method("pairwise", {"pairs": "none"}).plan(WIDE, BUDGET).releases
+    assert method_named("pairwise")(pairs="none").plan(WIDE, BUDGET).releases
     assert time.process_time() - started < 10
 
 

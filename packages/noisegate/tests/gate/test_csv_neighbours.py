@@ -8,7 +8,7 @@ from noisegate import discover_schema
 from noisegate.data.tables import csv_file
 from noisegate.discovery import exact_counts
 from noisegate.gate.gate import Gate
-from noisegate.methods.registry import make_method
+from noisegate.methods.registry import method_named
 from noisegate.privacy import noise
 from noisegate.schema import Boolean, Categorical, Schema
 
@@ -56,7 +56,7 @@ def test_a_sum_changes_by_one_record(name, neighbours, sums):
     schema, found = Schema(columns=columns, label="k"), []
     for path in neighbours:
         sums.clear()
-        release = make_method(name, {}).query(Gate(path, schema=schema, epsilon=1.0))
+        release = method_named(name)().query(Gate(path, schema=schema, epsilon=1.0))
         found.append(list(sums))
     for one, other, event in zip(*found, release.certificate.events, strict=True):
         assert one.shape == other.shape
@@ -68,7 +68,7 @@ def test_a_unit_is_one_unit_on_every_line(neighbours, sums):
     totals = []
     for path in neighbours:
         sums.clear()
-        make_method("pairwise", {}).query(Gate(path, schema=schema, epsilon=1.0, unit_column="k", contributions=1))
+        method_named("pairwise")().query(Gate(path, schema=schema, epsilon=1.0, unit_column="k", contributions=1))
         totals.append(max(int(np.abs(values).max()) for values in sums))
     assert totals[0] == 2 * totals[1]  # two units, and one without the first record
 

@@ -167,7 +167,7 @@ def test_a_gate_of_linked_tables_refuses_other_questions_before_it_reads():
         session.ask(plan.maps, link="visits")
     with pytest.raises(OptionError, match="this is a table in memory"):
         Gate(OTHERS, schema=SCHEMA, epsilon=1.0, engine=RayEngine()).open(plan, method="linked", public={})
-    with pytest.raises(OptionError, match="questions about counts"):
+    with pytest.raises(OptionError, match="queried for counts"):
         Gate(OTHERS, schema=SCHEMA, epsilon=1.0, engine=WholeRecords()).open(plan, method="linked", public={})
 
 

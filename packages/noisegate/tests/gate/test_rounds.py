@@ -80,7 +80,7 @@ def records():
 def test_a_question_is_answered_once():
     with opened() as session:
         session.ask({"bins": FIRST})
-        with pytest.raises(OptionError, match=r"\['bins'\] do not match the plan's open questions \['pairs'\]"):
+        with pytest.raises(OptionError, match=r"\['bins'\] do not match the plan's open queries \['pairs'\]"):
             session.ask({"bins": FIRST})
         session.ask({"pairs": LATER})
         with pytest.raises(OptionError, match="once"):
@@ -99,9 +99,9 @@ def test_only_questions_of_the_plan_are_answered(maps):
 def test_nothing_is_handed_out_before_every_question_is_answered():
     with opened() as session:
         session.ask({"bins": FIRST})
-        with pytest.raises(OptionError, match=r"\['pairs'\] have no answer yet"):
+        with pytest.raises(OptionError, match=r"\['pairs'\] have not been run"):
             session.release()
-    with pytest.raises(OptionError, match="no answer yet"):
+    with pytest.raises(OptionError, match="not been run"):
         session.release()
 
 

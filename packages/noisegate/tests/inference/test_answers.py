@@ -243,14 +243,14 @@ def test_every_form_is_read_and_keeps_its_text():
     [
         ("average(x)", r"'average\(x\)' is not understood; the forms are: mean\(x\)"),
         ("mean(z)", "no column 'z'; the columns are x, y, count, days, job, ill"),
-        ("mean(job)", "'job' is no number"),
+        ("mean(job)", "'job' is not numeric"),
         ("share(job = clerk)", "'job' has no level 'clerk'; it has cook, nurse, smith"),
         ("mean(x) by y", "'y' is a number; a column with levels"),
         ("quantile(x, 2)", "between 0 and 1"),
         ("y ~ x + x", "names a column twice"),
-        ("logit(job) ~ x", "the outcome is a number, or has two levels|takes an outcome of two levels"),
+        ("logit(job) ~ x", "the outcome is a number, or has two levels|needs an outcome with two levels"),
         ("logit(ill) ~ days", "'days' may be missing"),
-        ("odds(job, ill)", "two columns of two levels"),
+        ("odds(job, ill)", "two columns with two levels"),
         ("share(x < much)", "a number is expected"),
     ],
 )

@@ -120,7 +120,7 @@ def test_a_file_is_read_or_refused_by_name(tmp_path):
         read_certificate(path)
     for broken in (b"{", b"\xff\xfe\x00", b""):
         path.write_bytes(broken)
-        with pytest.raises(ModelError, match="is no JSON that can be relied on"):
+        with pytest.raises(ModelError, match="is not valid JSON"):
             read_certificate(path)
     path.write_text(json.dumps(certificate().to_json()), encoding="utf-8")
     assert read_certificate(path) == certificate()

@@ -173,7 +173,7 @@ def test_a_budget_out_of_range_is_refused_with_the_cure(options, message):
         Budget(**options)
     assert "must be a number from" in str(caught.value)
     above = options["epsilon"] in (1000.1, math.inf)
-    assert ("no privacy left" if above else f"for instance {message}1") in str(caught.value)
+    assert ("hardly any privacy is left" if above else f"for instance {message}1") in str(caught.value)
 
 
 def test_the_ends_of_the_range_are_in_it():

@@ -59,5 +59,5 @@ def test_a_training_that_is_stopped_goes_on_on_a_cluster_with_another_key(joined
     model = fit(tmp_path / "x.parquet", resume=True, device="cpu", **options)
     assert model.certificate.epsilon == 9.0 and not joined.alive
     assert len(keys) == 3 + 2 and len(set(keys)) == 2 and keys[2] != keys[3]
-    with pytest.raises(OptionError, match=r"nothing to resume|sums no records"):
+    with pytest.raises(OptionError, match=r"nothing to resume|reads no records"):
         fit(tmp_path / "x.parquet", resume=True, **options)

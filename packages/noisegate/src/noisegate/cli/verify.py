@@ -64,7 +64,7 @@ def verify_command(
         OUT.print(f"Signed with {signed_by}: {', '.join(signed)}.", soft_wrap=True, markup=False)
         return
     if PUBLIC_PAGE in found.others:
-        OUT.print(f"{PUBLIC_PAGE} is not part of this; `noisegate report {escape(str(model))} -o DIR` makes it anew.")
+        OUT.print(f"{PUBLIC_PAGE} is not part of this; `noisegate report {escape(str(model))} -o DIR` makes it again.")
     if SIGNATURE in found.others:
         OUT.print(f"{SIGNATURE} is not checked; to do so, give the owner's public key with --signed-by.")
     if others := [name for name in found.others if name not in (PUBLIC_PAGE, SIGNATURE)]:

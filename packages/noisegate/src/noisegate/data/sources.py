@@ -60,7 +60,9 @@ def check_apart(private: Any, public: Any) -> None:
         raise DataError(f"public: the public table is the private one. {_CURE}")
 
 
-_CURE = "What is public is handed out as it is, so it must hold no private record. Give other data; nothing was spent."
+_CURE = (
+    "Public records are released unchanged, so they must contain no private record. Give other data; nothing was spent."
+)
 
 
 def digest_of(path: Path) -> str:

@@ -17,8 +17,8 @@ from noisegate.schema.encode import Mask, joined_names, names_of
 
 Keys = npt.NDArray[np.uint64]
 
-_MISSING = "it is missing whose record this is; fill it in, or leave such records out of the data"
-_CLAMPED = "numbers beyond 64 bits cannot be told from each other; write units as text"
+_MISSING = "the privacy unit of this record is missing; fill it in, or remove such records from the data"
+_CLAMPED = "numbers beyond 64 bits cannot be distinguished; write units as text"
 
 
 @dataclass(frozen=True, kw_only=True)

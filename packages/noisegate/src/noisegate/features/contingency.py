@@ -115,7 +115,7 @@ class Contingency:
         weights: npt.NDArray[np.int64] = np.minimum(scaled, np.float32(units + 1)).astype(np.int64)
         if sum(weight * weight for weight in weights.tolist()) > units * units:
             raise OptionError(
-                f"the vectors of the contingency tables have norm {self.norm:g}, the question was planned with "
+                f"the vectors of the contingency tables have norm {self.norm:g}, the query was planned with "
                 f"norm={grid.norm:g}; plan it with the norm of its map, or a larger one."
             )
         least = int(weights.argmin())

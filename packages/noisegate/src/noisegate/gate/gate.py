@@ -198,7 +198,7 @@ class Gate(Single):
         with self.open(plan, method=method, public=public) as session:
             maps = plan.maps if maps is None else maps
             if set(session.open_questions) != set(maps):
-                raise OptionError(f"feature maps {sorted(maps)} do not match the plan's questions.")
+                raise OptionError(f"feature maps {sorted(maps)} do not match the plan's queries.")
             session.ask(maps)
         return session.release()
 
@@ -302,7 +302,7 @@ class Gate(Single):
             raise OptionError(f"the plan is calibrated for {plan.budget}, the gate has {self.budget}; use gate.budget.")
         if self._source.in_parts and not (kind is CalibratedPlan and self._engine.in_parts):
             raise OptionError(
-                "linked tables are summed by questions about counts of cells and nothing else; take method='linked', "
+                "linked tables can only be queried for counts of cells; take method='linked', "
                 "and an engine of this library."
             )
         self._engine.check(self._source, sums=kind is CalibratedPlan or of is GradientPlan, device=device)

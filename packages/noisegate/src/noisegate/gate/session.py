@@ -78,7 +78,7 @@ _FOLLOWING: dict[State, tuple[State, ...]] = {
     State.VOID: (),
 }
 _REFUSALS = {
-    State.PLANNED: "nothing was asked, so there is nothing to release.",
+    State.PLANNED: "no query was run, so there is nothing to release.",
     State.RESERVED: "no noise was drawn, so there is nothing to release.",
     State.CONFIRMED: "the cost of this session is reserved once, and is not given back.",
     State.CLOSED: "this session has ended; open another gate, which costs again.",
@@ -316,7 +316,7 @@ class Reservation(Single):
                 ) from None
             except Exception as error:
                 # The release is paid for: losing it now would waste the budget, and a reservation counts as spent.
-                told = f"the release is whole, but the ledger could not be told: {error}"
+                told = f"the release is complete, but the ledger could not be updated: {error}"
                 LOG.warning("%s", told)
                 try:
                     warnings.warn(told, LedgerWarning, 4)

@@ -41,7 +41,7 @@ def infer(model: Synthesizer, *questions: str, level: float = 0.95, finite: bool
     if not 0 < level < 1:
         raise OptionError(f"level={level!r} must be a number between 0 and 1, for instance 0.95.")
     if not questions:
-        raise OptionError("no question is given; for instance 'mean(age)' or 'wage ~ age + sex'.")
+        raise OptionError("no query is given; for instance 'mean(age)' or 'wage ~ age + sex'.")
     asked = [read(question) for question in questions]
     found = Estimands(Evidence(model), level=level, finite=finite)
     return [answer for question in asked for answer in found.answer(question)]

@@ -100,7 +100,7 @@ def read_want(text: str, schema: Schema) -> Want:
     found = _FORM.match(text.strip())
     if found is None:
         raise OptionError(
-            f"want {text!r} must be a question and how far its interval may reach, as 'mean(wage) by sex ±2 % at 95 %' "
+            f"want {text!r} must be a query and the half-width of its interval, as 'mean(wage) by sex ±2 % at 95 %' "
             "or 'wage ~ age + sex +- 0.05'."
         )
     asked, half, level = read(found["question"]), float(found["half"]), float(found["level"] or 95) / 100
@@ -111,7 +111,7 @@ def read_want(text: str, schema: Schema) -> Want:
         if asked.kind in ("mean", "quantile"):
             column = schema.column(asked.columns[0])
             if not column.numeric:
-                raise OptionError(f"want {text!r}: {column.name!r} is no number; it has levels.")
+                raise OptionError(f"want {text!r}: {column.name!r} is not numeric; it has levels.")
             low, high = map(float, bounds_of(column))
             half *= high - low
         elif asked.kind not in ("share", "corr", "partial"):
@@ -269,7 +269,7 @@ def _want(entry: dict[str, Any], where: str) -> Want:
             )
         question = _MODELS[kind].format(f"`{outcome}`", " + ".join(f"`{term}`" for term in terms))
     elif not isinstance(question, str) or len(entry) > 1 + ("half_width" in entry):
-        raise OptionError(f"{where}: a question is text, and stands without kind, outcome and terms.")
+        raise OptionError(f"{where}: a question is text, given without kind, outcome and terms.")
     half = entry.get("half_width", float("inf"))
     if isinstance(half, bool) or not isinstance(half, int | float) or not half > 0:
         raise OptionError(f"{where}: half_width = {half!r} must be a number above 0.")

@@ -256,7 +256,7 @@ def read(text: str) -> Analysis:
         except ValueError:
             raise _unknown(text) from None
         if not 0 < probability < 1:
-            raise OptionError(f"question {line!r}: a quantile is asked at a number between 0 and 1.")
+            raise OptionError(f"query {line!r}: the probability of a quantile must be between 0 and 1.")
         return Analysis(text=line, kind=kind, columns=(_name(parts[0]),), value=probability)
     if kind == "median":
         return Analysis(text=line, kind="quantile", columns=(_name(parts[0]),), value=0.5)
@@ -268,4 +268,4 @@ def _name(text: str) -> str:
 
 
 def _unknown(text: str) -> OptionError:
-    return OptionError(f"question {text!r} is not understood; the forms are: {'; '.join(FORMS)}.")
+    return OptionError(f"query {text!r} is not understood; the forms are: {'; '.join(FORMS)}.")

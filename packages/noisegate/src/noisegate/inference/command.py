@@ -27,7 +27,7 @@ def infer_command(
             "'wage ~ age + sex', 'logit(ill) ~ age', 'chi2(job, ill)' and others; a wrong one lists them all."
         ),
     ] = None,
-    file: Annotated[Path | None, typer.Option("--file", help="A text file with a question in each line.")] = None,
+    file: Annotated[Path | None, typer.Option("--file", help="A text file with one query per line.")] = None,
     level: Annotated[float, typer.Option(help="Of intervals.")] = 0.95,
     finite: Annotated[
         bool,
@@ -35,7 +35,7 @@ def infer_command(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Answer questions with intervals that hold, from what was released. Costs no privacy; reads no private data.
+    """Answer queries with valid confidence intervals, from what was released. Costs no privacy; reads no private data.
 
     P-values and standard errors of synthetic rows are wrong, however many rows there are. These account for the noise
     of the release, for the sampling of the records and for the width of cells. `fit --for-inference` narrows them.

@@ -41,7 +41,7 @@ class Estimands:
         try:
             found: list[Estimate] = getattr(self, f"_{asked.kind}")(asked)
         except DrownedError as drowned:
-            why = f"the noise forbids an answer: it hides in which range '{drowned}' lies"
+            why = f"the noise forbids an answer: it hides the range in which '{drowned}' lies"
             return [Estimate(question=asked.text, name=asked.text, refused=why)]
         return found
 
@@ -55,7 +55,7 @@ class Estimands:
         """Returns the sums of some columns, and the places of the terms of each among all, 1 being the first."""
         columns = {name: self._evidence.column(name) for name in names}
         if len(columns) < len(names):
-            raise OptionError(f"question {asked.text!r} names a column twice.")
+            raise OptionError(f"query {asked.text!r} names a column twice.")
         sums = self._evidence.sums(list(columns.values()))
         order = sorted(columns.values())
         places = {
@@ -68,7 +68,7 @@ class Estimands:
         """Returns what a numeric column is at position 0, and how much more at 1; an OptionError of another column."""
         column = self._evidence.column(name)
         if self._evidence.numeric(column) is None:
-            raise OptionError(f"question {asked.text!r}: {name!r} is no number; it has levels.")
+            raise OptionError(f"query {asked.text!r}: {name!r} is not numeric; it has levels.")
         return self._evidence.linear(column)
 
     def _scale(self, asked: Analysis, sums: Sums, name: str) -> tuple[float, float]:
@@ -79,7 +79,7 @@ class Estimands:
     def _levels(self, asked: Analysis, name: str) -> list[Any]:
         column = self._evidence.column(name)
         if self._evidence.numeric(column) is not None:
-            raise OptionError(f"question {asked.text!r}: {name!r} is a number; a column with levels is expected there.")
+            raise OptionError(f"query {asked.text!r}: {name!r} is a number; a column with levels is expected there.")
         return self._evidence.levels(column)
 
     def _level_place(self, asked: Analysis, name: str, value: str) -> int:
@@ -87,7 +87,7 @@ class Estimands:
         spelled = [_spelled(level) for level in levels]
         wanted = value if value in spelled else value.capitalize()
         if wanted not in spelled:
-            raise OptionError(f"question {asked.text!r}: {name!r} has no level {value!r}; it has {', '.join(spelled)}.")
+            raise OptionError(f"query {asked.text!r}: {name!r} has no level {value!r}; it has {', '.join(spelled)}.")
         return spelled.index(wanted)
 
     # Means and shares, in all or by group
@@ -124,7 +124,7 @@ class Estimands:
     def _count(self, asked: Analysis) -> list[Estimate]:
         (name,) = asked.columns
         if asked.how != "=" or asked.by is not None:
-            raise OptionError(f"question {asked.text!r}: a count is asked of a level, as in count(sex = female).")
+            raise OptionError(f"query {asked.text!r}: a count needs a level, as in count(sex = female).")
         place = self._level_place(asked, name, asked.value)
         sums, places = self._sums(asked, [name])
         return self._estimates(
@@ -182,7 +182,7 @@ class Estimands:
     def _logit(self, asked: Analysis) -> list[Estimate]:
         name = asked.columns[0]
         if len(self._levels(asked, name)) != 2:
-            raise OptionError(f"question {asked.text!r}: logit takes an outcome of two levels.")
+            raise OptionError(f"query {asked.text!r}: logit needs an outcome with two levels.")
         return self._generalised(
             asked, (0.0, 1.0), lambda score: 1 / (1 + np.exp(-score)), lambda mean: mean * (1 - mean)
         )
@@ -198,7 +198,7 @@ class Estimands:
         sums, places, terms, names, back = self._regression(asked)
         if lacking := [self._evidence.names[one.place] for one in sums.terms.numeric if one.nullable]:
             raise OptionError(
-                f"question {asked.text!r}: {', '.join(map(repr, lacking))} may be missing, which {asked.kind} has no "
+                f"query {asked.text!r}: {', '.join(map(repr, lacking))} may be missing, which {asked.kind} has no "
                 "answer for; an OLS leaves such records out, pair by pair."
             )
         outcome = asked.columns[0]
@@ -218,7 +218,7 @@ class Estimands:
         """Returns sums, places, the regressors among all terms, their names, and the way back from z to x."""
         sums, places = self._sums(asked, asked.columns)
         if not self._is_number(asked.columns[0]) and len(self._levels(asked, asked.columns[0])) != 2:
-            raise OptionError(f"question {asked.text!r}: the outcome is a number, or has two levels.")
+            raise OptionError(f"query {asked.text!r}: the outcome is a number, or has two levels.")
         terms, names, scaled = [0], ["intercept"], [(0.0, 1.0)]
         for name in asked.columns[1:]:
             terms += self._regressors(places, name)
@@ -253,7 +253,7 @@ class Estimands:
         found = self._evidence.table(tuple(self._evidence.column(name) for name in names))
         if found is None:
             raise OptionError(
-                f"question {asked.text!r}: {' and '.join(map(repr, names))} were not measured together in a table; "
+                f"query {asked.text!r}: {' and '.join(map(repr, names))} were not measured together in a table; "
                 "those of two columns and the label of the schema are, by the default method."
             )
         return found.counts, found.variance
@@ -267,7 +267,7 @@ class Estimands:
     def _odds(self, asked: Analysis) -> list[Estimate]:
         counts, variance = self._counts(asked, asked.columns)
         if counts.shape != (2, 2):
-            raise OptionError(f"question {asked.text!r}: an odds ratio is asked of two columns of two levels each.")
+            raise OptionError(f"query {asked.text!r}: an odds ratio needs two columns with two levels each.")
 
         def log_odds(cells: Floats) -> Floats:
             with np.errstate(all="ignore"):
@@ -305,9 +305,9 @@ class Estimands:
         try:
             bound = float(asked.value)
         except ValueError:
-            raise OptionError(f"question {asked.text!r}: a number is expected behind {asked.how!r}.") from None
+            raise OptionError(f"query {asked.text!r}: a number is expected after {asked.how!r}.") from None
         if asked.by is not None:
-            raise OptionError(f"question {asked.text!r}: shares below a number are asked of all records.")
+            raise OptionError(f"query {asked.text!r}: shares below a number are for all records: leave out 'by'.")
         found = cumulative(self._evidence, self._evidence.column(name))
         # The last cell that lies below as a whole, and the first that lies above.
         within = found.high < bound if asked.how == "<" else found.high <= bound
@@ -332,7 +332,7 @@ class Estimands:
         time, event = asked.columns
         self._number(asked, time)
         if len(self._levels(asked, event)) != 2:
-            raise OptionError(f"question {asked.text!r}: {event!r} has to say yes or no.")
+            raise OptionError(f"query {asked.text!r}: {event!r} must have two levels, yes or no.")
         if asked.by is None:
             return self._surviving(asked, "", *self._counts(asked, asked.columns))
         groups = self._levels(asked, asked.by)

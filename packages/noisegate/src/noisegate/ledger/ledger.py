@@ -114,7 +114,7 @@ class Ledger:
         if scripts := mixed_scripts(dataset):
             warnings.warn(
                 f"dataset={dataset!r} has a word with letters of several alphabets ({', '.join(scripts)}), "
-                "some of which may look alike: who types it later may type another. It is registered as it stands.",
+                "some of which may look alike; it may be mistyped later. It is registered as given.",
                 LedgerWarning,
                 2,
             )

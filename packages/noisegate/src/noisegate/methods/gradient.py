@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss
 
 STATE_FILE, JOURNAL_FILE = "training.safetensors", "steps.journal"
-_CURE = "What it held is lost and stays spent; remove its folder to begin anew."
+_CURE = "What it held is lost and its cost stays spent; remove its folder to start again."
 
 
 class Trainer(Resumable, Protocol):

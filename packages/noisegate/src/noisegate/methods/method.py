@@ -354,7 +354,7 @@ class Method(Settings, ABC):
         if hasattr(data, "budget"):
             raise OptionError(f"{next(iter(run))}: a gate knows what it spends on; give this to the gate, or records.")
         if report is not None or convert is not None:
-            raise OptionError("report, convert: these go with a gate; beside records take progress=True or observer=.")
+            raise OptionError("report, convert: these are for a gate; with records use progress=True or observer=.")
         import noisegate
 
         return cast("Synthesizer", noisegate.fit(data, method=self, device=device, **run))

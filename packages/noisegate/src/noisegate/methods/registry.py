@@ -38,11 +38,6 @@ def method_named(name: Any, schema: Schema | Any = None, *, makes: str | None = 
     return method
 
 
-def make_method(name: Any, settings: Mapping[str, Any]) -> Method:
-    """Returns the method called `name`, with some of its settings changed; an OptionError if it cannot be."""
-    return method_named(name)(**settings)
-
-
 def make_for(name: Any, schema: Schema | Any, settings: Mapping[str, Any]) -> Method:
     """Returns the method called `name`, or "auto", for the records of a schema, with some of its settings changed.
 
@@ -72,7 +67,7 @@ def method_of(certificate: Certificate, *, seed: int | None = None) -> Method:
     if seed is not None and seed != settings.get("seed"):
         if not method.seeded_fit:
             raise OptionError(
-                f"{said('seed', seed)}: what was released was asked with seed {settings.get('seed')}, and can "
+                f"{said('seed', seed)}: the release was made with seed {settings.get('seed')}, and can "
                 f"only be fitted with that; leave {said('seed')} out."
             )
         settings = {**settings, "seed": seed}

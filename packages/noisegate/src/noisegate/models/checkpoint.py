@@ -209,7 +209,7 @@ class FitSummary:
         recognised = agreement * classes - 1 >= _RECOGNISED * (classes - 1)
         reasons = [f"{told}; {'the others are made again' if kept else 'too few for means to judge by: all are taken'}"]
         if not recognised:
-            reasons.append("classes can hardly be told apart in what is made: look at the pictures")
+            reasons.append("the classes of the generated images are hard to distinguish: look at the pictures")
         figures = {"agreement": agreement}
         bad: Word = "rough" if kept or agreement * classes >= _OF_CHANCE else "noise"
         found = Verdict(word=None if recognised else bad, source="fit", reasons=tuple(reasons), figures=figures)

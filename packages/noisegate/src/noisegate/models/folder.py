@@ -262,7 +262,7 @@ def _check_rho(event: ZeroConcentratedEvent, release: Release, folder: Path) -> 
     distance = (certificate.contributions or 1) * (2 if certificate.adjacency is Adjacency.REPLACE_ONE else 1)
     tables = [name for name in release.values if name.startswith(f"{event.name}/")]
     if not all(_TABLE.fullmatch(name.removeprefix(f"{event.name}/")) for name in tables):
-        raise ModelError(f"{folder / VALUES_FILE} holds values of {event.name!r} that are no noisy tables of columns.")
+        raise ModelError(f"{folder / VALUES_FILE} holds values of {event.name!r} that are not noisy tables of columns.")
     stds = [release.noise_std[name] for name in tables]
     spent = math.fsum(distance**2 / (2 * std**2) if std > 0 else math.inf for std in stds)
     if not spent <= event.rho * (1 + 1e-6):

@@ -166,9 +166,8 @@ class Synthesizer(Shown):
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else math.inf
         if n * columns > memory:
             raise OptionError(
-                f"n={n:,}: so many records of {columns:,} columns take more than {n * columns / 1e9:,.0f} GB, and this "
-                f"machine has {memory / 1e9:,.0f} GB of memory. Ask for fewer, or take them one after the other from "
-                "batches(n)."
+                f"n={n:,}: that many records of {columns:,} columns need more than {n * columns / 1e9:,.0f} GB, and "
+                f"this machine has {memory / 1e9:,.0f} GB of memory. Ask for fewer, or iterate over batches(n)."
             )
         none = EncodedTable(np.zeros((0, len(layout.numeric))), np.zeros((0, len(layout.coded)), dtype=np.int32))
         table = pa.concat_tables(list(batches) or [decode(none, self.schema, stored=True)])

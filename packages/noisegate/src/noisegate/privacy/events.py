@@ -77,7 +77,7 @@ class _NamedEvent:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
-            raise EventError(f"event name={self.name!r} is no text.")
+            raise EventError(f"event name={self.name!r} is not text.")
         for field in fields(self):
             value = getattr(self, field.name)
             if field.type == "int" and not isinstance(value, int):

@@ -116,9 +116,9 @@ class Grid:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.norm) and self.norm > 0):
-            raise OptionError(f"norm={self.norm!r} of a question must be positive and finite.")
+            raise OptionError(f"norm={self.norm!r} of a query must be positive and finite.")
         if self.nonnegative and self.centre is not None:
-            raise OptionError("a question cannot be both non-negative and centred; drop one of the two.")
+            raise OptionError("a query cannot be both non-negative and centred; drop one of the two.")
 
     @property
     def bound(self) -> GridBound:

@@ -53,7 +53,7 @@ class Budget:
             number = isinstance(value, int | float) and not isinstance(value, bool)
             if not number or not low <= value <= high:
                 if name == "epsilon" and number and value > high:
-                    hint = "above that there is no privacy left to speak of"
+                    hint = "above that hardly any privacy is left"
                 raise OptionError(f"{name}={value!r} must be a number from {low:g} to {high:g}; {hint}.")
             # A certificate is hashed as JSON, where 1 is not 1.0, and read back it has floats.
             object.__setattr__(self, name, float(value))

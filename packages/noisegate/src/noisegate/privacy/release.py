@@ -145,7 +145,7 @@ def read_json(path: Path) -> Any:
     except FileNotFoundError:
         raise
     except (OSError, ValueError, RecursionError) as error:
-        raise ModelError(f"{path} is no JSON that can be relied on: {error}.") from None
+        raise ModelError(f"{path} is not valid JSON: {error}.") from None
 
 
 def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -108,7 +108,9 @@ def verify_schema(path: Path) -> SchemaVerification:
     certificate = read_certificate(path)
     expected = certificate.hashes.get(SCHEMA_HASH)
     if not path.name.endswith(ENDING) or expected is None:
-        raise ModelError(f"{path} is no certificate of a discovered schema; give a model folder, or SCHEMA{ENDING}.")
+        raise ModelError(
+            f"{path} is not the certificate of a discovered schema; give a model folder, or SCHEMA{ENDING}."
+        )
     recomputed = certificate.check()
     check_discovery(certificate)
     schema = path.with_name(path.name.removesuffix(ENDING))

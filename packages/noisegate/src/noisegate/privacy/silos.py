@@ -156,7 +156,7 @@ class Stream:
 
 def _moved(event: Event, times: int) -> Event:
     if not isinstance(event, GaussianEvent):
-        raise ModelError(f"event {event.name!r} of a secure sum is no sum with Gaussian noise.")
+        raise ModelError(f"event {event.name!r} of a secure sum is not a sum with Gaussian noise.")
     return replace(event, sensitivity=times * event.sensitivity)
 
 

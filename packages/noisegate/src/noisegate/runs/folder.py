@@ -99,7 +99,7 @@ class Run:
             (f"{name}={value!r}" for name, value in settings.items() if (name, value) != ("seed", 0)), None
         ):
             raise OptionError(
-                f"{told}: is given beside a method that is made; give it to {type(method).__name__}(...)."
+                f"{told}: cannot be given together with a configured method; pass it to {type(method).__name__}(...)."
             )
         return cls(method=method, schema=schema, adjacency=relation, discovery=bought, **options)
 
@@ -176,8 +176,8 @@ class Run:
     def check(self, given: Mapping[str, Any], observer: Observer) -> None:
         """Checks options that are given to go on with, by attribute; "method" by its name, "schema" as a file too."""
         another = observer.option("out")
-        cure = f"Leave the option out: a run goes on as it began. Another run goes into another {another}, and costs "
-        cure += "again."
+        cure = "Leave the option out: a run continues with the options that it started with. Another run needs another "
+        cure += f"{another}, and costs again."
         settings, known = self.method.to_json(), {**vars(self), "method": self.method.name}
         pairs = [
             (observer.setting(name, value), value, settings.get(self.method.stored_name(name)))

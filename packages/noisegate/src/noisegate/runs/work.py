@@ -36,7 +36,7 @@ Ask: TypeAlias = Callable[[Gate, Any], Release]
 """What a run asks at its gate, by a plan; returns what has left it."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _PARTS = 20  # of a training: how often its cost so far is computed for a progress line
-_CURE = "Remove it to start the fit anew from the release."
+_CURE = "Remove it to start the fit again from the release."
 
 
 @contextmanager
@@ -140,7 +140,7 @@ def resume_run(
         if not folder.training:
             if engine is not None:
                 raise OptionError(
-                    f"{observer.option('engine')}: a fit that goes on sums no records; leave it out beside "
+                    f"{observer.option('engine')}: a resumed fit reads no records; leave it out with "
                     f"{observer.option('resume')}."
                 )
             release = folder.reopen()

@@ -138,7 +138,7 @@ def _of_associations(fitting: PairwiseFit, names: Sequence[str]) -> Verdict:
         reasons.append(f"{kept:.0%} of the associations that stand out of the noise are kept")
     elif found and math.sqrt(max(total + 2 * noise, 0) / len(found)) > _UNSEEN:
         word = "rough"
-        reasons.append("associations between columns cannot be told from noise: rely on single columns alone")
+        reasons.append("associations between columns cannot be distinguished from noise: rely on single columns only")
     told = {" × ".join(names[column] for column in one.columns): one.shared / one.released for one in strong}
     figures["associations"] = told
     if weak := [name for name, part in told.items() if part < WEAKENED]:

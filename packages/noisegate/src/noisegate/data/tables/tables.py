@@ -158,7 +158,7 @@ class Source(ABC, Generic[_Origin]):
     in_parts: ClassVar[bool] = False
     links: ClassVar[tuple[str, ...]] = ()
 
-    _empty = "there are no records, only names of columns; expected at least one record"
+    _empty = "there are no records, only column names; expected at least one record"
 
     def __init__(self, schema: Schema, *, show_values: bool, batch_rows: int, units: UnitLimit | None) -> None:
         if batch_rows < 1:

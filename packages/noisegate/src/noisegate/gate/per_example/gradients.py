@@ -142,8 +142,8 @@ def _check_layers(module: nn.Module) -> None:
             )
         if isinstance(layer, _DropoutNd) and layer.p > 0:
             raise OptionError(
-                f"layer {name!r} is {kind}, which draws randomness, so that a record's gradient is no function of the "
-                "record. Take it out, or use module.eval()."
+                f"layer {name!r} is {kind}, which draws randomness, so that a record's gradient is not a function of "
+                "the record. Take it out, or use module.eval()."
             )
 
 
@@ -337,5 +337,5 @@ def _added(source: GradientSource, vectors: Arrays, count: int) -> list[bytes]:
         digests.append(hashlib.blake2b(alone.tobytes(), digest_size=16).digest())
         together += alone
         if row + 1 in (2, rows) and not np.array_equal(sums_of(slice(row + 1)), together):
-            raise OptionError(f"{row + 1} records of a block add something else than each of them alone.")
+            raise OptionError(f"{row + 1} records of a block add up to something else than each of them alone.")
     return digests

@@ -58,7 +58,7 @@ class StepSession(SumSession):
         if journal is not None:
             if access.plan.releases:
                 raise OptionError(
-                    "journal: a run with questions cannot be resumed, as its answers are kept in memory; ask them at a "
+                    "journal: a run with queries cannot be resumed, as their results are kept in memory; run them at a "
                     "gate of their own, or leave out the journal."
                 )
             budget = access.plan.budget

@@ -55,8 +55,8 @@ class SumSession(Session):
             unknown = [name for name in maps if name not in self.open_questions]
             if unknown or not maps:
                 raise OptionError(
-                    f"feature maps {sorted(maps)} do not match the plan's open questions {list(self.open_questions)}; "
-                    "each question is asked once."
+                    f"feature maps {sorted(maps)} do not match the plan's open queries {list(self.open_questions)}; "
+                    "each query is run once."
                 )
             if link not in (access.source.links or (None,)):
                 links = ", ".join(access.source.links) or "None"
@@ -80,7 +80,7 @@ class SumSession(Session):
         with self._lock:
             if self.open_questions:
                 raise OptionError(
-                    f"questions {list(self.open_questions)} have no answer yet; ask all of the plan before release()."
+                    f"queries {list(self.open_questions)} have not been run; run all of the plan before release()."
                 )
             stds = self._stds()
             return self._release({name: self._values[name] for name in stds}, stds)
@@ -118,7 +118,7 @@ class SumSession(Session):
         fits = feature_map.dim <= question.dim if question.adaptive else feature_map.dim == question.dim
         if not fits or columns != question.columns:
             raise OptionError(
-                f"question {name!r} was planned as {'at most ' * question.adaptive}{question.dim} x "
+                f"query {name!r} was planned as {'at most ' * question.adaptive}{question.dim} x "
                 f"{question.columns}, its map and the schema give {feature_map.dim} x {columns}."
             )
         task = SumTask(feature_map=feature_map, grid=question.grid, columns=columns, label=label)
@@ -126,12 +126,12 @@ class SumSession(Session):
             sizes = tuple(column.size for column in layout.coded)
             if len(feature_map.bins) != len(layout.numeric) or feature_map.coded != sizes:
                 raise OptionError(
-                    f"question {name!r}: its tables are of {len(feature_map.bins)} numeric columns and coded ones of "
+                    f"query {name!r}: its tables are of {len(feature_map.bins)} numeric columns and coded ones of "
                     f"sizes {feature_map.coded}; the schema has {len(layout.numeric)} and {sizes}."
                 )
         if source.in_parts and not task.takes_parts:
             raise OptionError(
-                f"question {name!r}: of linked tables, and of units by their mean, only counts of cells are summed."
+                f"query {name!r}: of linked tables, and of units by their mean, only counts of cells are summed."
             )
         # What is looked up or counted is integers of the record alone (G-06, G-12, G-23); there is nothing to probe.
         if task.exact is not None:
