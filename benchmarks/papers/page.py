@@ -10,6 +10,21 @@ from papers.items import ROOT, SECTIONS, STATES, Item
 from papers.runs import Result, Run
 
 PAGE = ROOT / "benchmarks" / "papers" / "results.md"
+SUMMARY = ROOT / "docs" / "papers.md"
+_SUMMARY = """# Reproduction of the papers
+
+noisegate implements the methods of five publications: DP-MERF, DP-HP, DP-MEPF, DP-LLM, DP-MGE, DP-DRE and Private Set \
+Generation. `benchmarks/papers/results.md` gives the state of their {items} algorithms, data sets, tables, \
+figures and theorems; `make papers DATA=DIR` runs what the data allows and writes both pages.
+
+| | {states} |
+| --- | {marks} |
+| all items | {all} |
+| tables and figures | {figures} |
+
+{run} of {commands} commands have figures. Some published figures rest on an error: \
+[claims that do not hold](claims.md).
+"""
 _HEAD = """# The papers, item by item
 
 Every algorithm, baseline, data set, table, figure, metric and theorem of the five papers that noisegate implements,
@@ -34,6 +49,15 @@ def page(items: Sequence[Item], runs: Sequence[Run], results: Mapping[str, Resul
     for section, title in SECTIONS.items():
         parts += _section(title, [item for item in items if item.section == section], runs, results)
     return "\n".join(parts).rstrip() + "\n"
+
+
+def summary(items: Sequence[Item], runs: Sequence[Run], results: Mapping[str, Result]) -> str:
+    """Returns the page of the documentation, Markdown: how many items there are of each state."""
+    counts = Counter((place, item.state) for item in items for place in ("", item.section))
+    every, figures = ([counts[place, state] for state in STATES] for place in ("", "tables"))
+    cells = {"states": STATES, "marks": ["---:"] * len(STATES), "all": every, "figures": figures}
+    rows = {name: " | ".join(map(str, row)) for name, row in cells.items()}
+    return _SUMMARY.format(items=len(items), run=len(results), commands=len(runs), **rows)
 
 
 def _totals(items: Sequence[Item]) -> Iterable[str]:

@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from papers.items import ROOT, read_items
-from papers.page import PAGE, page, write
+from papers.page import PAGE, SUMMARY, page, summary, write
 from papers.runs import DATA, RESULTS, Result, Run, figures_of, read_result, read_runs
 
 MET, MISSED = 0, 1
@@ -55,6 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         failed = _all(console, [run for run in runs if not options.only or run.id in options.only], options)
     results = {run.id: result for run in runs if (result := read_result(run, options.results))}
     changed = write(page(read_items(), runs, results), options.to)
+    if options.to == PAGE:
+        write(summary(read_items(), runs, results), SUMMARY)
     console.print(f"{options.to}: {'written' if changed else 'as it was'}, {len(results)} of {len(runs)} commands run.")
     return 1 if failed else 0
 

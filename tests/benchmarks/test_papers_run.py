@@ -10,7 +10,7 @@ import pytest
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
 from papers.items import ROOT, read_items
-from papers.page import PAGE, page
+from papers.page import PAGE, SUMMARY, page, summary
 from papers.runs import RESULTS, read_result, read_runs
 
 pytestmark = pytest.mark.slow  # scripts that make figures, and are run by hand
@@ -52,3 +52,4 @@ def test_the_page_is_what_the_items_and_results_make() -> None:
     assert PAGE.read_text("utf-8") == page(ITEMS, RUNS, results), (
         "benchmarks/papers/results.md is not what its generator makes; write it again with: make papers PAPERS=--page"
     )
+    assert SUMMARY.read_text("utf-8") == summary(ITEMS, RUNS, results)
