@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -56,18 +57,23 @@ def coded(text: str) -> Markup:
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
 
 
+def quoted(text: str) -> str:
+    """Returns a text as a string of JSON, which YAML reads as well."""
+    return json.dumps(text, ensure_ascii=False)
+
+
 @cache
 def _environment() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
     made = Environment(
         loader=PackageLoader("noisegate_evaluate.reporting"),
-        autoescape=True,
+        autoescape=select_autoescape(),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"percent": percent, "number": number, "coded": coded}
+    made.filters |= {"percent": percent, "number": number, "coded": coded, "quoted": quoted}
     return made
 
 

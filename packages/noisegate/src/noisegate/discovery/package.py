@@ -55,9 +55,12 @@ def croissant(name: str, release: Release, *, files: Mapping[str, str], licence:
     described = {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
-        "conformsTo": "http://mlcommons.org/croissant/1.0",
+        "conformsTo": ["http://mlcommons.org/croissant/1.0", "http://mlcommons.org/croissant/RAI/1.0"],
         "name": title(release),
         "description": description(release),
+        "version": "1.0.0",
+        "datePublished": date.today().isoformat(),
+        "citeAs": f"{title(release)}: synthetic records with {release.certificate.guarantee}.",
         "isLiveDataset": False,
         "distribution": [_file(one, sha256) for one, sha256 in files.items()],
         "recordSet": [
@@ -71,7 +74,31 @@ def croissant(name: str, release: Release, *, files: Mapping[str, str], licence:
             }
         ],
     }
-    return described | ({} if licence is None else {"license": licence})
+    return described | _responsible(release) | ({} if licence is None else {"license": licence})
+
+
+def _responsible(release: Release) -> dict[str, Any]:
+    """Returns how the records came to be and what they are for, by Croissant's vocabulary for responsible AI."""
+    certificate = release.certificate
+    facts = {
+        "dataCollection": "The records are synthetic: drawn from a model of noisy sums over private records, which are "
+        f"not part of this. What left these satisfies {certificate.guarantee}.",
+        "dataCollectionType": ["Others"],
+        "dataPreprocessingProtocol": ["Values were clipped to the bounds of a public schema before they were summed."],
+        "dataManipulationProtocol": f"Method {certificate.method} of noisegate {certificate.version}; certificate.json "
+        "states the queries, their noise, and all that was taken as public.",
+        "personalSensitiveInformation": [
+            "No record is that of a real person; one may equal a real record by chance. What they tell about one of "
+            f"the real ones is bounded by {certificate.guarantee}. Facts about the population are not hidden."
+        ],
+        "dataBiases": ["Those of the real records are kept. Noise blurs small groups most; rare combinations go."],
+        "dataLimitations": [
+            "Not for decisions about individuals. Tests and standard errors computed as if the records were real are "
+            "wrong; other releases from the same private records add to epsilon and delta."
+        ],
+        "dataUseCases": ["Developing and testing software and analyses, teaching, and exploring broad patterns."],
+    }
+    return {f"rai:{name}": value for name, value in facts.items()}
 
 
 def _file(name: str, sha256: str) -> dict[str, Any]:
