@@ -47,12 +47,12 @@ def export_command(
         if not sign:
             raise OptionError(f"--field {text!r} must look like NAME=TEXT.")
         stated.setdefault(name.strip(), []).append(value.strip())
-    made = export(model, registry=registry, nist=nist, fields=stated)
-    out = {"registry": made.registry, "nist": made.nist}
+    missing = export(model, registry=registry, nist=nist, fields=stated)
+    out = {"registry": registry, "nist": nist}
     if as_json:
-        print_json({name: path and str(path) for name, path in out.items()} | {"missing": list(made.missing)})
+        print_json({name: path and str(path) for name, path in out.items()} | {"missing": list(missing)})
         return
     for path in filter(None, out.values()):
         OUT.print(f"Written: {path}", soft_wrap=True, markup=False)
-    for name in made.missing:
+    for name in missing:
         OUT.print(f"To be filled in: {name}, {OWNER[name]}.", soft_wrap=True, markup=False)
