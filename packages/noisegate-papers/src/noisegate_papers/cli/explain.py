@@ -266,17 +266,11 @@ def _draw(
 
 
 def _shape(image: str | None, picture: Path | None) -> ImageShape | None:
-    from noisegate.schema.pixels import ImageShape
+    from noisegate_evaluate.images import read_image
 
     if (image is None) != (picture is None):
         raise OptionError(
             "--picture and --image go together: a picture of maps is drawn of columns that are pixels, for instance "
             "--image 28,28 --picture maps.png."
         )
-    if image is None:
-        return None
-    sizes = [part.strip() for part in image.split(",")]
-    if len(sizes) not in (2, 3) or not all(part.isdecimal() for part in sizes):
-        raise OptionError(f"--image {image!r} must be height, width and maybe channels, for instance 28,28 or 32,32,3.")
-    height, width, channels = [*map(int, sizes), 1][:3]
-    return ImageShape(height=height, width=width, channels=channels)
+    return None if image is None else read_image(image)

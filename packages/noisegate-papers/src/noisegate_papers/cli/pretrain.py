@@ -153,15 +153,12 @@ def _check_new(out: Path) -> None:
 
 
 def _encoder_of(file: Path | None) -> FrozenNetwork:
+    from noisegate_images.networks.encoder import file_digest
     from noisegate_images.networks.named import ENCODER, load_network
 
     if file is None:
         return load_network(ENCODER)
-    try:
-        digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    except OSError as error:
-        raise OptionError(f"--encoder {file} cannot be read ({error.strerror}).") from None
-    return load_network(ENCODER, str(file), digest)
+    return load_network(ENCODER, str(file), file_digest(file, f"--encoder {file}"))
 
 
 def _public(images: Path, size: int, channels: int, *, label: str | None, on_error: str) -> PublicImages:
@@ -179,10 +176,11 @@ def _train(fitting: Pretraining[Any], out: Path, seen: Callable[[], None] = lamb
     import torch
 
     from noisegate.devices import one_thread
-    from noisegate_papers.contrib.pretraining.training import partial_of
+    from noisegate_papers.contrib.pretraining.training import checkpoint_of
 
-    partial = partial_of(out)
-    if fitting.resume(partial):
+    checkpoint = checkpoint_of(fitting, out)
+    checkpoint.resume()
+    if fitting.step:
         say(f"Going on after {fitting.step} of {fitting.steps} steps.")
     saved, loss = time.monotonic(), float("nan")
     with progress_of("Training", fitting.steps) as progress:
@@ -192,15 +190,14 @@ def _train(fitting: Pretraining[Any], out: Path, seen: Callable[[], None] = lamb
             loss = found if loss != loss else 0.98 * loss + 0.02 * found
             progress(done, f"loss {loss:.3f}")
             if time.monotonic() - saved > CHECKPOINT_SECONDS:
-                fitting.save(partial)
+                checkpoint.save()
                 seen()
                 saved = time.monotonic()
 
         try:
-            with one_thread(torch.device("cpu")):
+            with checkpoint, one_thread(torch.device("cpu")):
                 fitting.run(report)
         except BaseException:
-            fitting.save(partial)
             say(f"Stopped after {fitting.step} of {fitting.steps} steps; the same command goes on from there.")
             raise
     return loss

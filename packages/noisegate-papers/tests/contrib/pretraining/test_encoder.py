@@ -11,7 +11,7 @@ from noisegate.errors import ModelError, OptionError
 from noisegate.schema.pixels import ImageShape
 from noisegate_images.networks.named import ChosenLayers, load_network
 from noisegate_papers.contrib.pretraining.encoder import EncoderFitting, EncoderTraining, augmented
-from noisegate_papers.contrib.pretraining.training import partial_of
+from noisegate_papers.contrib.pretraining.training import checkpoint_of, partial_of
 
 from .test_decoder import images as bright_and_dark
 
@@ -20,15 +20,18 @@ images = partial(bright_and_dark, side=32)
 
 
 def test_a_kept_training_is_taken_up_with_the_same_images_and_options_only(tmp_path):
-    path = partial_of(tmp_path / "e.safetensors")
-    EncoderFitting(images(), QUICK).save(path)
-    assert EncoderFitting(images(), QUICK).resume(path)
+    out = tmp_path / "e.safetensors"
+    begun = EncoderFitting(images(), QUICK)
+    begun.step = 1
+    checkpoint_of(begun, out).save()
+    checkpoint_of(again := EncoderFitting(images(), QUICK), out).resume()
+    assert again.step == 1
     for changed in (EncoderFitting(images(), replace(QUICK, epochs=3)), EncoderFitting(images(seed=1), QUICK)):
-        with pytest.raises(ModelError, match="was left by a training with other images or options; remove"):
-            changed.resume(path)
-    path.write_bytes(b"nothing")
-    with pytest.raises(ModelError, match="cannot be read"):
-        EncoderFitting(images(), QUICK).resume(path)
+        with pytest.raises(ModelError, match=r"was left by a training with other images or options\. Remove"):
+            checkpoint_of(changed, out).resume()
+    partial_of(out).write_bytes(b"nothing")
+    with pytest.raises(ModelError, match="is broken"):
+        checkpoint_of(again, out).resume()
 
 
 def test_numbers_near_zero_are_what_they_were_after_a_training():

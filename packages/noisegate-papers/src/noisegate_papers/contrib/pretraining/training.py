@@ -5,6 +5,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -13,14 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
-import safetensors
-import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from noisegate.atomic import new_file
-from noisegate.errors import ModelError, OptionError, said
-from noisegate.models.checkpoint import joined, under
+from noisegate.errors import OptionError, said
+from noisegate.models.checkpoint import Checkpoint, joined, under
 from noisegate.records import Images, Rows
 from noisegate.schema import ImageForm, ImageShape, pixel_schema
 from noisegate.schema.encode import is_text
@@ -146,12 +144,13 @@ class Pretraining(ABC, Generic[_S]):
 
     def state_dict(self) -> dict[str, Tensor]:
         """Returns everything that `load_state_dict` needs to go on with the same bits."""
-        return joined(**{name: part.state_dict() for name, part in self.parts.items()}) | {
-            "step": torch.tensor(self.step)
-        }
+        parts = joined(**{name: part.state_dict() for name, part in self.parts.items()})
+        return parts | {"step": torch.tensor(self.step), "training": self._fingerprint}
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Resumes where `state_dict` was called."""
+        """Resumes where `state_dict` was called; a ValueError if that was with other images or options."""
+        if not torch.equal(tensors["training"], self._fingerprint):
+            raise ValueError("it was left by a training with other images or options")
         for name, part in self.parts.items():
             part.load_state_dict(under(tensors, f"{name}/"))
         self.step = int(tensors["step"])
@@ -169,36 +168,21 @@ class Pretraining(ABC, Generic[_S]):
         finally:
             torch.set_flush_denormal(False)
 
-    def save(self, path: Path) -> None:
-        """Writes the state to `path`, in place of an earlier one."""
-        tensors = {name: value.detach().to("cpu", copy=True).contiguous() for name, value in self.state_dict().items()}
-        with new_file(path, force=True) as tmp_path:
-            safetensors.torch.save_file(tensors, tmp_path, metadata={"training": self._fingerprint()})
-
-    def resume(self, path: Path) -> bool:
-        """Goes on from the state at `path`; returns False if there is none."""
-        if not path.exists():
-            return False
-        cure = f"remove {path} to start anew, or give another {said('out')}"
-        try:
-            with safetensors.safe_open(path, framework="pt") as file:
-                training = (file.metadata() or {}).get("training")
-            if training != self._fingerprint():
-                raise ModelError(f"{path} was left by a training with other images or options; {cure}.")
-            self.load_state_dict(safetensors.torch.load_file(path))
-        except (OSError, KeyError, RuntimeError, StopIteration, safetensors.SafetensorError) as error:
-            raise ModelError(f"{path} cannot be read ({error}); {cure}.") from None
-        return True
-
-    def _fingerprint(self) -> str:
+    @cached_property
+    def _fingerprint(self) -> Tensor:
         settings: Any = self.settings
         digest = hashlib.sha256(json.dumps(asdict(settings), sort_keys=True).encode())
         digest.update(repr(self.images.classes).encode())
         digest.update(self.images.labels.tobytes())
         digest.update(self.images.pixels.data)
-        return digest.hexdigest()
+        return torch.tensor(list(digest.digest()))
 
 
 def partial_of(out: Path) -> Path:
     """Returns where the state of a training that is to end in `out` is kept."""
     return out.with_name(f"{out.name}.partial")
+
+
+def checkpoint_of(fitting: Pretraining[Any], out: Path) -> Checkpoint:
+    """Returns what keeps the state of a training there."""
+    return Checkpoint(partial_of(out), fitting, cure=f"Remove it to start anew, or give another {said('out')}.")
