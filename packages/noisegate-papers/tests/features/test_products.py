@@ -273,7 +273,7 @@ def test_a_record_that_no_unit_sees_adds_nothing():
 
 
 def test_networks_of_a_table_see_all_pairs_but_the_label():
-    assert PAIRS.groups == ((0, 1), (0, 2), (1, 2))
+    assert PAIRS.joint.tables == ((0, 1), (0, 2), (1, 2))
     records = made_up(TABLE, 50)
     flipped = Rows(records.numeric, records.codes ^ np.array([0, 1], dtype=np.int32))
     assert np.array_equal(PAIRS(records), PAIRS(flipped))

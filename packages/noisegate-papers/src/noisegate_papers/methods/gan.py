@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.errors import OptionError, SchemaError, said
+from noisegate.errors import SchemaError
 from noisegate.gate.per_example.gradients import RowInputs
 from noisegate.methods.registry import register
 from noisegate.privacy.release import Release
@@ -25,7 +25,7 @@ from noisegate.settings import Count, Fraction, ImageSize, LabelShares, Positive
 from noisegate_images.methods.matched import EncodedImages
 from noisegate_images.models.image_network import ImageKind, ImageNetwork, check_image_schema
 from noisegate_papers.methods.generative import AUDITED_GAN, AdversarialMethod, GenerativeMethod, public_shares
-from noisegate_papers.methods.public_reference import PublicReference, features_of, read_reference
+from noisegate_papers.methods.public_reference import PublicReference, features_of, read_reference, require_public
 from noisegate_papers.models.inputs import (
     Inputs,
     TableInput,
@@ -349,11 +349,8 @@ class DPGANFineTuned(FeatureGAN):
         return torch.cat([features, one_hot(labels, classes).to(features.dtype)], dim=1)
 
     def _check_public(self) -> None:
-        if self.public is None:
-            raise OptionError(
-                "public=None: dp-gan-ft starts from a GAN of public features. Give public images of the same schema: "
-                f"{said('public', 'PATH')}, or take dp-gan-mi, which starts from random weights."
-            )
+        otherwise = ", or take dp-gan-mi, which starts from random weights"
+        require_public(self.public, "dp-gan-ft starts from a GAN of public features", otherwise)
 
 
 @lru_cache(maxsize=1)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from noisegate.errors import OptionError, said
+from noisegate.errors import OptionError
 from noisegate.features.feature_map import FeatureMap
 from noisegate.gate.per_example.gradients import RecordLoss, real_loss
 from noisegate.methods.embedding import COUNTS, Embedding, MeanEmbeddingMethod
@@ -39,7 +39,15 @@ from noisegate_images.methods.matched import EncodedImages
 from noisegate_images.models.image_network import check_image_schema
 from noisegate_papers.features.transforms import Compression, OuterProducts, Squares, whitened
 from noisegate_papers.methods.generative import GenerativeMethod, released_arrays, weight_shapes
-from noisegate_papers.methods.public_reference import PublicFeatures, Source, features_of, public_axes, read_reference
+from noisegate_papers.methods.public_reference import (
+    PublicFeatures,
+    Source,
+    check_same,
+    features_of,
+    public_axes,
+    read_reference,
+    require_public,
+)
 from noisegate_papers.models.inputs import InputFeatures, inputs_of
 from noisegate_papers.models.record_sets import weight_notes
 
@@ -310,11 +318,7 @@ class DPDRE(EncodedImages, GenerativeMethod):
     def check_fit(self, device: str) -> None:
         """See `Method`; an OptionError if there are no public records."""
         super().check_fit(device)
-        if self.public is None:
-            raise OptionError(
-                "public=None: dp-dre weighs public records to look like the private ones. Give some of the same "
-                f"schema: {said('public', 'PATH')}."
-            )
+        require_public(self.public, "dp-dre weighs public records to look like the private ones")
 
     def loss(self, schema: Schema) -> RecordLoss:
         """Returns the loss of one private record, −log D, which the discriminator should take for private."""
@@ -367,5 +371,5 @@ class DPDRE(EncodedImages, GenerativeMethod):
         public, discriminator = self.public_features(release.schema), self.discriminator(release.schema)
         shapes = weight_shapes(discriminator)
         discriminator.load_state_dict(released_arrays(release, DISCRIMINATOR, shapes, what="such discriminator"))
-        public.check(release.certificate.public)
+        check_same(public.to_json(), release.certificate.public)
         return density_ratios(discriminator, public.vectors, public.labels, most=self.most_weight)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from noisegate.errors import ModelError, OptionError
+from noisegate.errors import OptionError
 from noisegate.features.feature_map import Counts, FeatureMap
 from noisegate.methods.method import Method
 from noisegate.methods.pairwise import DESIGN, Pairwise
@@ -27,7 +27,7 @@ from noisegate.tables.released import COARSE, HISTOGRAMS, Answered
 from noisegate_images.methods.matched import EncodedImages
 from noisegate_images.models.image_network import check_image_schema
 from noisegate_papers.features.thumbnails import BlurredPixels
-from noisegate_papers.methods.public_reference import PublicReference, Source, read_reference
+from noisegate_papers.methods.public_reference import PublicReference, Source, check_same, read_reference
 from noisegate_papers.training.graphical import Answers
 
 if TYPE_CHECKING:
@@ -194,15 +194,6 @@ class PrivateEvolution(EncodedImages):
         reference = self.reference(schema)
         return {} if reference is None else {"reference": reference.to_json()}
 
-    def check_reference(self, schema: Schema, public: Mapping[str, Any]) -> None:
-        """Raises a ModelError if the public images are others than a certificate says."""
-        here, there = self.reference_facts(schema).get("reference"), public.get("reference")
-        if here != there:
-            raise ModelError(
-                f"public: these are not the public images that the release was made with; give the same ones. The "
-                f"certificate says {there}, found {here}."
-            )
-
     def check_gate(self, gate: Gate) -> None:
         """See `Method`; a DataError if the public images are private ones too, by what their files hold."""
         super().check_gate(gate)
@@ -255,7 +246,7 @@ class PrivateEvolution(EncodedImages):
 
     def model(self, release: Release, fitting: Any = None) -> WeightedReference:
         """Returns the last candidates, drawn by their votes; a ModelError if the public images are others than then."""
-        self.check_reference(release.schema, release.certificate.public)
+        check_same(self.reference_facts(release.schema), release.certificate.public)
         noise_std, last = release.noise_std[_names(self)[0]], _names(self)[-1]
         evolution = self.evolution(release.schema, release.values[COUNTS][0], noise_std)
         for name in _names(self)[:-1]:

@@ -49,16 +49,11 @@ def read_marginals(release: Release, event: str) -> tuple[NoisyMarginal, ...]:
 class GraphicalFit(FinishedFit):
     """One fit by mirror descent. It starts over when it is taken up again: it is short against what it follows."""
 
+    factors: tuple[Conditional, ...]
+    """The fitted model; `run` comes first."""
+
     def __init__(self, sizes: tuple[int, ...], marginals: tuple[NoisyMarginal, ...], *, iterations: int) -> None:
         self._sizes, self._marginals, self.steps = sizes, marginals, iterations
-        self._factors: tuple[Conditional, ...] | None = None
-
-    @property
-    def factors(self) -> tuple[Conditional, ...]:
-        """The fitted model; `run` comes first."""
-        if self._factors is None:
-            raise ModelError("this fit has not been run; call run() first.")
-        return self._factors
 
     def run(self, report: Callable[[FitState], None] | None = None) -> None:
         """Fits; a MissingExtraError where the optional packages are not here."""
@@ -84,7 +79,7 @@ class GraphicalFit(FinishedFit):
         ]
         model = mirror_descent(domain, measured, iters=self.steps, callback_fn=count)
         self.discrepancy = self._distance(model)
-        self._factors = _conditionals(model)
+        self.factors = _conditionals(model)
 
     def _distance(self, model: Any) -> float:
         """Returns the mean squared residual in noise standard deviations: 1 is what noise alone would leave."""
