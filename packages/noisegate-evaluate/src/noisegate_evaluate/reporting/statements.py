@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import date
 from importlib.resources import files
 from pathlib import Path
@@ -25,11 +25,11 @@ from noisegate_evaluate.reporting.public import described, promised
 if TYPE_CHECKING:
     from noisegate.models.record_model import FittedModel
 
-OWNER: Mapping[str, str] = tomllib.loads(
+_FIELDS: Mapping[str, Mapping[str, Any]] = tomllib.loads(
     (files("noisegate_evaluate.reporting") / "templates" / "fields.toml").read_text(encoding="utf-8")
 )
-"""What only the owner of a model knows, and what each field asks for."""
-_SEVERAL = "data_curators", "registry_authors"
+OWNER: Mapping[str, str] = {name: field["says"] for name, field in _FIELDS.items()}
+"""What only the owner of a model knows: the name of each field, and what it says."""
 _TEMPLATES = {"registry": "registry.yaml", "nist": "nist.md"}
 
 
@@ -88,25 +88,16 @@ def _stated(name: str, value: str | Sequence[str]) -> list[str]:
     """Returns what the owner states in a field, as lines of text."""
     if name not in OWNER:
         raise OptionError(f"{said('field', name)} is not known; choose one of {choices(name, OWNER)}.")
-    lines = [value] if isinstance(value, str) else list(value)
+    field, lines = _FIELDS[name], [value] if isinstance(value, str) else list(value)
     shown = said("field", f"{name}={', '.join(map(str, lines))}")
-    if len(lines) > 1 and name not in _SEVERAL:
+    if len(lines) > 1 and not field.get("several"):
         raise OptionError(f"{shown}: is given {len(lines)} times; give it once.")
-    usable = bool(lines) and all(isinstance(line, str) and line.strip() and line.isprintable() for line in lines)
-    if usable and name == "publication_date":
-        usable = re.fullmatch(r"\d{4}-\d\d-\d\d", lines[0]) is not None and _is_day(lines[0])
-    elif usable and name == "data_product_sector":
-        usable = lines[0] in re.split(r", | or ", OWNER[name])
-    if not usable:
-        raise OptionError(f"{shown}: expected a line of text that says {OWNER[name]}.")
-    return lines
-
-
-def _is_day(text: str) -> bool:
-    try:
-        return bool(date.fromisoformat(text))
-    except ValueError:
-        return False
+    form = re.compile(field.get("form", r".*\S.*"))
+    fits = bool(lines) and all(isinstance(one, str) and one.isprintable() and form.fullmatch(one) for one in lines)
+    with suppress(ValueError):
+        if fits and (name != "publication_date" or date.fromisoformat(lines[0])):
+            return lines
+    raise OptionError(f"{shown}: expected a line of text that says {OWNER[name]}.")
 
 
 def _facts(model: Any, owner: Mapping[str, list[str]]) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -162,13 +161,13 @@ def _encoder_of(file: Path | None) -> FrozenNetwork:
 
 
 def _public(images: Path, size: int, channels: int, *, label: str | None, on_error: str) -> PublicImages:
-    from noisegate_papers.contrib.pretraining.training import grey, read_public_images
+    from noisegate_papers.contrib.pretraining.training import read_public_images
 
     say(f"Reading {images}.")
-    public = read_public_images(images, size=size, label=label, on_error=on_error)
+    public = read_public_images(images, size=size, channels=channels, label=label, on_error=on_error)
     if public.skipped:
         warn(f"{public.skipped:,} images could not be used and were left out.")
-    return replace(public, pixels=grey(public.pixels)) if channels == 1 else public
+    return public
 
 
 def _train(fitting: Pretraining[Any], out: Path, seen: Callable[[], None] = lambda: None) -> float:

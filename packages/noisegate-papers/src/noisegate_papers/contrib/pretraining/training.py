@@ -35,16 +35,18 @@ LUMA = (0.299, 0.587, 0.114)  # red, green and blue in a grey intensity (ITU-R B
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PublicImages:
-    """Public images of one size, red, green and blue."""
+    """Public images of one size, red, green and blue, or grey."""
 
-    pixels: npt.NDArray[np.uint8]  # (images, size, size, 3)
+    pixels: npt.NDArray[np.uint8]  # (images, size, size, channels)
     labels: npt.NDArray[np.int64]  # places in `classes`, (images,); all 0 where they were not asked for
     classes: tuple[str | int, ...]  # every label that there is; none where they were not asked for
     skipped: int = 0  # pictures that were left out
 
 
-def read_public_images(path: Path, *, size: int, label: str | None = "label", on_error: str = "refuse") -> PublicImages:
-    """Returns all images at `path`, turned to colour, resized, and cut to the square in their middle, of side `size`.
+def read_public_images(
+    path: Path, *, size: int, channels: int = 3, label: str | None = "label", on_error: str = "refuse"
+) -> PublicImages:
+    """Returns all images at `path`, in colour or grey, resized, and cut to the square in their middle, of side `size`.
 
     A folder has a folder for each class or labels.csv; or it is Parquet, .npz, or MNIST's idx files; without labels,
     any folder of images. The labels are looked for in the data, which is allowed because it is public; a `label` of
@@ -59,7 +61,7 @@ def read_public_images(path: Path, *, size: int, label: str | None = "label", on
             "of two classes or more."
         )
     known: dict[str, Any] = {"labels": None} if label is None else {"labels": classes, "label": label}
-    schema = pixel_schema(size, size, 3, **known, resize="crop", convert=True)
+    schema = pixel_schema(size, size, channels, **known, resize="crop", convert=True)
     source = ImageSource(path, schema, show_values=True, on_error=on_error)
     found = Rows.concatenate(list(source.batches()))
     assert isinstance(found, Images)
@@ -104,14 +106,6 @@ def _values(labels: pa.Array) -> set[str | int]:
     if is_text(plain.type):
         plain = pc.utf8_trim(plain, characters=TEXT_PADDING)
     return set(pc.unique(plain.drop_null()).to_pylist())
-
-
-def grey(pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """Returns colour images as grey ones, (images, height, width, 1)."""
-    result = np.empty((*pixels.shape[:3], 1), dtype=np.uint8)
-    for one, image in zip(result, pixels, strict=True):  # one by one: no copy of all in float64
-        one[..., 0] = np.rint(image @ np.asarray(LUMA))
-    return result
 
 
 _S = TypeVar("_S", bound=Settings)
