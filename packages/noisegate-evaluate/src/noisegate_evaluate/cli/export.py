@@ -26,9 +26,8 @@ def export_command(
         typer.Option(
             "--field",
             metavar="NAME=TEXT",
-            help="What only the owner knows: name, data_curators, intended_use, data_product_region, publication_date, "
-            "data_product_sector, access_control, justification, sources or registry_authors. Repeatable, for several "
-            "data_curators and registry_authors as well.",
+            help="What only the owner knows, such as name, data_curators or publication_date: what is left out is "
+            "listed, and stands there to be filled in. Repeatable.",
         ),
     ] = None,
     as_json: Json = False,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -57,11 +56,6 @@ def coded(text: str) -> Markup:
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
 
 
-def quoted(text: str) -> str:
-    """Returns a text as a string of JSON, which YAML reads as well."""
-    return json.dumps(text, ensure_ascii=False)
-
-
 @cache
 def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
@@ -73,7 +67,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"percent": percent, "number": number, "coded": coded, "quoted": quoted}
+    made.filters |= {"percent": percent, "number": number, "coded": coded}
     return made
 
 

@@ -103,11 +103,9 @@ def _stated(name: str, value: str | Sequence[str]) -> list[str]:
 def _facts(model: Any, owner: Mapping[str, list[str]]) -> dict[str, Any]:
     """Returns what the templates show: the promise, as the public page has it, and what the owner states."""
     certificate, schema = model.release.certificate, model.release.stated_schema
-    linked, columns = isinstance(schema, LinkedSchema), []
-    if linked:
-        columns = [column for table in schema.tables for column in qualified(table)]
-    elif schema.images is None:
-        columns = list(schema.columns)
+    linked = isinstance(schema, LinkedSchema)
+    images = None if linked else schema.images
+    tables = [qualified(table) for table in schema.tables] if linked else [() if images else schema.columns]
     told = {name: owner.get(name, [f"TO BE FILLED IN: {meaning}"]) for name, meaning in OWNER.items()}
     day = owner.get("publication_date", ["1900-01-01"])[0]  # as the registry's own template has it
     named = told["name"][0], "-".join(told["data_curators"]), day[:4]
@@ -119,8 +117,8 @@ def _facts(model: Any, owner: Mapping[str, list[str]]) -> dict[str, Any]:
         "synthetic": isinstance(model, Synthesizer | LinkedModel),
         "verdict_": getattr(getattr(model, "summary", None), "verdict", None),
         "linked": linked,
-        "images": None if linked else schema.images,
-        "columns": [[" ".join(text.split()) for text in described(column)] for column in columns],
+        "images": images,
+        "columns": [[" ".join(text.split()) for text in described(column)] for table in tables for column in table],
         "kinds": [type(event).__name__ for event in certificate.events],
         "samplers": sorted({event.sampler.value for event in certificate.events if hasattr(event, "sampler")}),
     }

@@ -24,14 +24,10 @@ if TYPE_CHECKING:
     from noisegate_papers.models.released_classifier import ReleasedClassifier
 
 MOST_RECORDS, MOST_MAPS, MOST_CLASSES = 20, 12, 5
-Model = Annotated[Path, typer.Argument(help="Folder that `noisegate fit --method dp-llm --out` wrote.")]
-Trained = Annotated[
-    Path, typer.Argument(help="Folder that `noisegate fit --method dp-llm --out` wrote, or one of dp-sgd.")
-]
 
 
 def explain_command(
-    model: Model,
+    model: Annotated[Path, typer.Argument(help="Folder that `noisegate fit --method dp-llm --out` wrote.")],
     record: Annotated[
         Path | None, typer.Option(help="Records of your own to explain, CSV or Parquet; the label may be left out.")
     ] = None,
@@ -89,7 +85,9 @@ def explain_command(
 
 
 def predict_command(
-    model: Trained,
+    model: Annotated[
+        Path, typer.Argument(help="Folder that `noisegate fit --method dp-llm --out` wrote, or one of dp-sgd.")
+    ],
     data: Annotated[Path, typer.Argument(help="Records of your own, CSV or Parquet; the label may be left out.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write: .csv or .parquet.")],
     score: Annotated[

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any, ClassVar
@@ -93,10 +94,6 @@ class PublicFacts(BaseEstimator):  # type: ignore[misc]
             )
         return schema, with_labels(table, found, LABEL)
 
-    def levels(self) -> list[str | int]:
-        """Returns what the schema of X and y calls the labels that were given."""
-        return _levels(self.declared())
-
     def _pairs(self, columns: int) -> list[tuple[float, float]]:
         try:
             low, high = (np.broadcast_to(np.asarray(end, np.float64), columns) for end in self.bounds)
@@ -123,11 +120,9 @@ def check_numbers(X: Any) -> None:  # noqa: N803
     cells = np.asarray(X)
     if cells.ndim != 2 or cells.dtype.kind not in "OUS":
         return
-    try:
+    with suppress(TypeError, ValueError):  # what is raised here would carry the message
         cells.astype(np.float64)
         return
-    except (TypeError, ValueError):
-        pass  # what is raised here would carry the message
     raise DataError("X: a value is no number; columns of text need schema=, which describes them.")
 
 
@@ -274,7 +269,7 @@ class PrivateSampler(PublicFacts):
         labels = np.asarray(drawn[self._label].to_pylist())
         if self.schema is None:  # as `classes` has them
             given = np.asarray(self.classes)
-            back = dict(zip(self.levels(), given, strict=True))
+            back = dict(zip(_levels(self.declared()), given, strict=True))
             labels = np.array([back[label] for label in labels.tolist()], dtype=given.dtype)
         return self._form(drawn.drop_columns([self._label])), labels
 

@@ -141,11 +141,6 @@ def compressed(table: ColumnTable, rank: int) -> ColumnTable:
     return ColumnTable(rows=_frozen(table.rows @ directions.T), steps=table.steps)
 
 
-def level_table(size: int) -> ColumnTable:
-    """Returns the one-hot vectors of `size` codes."""
-    return ColumnTable(rows=_frozen(np.eye(size)), steps=None)
-
-
 def column_tables(
     layout: Layout, series: Sequence[Series], *, reference: float | None = None, rank: int | None = None
 ) -> tuple[ColumnTable, ...]:
@@ -160,7 +155,7 @@ def column_tables(
     for column, one in zip(layout.numeric, series, strict=True):
         steps = MOST_STEPS if isinstance(column, Continuous) else min(column.last, MOST_STEPS)
         tables.append(table_of(one, steps, column.missing))
-    return (*tables, *(level_table(column.size) for column in layout.coded))
+    return (*tables, *(ColumnTable(rows=_frozen(np.eye(column.size)), steps=None) for column in layout.coded))
 
 
 def _frozen(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:

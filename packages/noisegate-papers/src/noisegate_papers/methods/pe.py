@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -27,7 +26,7 @@ from noisegate.tables.released import COARSE, HISTOGRAMS, Answered
 from noisegate_images.methods.matched import EncodedImages
 from noisegate_images.models.image_network import check_image_schema
 from noisegate_papers.features.thumbnails import BlurredPixels
-from noisegate_papers.methods.public_reference import PublicReference, Source, check_same, read_reference
+from noisegate_papers.methods.public_reference import PublicReference, Source, check_same, kept, read_reference
 from noisegate_papers.training.graphical import Answers
 
 if TYPE_CHECKING:
@@ -183,11 +182,9 @@ class PrivateEvolution(EncodedImages):
         """Returns the public images, read once, or None; a DataError if they cannot be read or do not fit."""
         if self.public is None:
             return None
-        if schema.digest() not in self._references:
-            labelled = self.public_labels and schema.layout.label is not None
-            found = read_reference(self.public, schema, most=self.references, labelled=labelled, seed=self.seed)
-            self._references[schema.digest()] = found
-        return self._references[schema.digest()]
+        labelled = self.public_labels and schema.layout.label is not None
+        asked: dict[str, Any] = {"most": self.references, "labelled": labelled, "seed": self.seed}
+        return kept(self, schema, lambda: read_reference(self.public, schema, **asked))
 
     def reference_facts(self, schema: Schema) -> dict[str, Any]:
         """Returns what a certificate says of the public images."""
@@ -201,10 +198,6 @@ class PrivateEvolution(EncodedImages):
         if self.public is not None:
             gate.check_apart(self.public)
             self.reference(gate.schema)
-
-    @cached_property
-    def _references(self) -> dict[str, PublicReference]:
-        return {}
 
     def plan(self, schema: Schema, budget: Budget) -> CalibratedPlan:
         """Returns the calibrated plan. Reads no data."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,8 @@ from noisegate_papers.models.record_sets import WeightedReference, tensors_of
 if TYPE_CHECKING:
     from noisegate.models.record_model import RecordModel
     from noisegate_images.networks.decoder import LoadedDecoder
+
+_Kept = TypeVar("_Kept")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -122,6 +124,14 @@ def read_reference(source: Any, schema: Schema, *, most: int, labelled: bool, se
     sha256 = hashlib.sha256(head + numeric.tobytes() + codes.tobytes()).hexdigest()
     known = read.layout.label is not None
     return PublicReference(records=records, of=total, labelled=known, sha256=sha256, source_sha256=source_sha256)
+
+
+def kept(owner: Any, schema: Schema, read: Callable[[], _Kept]) -> _Kept:
+    """Returns what a method reads of public records: once for each schema, and then what it has kept."""
+    known: dict[str, _Kept] = vars(owner).setdefault("_kept", {})
+    if schema.digest() not in known:
+        known[schema.digest()] = read()
+    return known[schema.digest()]
 
 
 def require_public(source: Any, why: str, otherwise: str = "") -> None:

@@ -18,7 +18,6 @@ from noisegate.models.checkpoint import check_finite, joined, restore, under
 from noisegate.schema.pixels import ImageShape
 from noisegate_images.models.image import ImageGenerator, build_image_generator
 from noisegate_images.models.image_network import ImageNetwork
-from noisegate_images.networks.encoder import check_sizes
 from noisegate_images.training.adam import Adam, gradients
 from noisegate_images.training.fit import PriorNetwork
 from noisegate_papers.models.inputs import Inputs
@@ -45,7 +44,6 @@ def build_dcgan(shape: ImageShape, inputs: int, *, seed: int) -> nn.Sequential:
     Radford, Metz and Chintala (ICLR 2016), https://arxiv.org/abs/1511.06434, in the sizes of PSG's equation 8, with
     pixel normalisation (Karras et al., ICLR 2018, section 4.2), which treats every image alone.
     """
-    check_sizes("a DCGAN", inputs=inputs)
     # Backwards: the last layer makes 2a + 6 of a, the one before adds 4, the first adds 4 and loses one.
     height, width = ((side - 6) // 2 - 7 for side in (shape.height, shape.width))
     first, second, third = _CHANNELS

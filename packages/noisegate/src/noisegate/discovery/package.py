@@ -63,9 +63,8 @@ def croissant(name: str, release: Release, *, files: Mapping[str, str], licence:
 
 def _responsible(certificate: Certificate) -> dict[str, Any]:
     """Returns how the records came to be and what they are for, by Croissant's vocabulary for responsible AI."""
-    told = {name: getattr(certificate, name) for name in ("guarantee", "method", "version")}
     return {
-        f"rai:{name}": text.format(**told) if isinstance(text, str) else [each.format(**told) for each in text]
+        f"rai:{name}": text.format(certificate) if isinstance(text, str) else [one.format(certificate) for one in text]
         for name, text in _CROISSANT["rai"].items()
     }
 
