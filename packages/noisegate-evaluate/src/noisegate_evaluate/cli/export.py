@@ -47,11 +47,11 @@ def export_command(
             raise OptionError(f"--field {text!r} must look like NAME=TEXT.")
         stated.setdefault(name.strip(), []).append(value.strip())
     missing = export(model, registry=registry, nist=nist, fields=stated)
-    out = {"registry": registry, "nist": nist}
+    out = [path and str(path) for path in (registry, nist)]
     if as_json:
-        print_json({name: path and str(path) for name, path in out.items()} | {"missing": list(missing)})
+        print_json({"registry": out[0], "nist": out[1], "missing": list(missing)})
         return
-    for path in filter(None, out.values()):
+    for path in filter(None, out):
         OUT.print(f"Written: {path}", soft_wrap=True, markup=False)
     for name in missing:
         OUT.print(f"To be filled in: {name}, {OWNER[name]}.", soft_wrap=True, markup=False)

@@ -175,9 +175,9 @@ def _train(fitting: Pretraining[Any], out: Path, seen: Callable[[], None] = lamb
     import torch
 
     from noisegate.devices import one_thread
-    from noisegate_papers.contrib.pretraining.training import checkpoint_of
+    from noisegate.models.checkpoint import Checkpoint
 
-    checkpoint = checkpoint_of(fitting, out)
+    checkpoint = Checkpoint(Path(f"{out}.partial"), fitting, cure="Remove it to start anew, or give another --out.")
     checkpoint.resume()
     if fitting.step:
         say(f"Going on after {fitting.step} of {fitting.steps} steps.")
@@ -204,12 +204,10 @@ def _train(fitting: Pretraining[Any], out: Path, seen: Callable[[], None] = lamb
 
 def _write(fitting: Pretraining[Any], out: Path, write: Callable[[Path], object]) -> str:
     """Writes what was trained, which needs no checkpoint any more; returns the SHA-256 of the file."""
-    from noisegate_papers.contrib.pretraining.training import partial_of
-
     with new_file(out) as path:
         write(path)
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    partial_of(out).unlink(missing_ok=True)
+    Path(f"{out}.partial").unlink(missing_ok=True)
     return digest
 
 

@@ -167,9 +167,6 @@ def _learning(pipeline: Pipeline) -> Iterator[str]:
             yield f"{name} ({type(step).__name__})"
 
 
-_SEEDS = 2**31 - 1
-
-
 class PrivateSampler(PublicFacts):
     """Draws differentially private synthetic records, with the interface of scikit-learn and imbalanced-learn.
 
@@ -242,7 +239,7 @@ class PrivateSampler(PublicFacts):
             BudgetRefusedError: if the ledger refuses.
         """
         schema, table = self.described(X, y)
-        seed = int(check_random_state(self.random_state).randint(_SEEDS))
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         method = make_for(self.method, schema, {"seed": seed, **(self.settings or {})})
         if method.makes != "records":
             raise OptionError(f"method={self.method!r} trains a classifier and makes no records; take another method.")
@@ -262,7 +259,7 @@ class PrivateSampler(PublicFacts):
         draw; None for other records at every call.
         """
         check_is_fitted(self)
-        seed = None if random_state is None else int(check_random_state(random_state).randint(_SEEDS))
+        seed = None if random_state is None else int(check_random_state(random_state).randint(2**31 - 1))
         drawn = self.synthesizer_.sample(int(n_samples), seed=seed)
         if self._label is None:
             return self._form(drawn)

@@ -41,13 +41,17 @@ class Series:
     """A truncated series for positions x in [0, 1], taken at (x − origin)·stretch: the same kernel for every stretch.
 
     A stretch that fits the interval needs far fewer terms (`shortest_series`). `length_scale` is ℓ, in units of the
-    column's range, `order` C, at most `MOST_ORDER`: the vector has C + 1 coordinates.
+    column's range, `order` C: the vector has C + 1 coordinates.
     """
 
     length_scale: float
     order: int
     origin: float = 0.5
     stretch: float = 1.0
+
+    def __post_init__(self) -> None:
+        if type(self.order) is not int or not 0 <= self.order <= MOST_ORDER:
+            raise OptionError(f"order={self.order!r} must be a whole number from 0 to {MOST_ORDER}.")
 
     @property
     def rho(self) -> float:

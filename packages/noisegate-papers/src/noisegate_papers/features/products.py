@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
+from noisegate.errors import OptionError
 from noisegate.features.feature_map import Constants, ExactSum, Made, TorchForm
 from noisegate.privacy.grid import Grid
 from noisegate.schema import EncodedTable, Layout
@@ -69,8 +70,17 @@ class Products:
     """The map from a record to the weighted outer products of its groups of columns. Everything in it is public."""
 
     tables: tuple[ColumnTable, ...]  # of each column of the layout, numeric ones first
-    groups: tuple[Group, ...]  # one or more, each of different columns by position in `tables`
-    weights: tuple[float, ...]  # positive, of each group
+    groups: tuple[Group, ...]  # columns by position in `tables`, each once; an OptionError if unusable
+    weights: tuple[float, ...]  # positive, of each group; an OptionError if unusable
+
+    def __post_init__(self) -> None:
+        if not self.groups or len(self.groups) != len(self.weights):
+            raise OptionError(f"{len(self.groups)} groups of columns and {len(self.weights)} weights do not match.")
+        for group in self.groups:
+            if not group or len(set(group)) != len(group) or not set(group) <= set(range(len(self.tables))):
+                raise OptionError(f"group {group!r}: expected different columns from 0 to {len(self.tables) - 1}.")
+        if not all(math.isfinite(weight) and weight > 0 for weight in self.weights):
+            raise OptionError("the weight of every group of columns must be positive and finite.")
 
     @cached_property
     def starts(self) -> tuple[int, ...]:

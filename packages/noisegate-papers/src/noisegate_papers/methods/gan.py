@@ -24,7 +24,7 @@ from noisegate.settings import Count, Fraction, ImageSize, LabelShares, Positive
 from noisegate_images.methods.matched import EncodedImages
 from noisegate_images.models.image_network import ImageKind, ImageNetwork, check_image_schema
 from noisegate_papers.methods.generative import AUDITED_GAN, AdversarialMethod, GenerativeMethod, public_shares
-from noisegate_papers.methods.public_reference import PublicReference, features_of, kept, read_reference, require_public
+from noisegate_papers.methods.public_reference import PublicReference, features_of, once, read_reference, require_public
 from noisegate_papers.models.inputs import (
     Inputs,
     TableInput,
@@ -319,6 +319,10 @@ class DPGANFineTuned(FeatureGAN):
         super().check_fit(device)
         self._check_public()
 
+    def _check_public(self) -> None:
+        otherwise = ", or take dp-gan-mi, which starts from random weights"
+        require_public(self.public, "dp-gan-ft starts from a GAN of public features", otherwise)
+
     def public_facts(self, schema: Schema) -> dict[str, Any]:
         """Returns settings and digests of what was taken as public, for the certificate."""
         return {**super().public_facts(schema), "public": self.reference(schema).to_json()}
@@ -326,7 +330,7 @@ class DPGANFineTuned(FeatureGAN):
     def reference(self, schema: Schema) -> PublicReference:
         """Returns the public images, read once."""
         asked: dict[str, Any] = {"most": self.public_records, "labelled": self.public_labels, "seed": self.seed}
-        return kept(self, schema, lambda: read_reference(self.public, schema, **asked))
+        return once(self, schema, lambda: read_reference(self.public, schema, **asked))
 
     def start(self, schema: Schema, generator: Generator, discriminator: Discriminator, device: str) -> None:
         """Trains both networks on public features, in place."""
@@ -351,7 +355,3 @@ class DPGANFineTuned(FeatureGAN):
         else:
             labels = torch.randint(classes, (len(features),), generator=torch.Generator().manual_seed(self.seed))
         return torch.cat([features, one_hot(labels, classes).to(features.dtype)], dim=1)
-
-    def _check_public(self) -> None:
-        otherwise = ", or take dp-gan-mi, which starts from random weights"
-        require_public(self.public, "dp-gan-ft starts from a GAN of public features", otherwise)

@@ -43,7 +43,7 @@ from noisegate_papers.methods.public_reference import (
     Source,
     check_same,
     features_of,
-    kept,
+    once,
     public_axes,
     read_reference,
     require_public,
@@ -126,7 +126,7 @@ class DPMGE(EncodedImages, MeanEmbeddingMethod):
 
     def _axes(self, schema: Schema) -> Axes:
         asked: dict[str, Any] = {"most": self.public_records, "seed": self.seed}
-        return kept(self, schema, lambda: public_axes(self.public, schema, self.encoding(), self.axes, **asked))
+        return once(self, schema, lambda: public_axes(self.public, schema, self.encoding(), self.axes, **asked))
 
     def sum_queries(self, schema: Schema, budget: Budget) -> tuple[Query, ...]:
         """Returns what will be asked, of axes that are like those of the public images, which are not read here."""
@@ -271,7 +271,7 @@ class DPDRE(EncodedImages, GenerativeMethod):
             UserError: if the public records are not there, do not fit the schema, or are all alike; or the encoder or
                 decoder is not there or does not fit.
         """
-        return kept(self, schema, lambda: self._read_public(schema))
+        return once(self, schema, lambda: self._read_public(schema))
 
     def _read_public(self, schema: Schema) -> PublicFeatures:
         label, encode = schema.layout.label, self.plain_features(schema)

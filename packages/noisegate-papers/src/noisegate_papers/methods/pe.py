@@ -26,7 +26,7 @@ from noisegate.tables.released import COARSE, HISTOGRAMS, Answered
 from noisegate_images.methods.matched import EncodedImages
 from noisegate_images.models.image_network import check_image_schema
 from noisegate_papers.features.thumbnails import BlurredPixels
-from noisegate_papers.methods.public_reference import PublicReference, Source, check_same, kept, read_reference
+from noisegate_papers.methods.public_reference import PublicReference, Source, check_same, once, read_reference
 from noisegate_papers.training.graphical import Answers
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ class PrivateEvolution(EncodedImages):
             return None
         labelled = self.public_labels and schema.layout.label is not None
         asked: dict[str, Any] = {"most": self.references, "labelled": labelled, "seed": self.seed}
-        return kept(self, schema, lambda: read_reference(self.public, schema, **asked))
+        return once(self, schema, lambda: read_reference(self.public, schema, **asked))
 
     def reference_facts(self, schema: Schema) -> dict[str, Any]:
         """Returns what a certificate says of the public images."""

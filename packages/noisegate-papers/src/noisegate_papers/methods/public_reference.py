@@ -126,7 +126,7 @@ def read_reference(source: Any, schema: Schema, *, most: int, labelled: bool, se
     return PublicReference(records=records, of=total, labelled=known, sha256=sha256, source_sha256=source_sha256)
 
 
-def kept(owner: Any, schema: Schema, read: Callable[[], _Kept]) -> _Kept:
+def once(owner: Any, schema: Schema, read: Callable[[], _Kept]) -> _Kept:
     """Returns what a method reads of public records: once for each schema, and then what it has kept."""
     known: dict[str, _Kept] = vars(owner).setdefault("_kept", {})
     if schema.digest() not in known:

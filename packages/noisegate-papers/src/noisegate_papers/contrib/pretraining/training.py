@@ -17,8 +17,8 @@ import pyarrow.types as pt
 import torch
 from torch import Tensor, nn
 
-from noisegate.errors import OptionError, said
-from noisegate.models.checkpoint import Checkpoint, joined, under
+from noisegate.errors import OptionError
+from noisegate.models.checkpoint import joined, under
 from noisegate.records import Images, Rows
 from noisegate.schema import ImageForm, ImageShape, pixel_schema
 from noisegate.schema.encode import is_text
@@ -139,11 +139,11 @@ class Pretraining(ABC, Generic[_S]):
     def state_dict(self) -> dict[str, Tensor]:
         """Returns everything that `load_state_dict` needs to go on with the same bits."""
         parts = joined(**{name: part.state_dict() for name, part in self.parts.items()})
-        return parts | {"step": torch.tensor(self.step), "training": self._fingerprint}
+        return parts | {"step": torch.tensor(self.step), "training": torch.tensor(list(self._fingerprint))}
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
         """Resumes where `state_dict` was called; a ValueError if that was with other images or options."""
-        if not torch.equal(tensors["training"], self._fingerprint):
+        if bytes(tensors["training"].tolist()) != self._fingerprint:
             raise ValueError("it was left by a training with other images or options")
         for name, part in self.parts.items():
             part.load_state_dict(under(tensors, f"{name}/"))
@@ -163,20 +163,10 @@ class Pretraining(ABC, Generic[_S]):
             torch.set_flush_denormal(False)
 
     @cached_property
-    def _fingerprint(self) -> Tensor:
+    def _fingerprint(self) -> bytes:
         settings: Any = self.settings
         digest = hashlib.sha256(json.dumps(asdict(settings), sort_keys=True).encode())
         digest.update(repr(self.images.classes).encode())
         digest.update(self.images.labels.tobytes())
         digest.update(self.images.pixels.data)
-        return torch.tensor(list(digest.digest()))
-
-
-def partial_of(out: Path) -> Path:
-    """Returns where the state of a training that is to end in `out` is kept."""
-    return out.with_name(f"{out.name}.partial")
-
-
-def checkpoint_of(fitting: Pretraining[Any], out: Path) -> Checkpoint:
-    """Returns what keeps the state of a training there."""
-    return Checkpoint(partial_of(out), fitting, cure=f"Remove it to start anew, or give another {said('out')}.")
+        return digest.digest()
