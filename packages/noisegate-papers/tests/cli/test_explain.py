@@ -119,7 +119,7 @@ BAD = {
     "no such class": (["explain", "MODEL", "--label", "maybe"], "--label 'maybe' is no class; choose one of no, yes"),
     "a picture without a size": (["explain", "MODEL", "--picture", "p.png"], "--picture and --image go together"),
     "a size without a picture": (["explain", "MODEL", "--image", "2,2"], "--picture and --image go together"),
-    "no size": (["explain", "MODEL", "--image", "2x2", "--picture", "p.png"], "--image '2x2' must be height"),
+    "no size": (["explain", "MODEL", "--image", "2x2", "--picture", "p.png"], "image is '2x2'; expected HEIGHT,WIDTH"),
     "another size": (["explain", "MODEL", "--image", "9,9", "--picture", "p.png"], "images of 9 x 9 x 1"),
     "nothing to show": (["explain", "MODEL", "--top", "0"], "--top"),
     "no such record": (["explain", "MODEL", "--record", "none.csv"], "none.csv"),

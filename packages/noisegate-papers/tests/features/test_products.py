@@ -15,7 +15,7 @@ from noisegate.schema import EncodedTable, Schema, pixel_schema
 from noisegate.schema.layout import numeric_cells
 from noisegate.schema.pixels import ImageShape
 from noisegate.testing import made_up
-from noisegate_papers.features.hermite import Series, column_tables, level_table, numeric_table
+from noisegate_papers.features.hermite import Series, column_tables, numeric_table
 from noisegate_papers.features.products import Products
 from noisegate_papers.features.tangent import WEIGHT_STEPS, NeuralTangent, draw_network, draw_pairs
 from noisegate_papers.features.thumbnails import Thumbnails
@@ -58,7 +58,6 @@ def test_a_numeric_column_looks_up_its_hermite_features_and_a_missing_one_its_ow
     assert (table.rows[:-1, -1] == 0).all()
     assert (table.rows[-1, :-1] == 0).all()
     assert table.rows[-1, -1] ** 2 == pytest.approx(table.squared_supremum, rel=1e-5)
-    assert (level_table(3).rows == np.eye(3)).all()
     found = features([(0,)])
     assert (
         found.places(made(200))[np.isnan(made(200).numeric[:, 0]), 0].tolist()
@@ -273,7 +272,7 @@ def test_a_record_that_no_unit_sees_adds_nothing():
 
 
 def test_networks_of_a_table_see_all_pairs_but_the_label():
-    assert PAIRS.groups == ((0, 1), (0, 2), (1, 2))
+    assert PAIRS.joint.tables == ((0, 1), (0, 2), (1, 2))
     records = made_up(TABLE, 50)
     flipped = Rows(records.numeric, records.codes ^ np.array([0, 1], dtype=np.int32))
     assert np.array_equal(PAIRS(records), PAIRS(flipped))

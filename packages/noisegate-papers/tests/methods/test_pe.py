@@ -95,9 +95,9 @@ def test_a_release_is_not_read_with_other_public_images(private, public, tmp_pat
     method = PrivateEvolution(**SMALL, public=str(public))
     release = method.query(gate_of(private))
     np.savez(tmp_path / "other.npz", images=bars(200, seed=10)[0])
-    with pytest.raises(ModelError, match="not the public images"):
+    with pytest.raises(ModelError, match="the public records are others"):
         PrivateEvolution(**SMALL, public=str(tmp_path / "other.npz")).model(release)
-    with pytest.raises(ModelError, match="not the public images"):
+    with pytest.raises(ModelError, match="the public records are others"):
         PrivateEvolution(**SMALL).model(release)
 
 

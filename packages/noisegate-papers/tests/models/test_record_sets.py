@@ -108,13 +108,8 @@ def model(weights):
 
 def counted(found):
     """Returns how often each pair of x and label was counted."""
-    x = np.nan_to_num(found.numeric[:, 0], nan=0.3)
-    return {(round(float(a), 1), int(b)): int(n) for (a, b), n in _counted(zip(x, found.codes[:, 1], strict=True))}
-
-
-def _counted(pairs):
-    pairs = list(pairs)
-    return [(pair, pairs.count(pair)) for pair in dict.fromkeys(pairs)]
+    x = np.nan_to_num(found.numeric[:, 0], nan=0.3).round(1)
+    return Counter(zip(x.tolist(), found.codes[:, 1].tolist(), strict=True))
 
 
 def test_each_record_comes_as_often_as_its_weight_says():
@@ -165,11 +160,6 @@ def test_the_effective_sample_size_of_weights_with_known_answers():
     assert weight_summary(np.array([[1.0, 2.0], [2.0, 1.0]])) == {"effective": pytest.approx(2), "largest_share": 0.5}
 
 
-def saved(weights):
-    made = model(weights)
-    return made, made.tensors(), made.to_json()
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -186,7 +176,8 @@ def saved(weights):
     ],
 )
 def test_a_broken_model_is_refused(change, message):
-    _, tensors, description = saved([[1.0, 0.0, 5.0, 2.0]])
+    made = model([[1.0, 0.0, 5.0, 2.0]])
+    tensors, description = made.tensors(), made.to_json()
     with pytest.raises(ValueError, match=message):
         WeightedReference.from_saved(JOBS, tensors | change, description)
     with pytest.raises(ValueError, match="in place of 5"):

@@ -26,18 +26,18 @@ def same():
     return RowForm(lambda constants, points: points.T)
 
 
-class OnePoint(Generator):
-    """Gives noise around one point, whatever the label."""
+class Points(Generator):
+    """Gives noise around one point, whatever the label, or around a point of its own for each."""
 
-    def __init__(self, size=3, std=0.01):
+    def __init__(self, size=3, std=0.01, labels=1):
         super().__init__()
-        self.point, self.std = nn.Parameter(torch.zeros(size)), std
+        self.points, self.std = nn.Parameter(torch.zeros(labels, size)), std
 
     def noise(self, rows, random):
-        return self.std * torch.randn(rows, len(self.point), generator=random)
+        return self.std * torch.randn(rows, self.points.shape[1], generator=random)
 
     def forward(self, noise, labels):
-        return noise + self.point
+        return noise + self.points[labels % len(self.points)]
 
 
 def target(noise):
@@ -59,7 +59,7 @@ def by_loop(noise, power, apart=False, batch=16):
         independent_halves=apart,
         check_batches=3,
     )
-    return HalvesMatching(OnePoint(), target(noise), {"a": same(), "b": same()}, settings, seed=0, device=CPU)
+    return HalvesMatching(Points(), target(noise), {"a": same(), "b": same()}, settings, seed=0, device=CPU)
 
 
 def by_moments(noise, power, loss="squared"):
@@ -68,7 +68,7 @@ def by_moments(noise, power, loss="squared"):
         steps=400, batch=16, learning_rate=0.05, ema_decay=0.9, class_power=power, loss=loss, check_batches=2, **options
     )
     embeddings = {"a": same(), "b": same()}
-    return PerceptualMatching(OnePoint(), target(noise), embeddings, settings, validation=None, seed=0, device=CPU)
+    return PerceptualMatching(Points(), target(noise), embeddings, settings, validation=None, seed=0, device=CPU)
 
 
 # Weights of the squared residuals of the two classes' means.
@@ -89,13 +89,13 @@ ALIKE, BY_SHARE_SQUARED, BY_SHARE_CUBED = (1.0, 1.0), (0.81, 0.01), (0.729, 0.00
 def test_a_shared_network_settles_at_the_weighted_mean(make, noise, power, expected):
     fit = make(noise, power)
     fit.run()
-    np.testing.assert_allclose(fit.average.point.numpy(), np.average(MEANS, axis=0, weights=expected), atol=0.02)
+    np.testing.assert_allclose(fit.average.points[0].numpy(), np.average(MEANS, axis=0, weights=expected), atol=0.02)
 
 
 def test_the_halves_apart_and_the_moving_average_weigh_alike():
     for fit in (by_loop(0.01, None, apart=True), by_moments(0.01, None, loss="moving-average")):
         fit.run()
-        np.testing.assert_allclose(fit.average.point.numpy(), MEANS.mean(axis=0), atol=0.1)
+        np.testing.assert_allclose(fit.average.points[0].numpy(), MEANS.mean(axis=0), atol=0.1)
 
 
 def test_the_discrepancy_does_not_depend_on_how_classes_are_weighed():
@@ -127,15 +127,9 @@ def of_length(records, *, noise, length=1.0, blocks=("a",)):
     )
 
 
-def in_means(weights, found):
-    """Returns weights of squared residuals of means, from those in noise standard deviations."""
-    std = found.noise_std["a"][found.present]
-    return weights / std**2
-
-
 def test_a_class_that_the_noise_drowns_weighs_by_its_noise():
     found = of_length([10_000, 10, 20], noise=50.0)
-    weights = in_means(class_weights(found, None), found)
+    weights = class_weights(found, None) / found.noise_std["a"] ** 2  # of squared residuals of means
     assert weights[1] / weights[0] < 1e-3
     # Between two drowned ones the noise decides: half the records are a quarter of the precision.
     assert weights[1] / weights[2] == pytest.approx(1 / 4, rel=0.01)
@@ -176,15 +170,15 @@ def matching(gamma, *, in_turn=False, apart=False, blocks=("sum", "one", "two"),
     settings = FitSettings(
         steps=steps, batch=16, learning_rate=0.1, ema_decay=0.9, stop_at_noise=False, independent_halves=apart
     )
-    same = {name: RowForm(lambda constants, points: points.T) for name in blocks}
+    forms = {name: same() for name in blocks}
     named = {"sum_block": "sum", "gamma": gamma, "in_turn": in_turn, "seed": 0, "device": torch.device("cpu")}
-    return SumProductMatching(OnePoint(1, std=1e-3), target, same, settings, **named)
+    return SumProductMatching(Points(1, std=1e-3), target, forms, settings, **named)
 
 
 def settled(*arguments, **options):
     fit = matching(*arguments, **options)
     fit.run()
-    return float(fit.average.point)
+    return float(fit.average.points)
 
 
 @pytest.mark.parametrize(("gamma", "apart"), [(0.1, False), (5.0, False), (1.0, True)])
@@ -212,38 +206,15 @@ def test_the_distance_that_is_reported_is_of_all_blocks_whatever_the_loss():
 # The loop of DP-MEPF: both losses reach a target, early stopping keeps the closest, and a kept fit goes on exactly.
 
 
-class Shift(Generator):
-    """Gives noise around a point of its own for each label."""
-
-    def __init__(self):
-        super().__init__()
-        self.points = nn.Parameter(torch.zeros(2, 3))
-
-    def noise(self, rows, random):
-        return 0.1 * torch.randn(rows, 3, generator=random)
-
-    def forward(self, noise, labels):
-        return noise + self.points[labels]
-
-
 PERCEPTUAL_MATCHING_MEANS = np.array([[1.0, 0.0, -1.0], [0.5, 0.5, 0.5]])
 
 
-def perceptual_matching_target(weights=(0.75, 0.25), std=0.01):
-    return Target(
-        means={"q": PERCEPTUAL_MATCHING_MEANS},
-        noise_std={"q": np.full(2, std)},
-        weights=np.array(weights),
-        records=100.0,
-    )
-
-
-def fitting(validation=None, *, std=0.01, **options):
+def fitting(validation=None, **options):
     settings = {"steps": 300, "batch": 16, "learning_rate": 0.05, "check_every": 50, "check_batches": 4, **options}
-    settings = PerceptualFitSettings(**settings)
-    return PerceptualMatching(
-        Shift(), perceptual_matching_target(std=std), {"q": same()}, settings, validation=validation, seed=0, device=CPU
-    )
+    means, noise = {"q": PERCEPTUAL_MATCHING_MEANS}, {"q": np.full(2, 0.01)}
+    target = Target(means=means, noise_std=noise, weights=np.array([0.75, 0.25]), records=100.0)
+    start, named = Points(std=0.1, labels=2), {"validation": validation, "seed": 0, "device": CPU}
+    return PerceptualMatching(start, target, {"q": same()}, PerceptualFitSettings(**settings), **named)
 
 
 @pytest.mark.parametrize(
@@ -276,12 +247,14 @@ def test_the_moving_average_is_adams_of_the_gap():
     torch.testing.assert_close(average.value, gap, atol=0.1, rtol=0)
 
 
-def validation(means, weights=(0.75, 0.25)):
-    return Validation(means={"q": np.asarray(means)}, embeddings={"q": same()}, weights=np.array(weights), images=2000)
+def validation(means, weights=(0.75, 0.25), images=2000):
+    return Validation(
+        means={"q": np.asarray(means)}, embeddings={"q": same()}, weights=np.array(weights), images=images
+    )
 
 
 def test_the_distance_is_to_the_mean_over_all_records():
-    generator = Shift()
+    generator = Points(std=0.1, labels=2)
     generator.points.data = torch.from_numpy(PERCEPTUAL_MATCHING_MEANS).float()
     whole = np.average(PERCEPTUAL_MATCHING_MEANS, axis=0, weights=[0.75, 0.25])
     random = torch.Generator().manual_seed(0)
@@ -293,15 +266,11 @@ def test_the_distance_is_to_the_mean_over_all_records():
 @pytest.mark.parametrize("images", [1, 500, 501, 1200])
 def test_every_image_counts_once_in_the_distance(images):
     """They are made in blocks: with the same image over and over, the mean is that image at every number of them."""
-    generator = Shift()
+    generator = Points(std=0.1, labels=2)
     generator.points.data = torch.from_numpy(PERCEPTUAL_MATCHING_MEANS).float()
     generator.noise = lambda rows, random: torch.zeros(rows, 3)
-    found = Validation(
-        means={"q": PERCEPTUAL_MATCHING_MEANS[1] + np.array([0, 1, 0])},
-        embeddings={"q": same()},
-        weights=np.array([0.0, 1.0]),
-        images=images,
-    ).distance(generator, torch.Generator().manual_seed(0), CPU)
+    compared = validation(PERCEPTUAL_MATCHING_MEANS[1] + np.array([0, 1, 0]), (0.0, 1.0), images)
+    found = compared.distance(generator, torch.Generator().manual_seed(0), CPU)
     assert found == pytest.approx(1, abs=1e-5)
 
 

@@ -15,6 +15,7 @@ NEEDED = {
     "fit": ["data.csv", "--schema", "schema.toml", "--epsilon", "1", "--out", "model", "--dataset", "clinic",
         "--ledger", "ledger.db"],
     "sample": ["nowhere", "-n", "5", "-o", "x.csv"],
+    "export": ["nowhere", "--nist", "sheet.md"],
     "infer": ["nowhere", "mean(age)"],
     "evaluate": ["--synthetic", "data.csv", "--test", "data.csv", "--schema", "schema.toml"],
     "explain": ["nowhere"],

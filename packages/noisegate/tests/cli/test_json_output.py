@@ -64,6 +64,7 @@ def test_an_output_is_of_its_schema(desk, fitted, cli, verb):
         "methods": ["methods"],
         "split": ["split", desk.data],
         "sign": ["sign", fitted.out, "--key", "owner.key"],
+        "export": ["export", fitted.out, "--nist", "sheet.md"],
         "sample": ["sample", fitted.out, "-n", 5, "--package", "handout"],
         "infer": ["infer", "asked", "mean(age)"],
         "report": ["report", fitted.out, "-o", "pages"],

@@ -58,11 +58,11 @@ def coded(text: str) -> Markup:
 
 @cache
 def _environment() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
     made = Environment(
         loader=PackageLoader("noisegate_evaluate.reporting"),
-        autoescape=True,
+        autoescape=select_autoescape(),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

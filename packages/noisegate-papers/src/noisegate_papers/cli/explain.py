@@ -24,14 +24,10 @@ if TYPE_CHECKING:
     from noisegate_papers.models.released_classifier import ReleasedClassifier
 
 MOST_RECORDS, MOST_MAPS, MOST_CLASSES = 20, 12, 5
-Model = Annotated[Path, typer.Argument(help="Folder that `noisegate fit --method dp-llm --out` wrote.")]
-Trained = Annotated[
-    Path, typer.Argument(help="Folder that `noisegate fit --method dp-llm --out` wrote, or one of dp-sgd.")
-]
 
 
 def explain_command(
-    model: Model,
+    model: Annotated[Path, typer.Argument(help="Folder that `noisegate fit --method dp-llm --out` wrote.")],
     record: Annotated[
         Path | None, typer.Option(help="Records of your own to explain, CSV or Parquet; the label may be left out.")
     ] = None,
@@ -89,7 +85,9 @@ def explain_command(
 
 
 def predict_command(
-    model: Trained,
+    model: Annotated[
+        Path, typer.Argument(help="Folder that `noisegate fit --method dp-llm --out` wrote, or one of dp-sgd.")
+    ],
     data: Annotated[Path, typer.Argument(help="Records of your own, CSV or Parquet; the label may be left out.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write: .csv or .parquet.")],
     score: Annotated[
@@ -266,17 +264,11 @@ def _draw(
 
 
 def _shape(image: str | None, picture: Path | None) -> ImageShape | None:
-    from noisegate.schema.pixels import ImageShape
+    from noisegate_evaluate.images import read_image
 
     if (image is None) != (picture is None):
         raise OptionError(
             "--picture and --image go together: a picture of maps is drawn of columns that are pixels, for instance "
             "--image 28,28 --picture maps.png."
         )
-    if image is None:
-        return None
-    sizes = [part.strip() for part in image.split(",")]
-    if len(sizes) not in (2, 3) or not all(part.isdecimal() for part in sizes):
-        raise OptionError(f"--image {image!r} must be height, width and maybe channels, for instance 28,28 or 32,32,3.")
-    height, width, channels = [*map(int, sizes), 1][:3]
-    return ImageShape(height=height, width=width, channels=channels)
+    return None if image is None else read_image(image)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -153,25 +152,22 @@ def _check_new(out: Path) -> None:
 
 
 def _encoder_of(file: Path | None) -> FrozenNetwork:
+    from noisegate_images.networks.encoder import file_digest
     from noisegate_images.networks.named import ENCODER, load_network
 
     if file is None:
         return load_network(ENCODER)
-    try:
-        digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    except OSError as error:
-        raise OptionError(f"--encoder {file} cannot be read ({error.strerror}).") from None
-    return load_network(ENCODER, str(file), digest)
+    return load_network(ENCODER, str(file), file_digest(file, f"--encoder {file}"))
 
 
 def _public(images: Path, size: int, channels: int, *, label: str | None, on_error: str) -> PublicImages:
-    from noisegate_papers.contrib.pretraining.training import grey, read_public_images
+    from noisegate_papers.contrib.pretraining.training import read_public_images
 
     say(f"Reading {images}.")
-    public = read_public_images(images, size=size, label=label, on_error=on_error)
+    public = read_public_images(images, size=size, channels=channels, label=label, on_error=on_error)
     if public.skipped:
         warn(f"{public.skipped:,} images could not be used and were left out.")
-    return replace(public, pixels=grey(public.pixels)) if channels == 1 else public
+    return public
 
 
 def _train(fitting: Pretraining[Any], out: Path, seen: Callable[[], None] = lambda: None) -> float:
@@ -179,10 +175,11 @@ def _train(fitting: Pretraining[Any], out: Path, seen: Callable[[], None] = lamb
     import torch
 
     from noisegate.devices import one_thread
-    from noisegate_papers.contrib.pretraining.training import partial_of
+    from noisegate.models.checkpoint import Checkpoint
 
-    partial = partial_of(out)
-    if fitting.resume(partial):
+    checkpoint = Checkpoint(Path(f"{out}.partial"), fitting, cure="Remove it to start anew, or give another --out.")
+    checkpoint.resume()
+    if fitting.step:
         say(f"Going on after {fitting.step} of {fitting.steps} steps.")
     saved, loss = time.monotonic(), float("nan")
     with progress_of("Training", fitting.steps) as progress:
@@ -192,15 +189,14 @@ def _train(fitting: Pretraining[Any], out: Path, seen: Callable[[], None] = lamb
             loss = found if loss != loss else 0.98 * loss + 0.02 * found
             progress(done, f"loss {loss:.3f}")
             if time.monotonic() - saved > CHECKPOINT_SECONDS:
-                fitting.save(partial)
+                checkpoint.save()
                 seen()
                 saved = time.monotonic()
 
         try:
-            with one_thread(torch.device("cpu")):
+            with checkpoint, one_thread(torch.device("cpu")):
                 fitting.run(report)
         except BaseException:
-            fitting.save(partial)
             say(f"Stopped after {fitting.step} of {fitting.steps} steps; the same command goes on from there.")
             raise
     return loss
@@ -208,12 +204,10 @@ def _train(fitting: Pretraining[Any], out: Path, seen: Callable[[], None] = lamb
 
 def _write(fitting: Pretraining[Any], out: Path, write: Callable[[Path], object]) -> str:
     """Writes what was trained, which needs no checkpoint any more; returns the SHA-256 of the file."""
-    from noisegate_papers.contrib.pretraining.training import partial_of
-
     with new_file(out) as path:
         write(path)
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    partial_of(out).unlink(missing_ok=True)
+    Path(f"{out}.partial").unlink(missing_ok=True)
     return digest
 
 

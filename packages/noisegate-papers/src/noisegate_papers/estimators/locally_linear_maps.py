@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,8 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts):  # type: ignore[misc]
         """
         schema, table = self.described(X, y)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        method = DPLLM(**{name: getattr(self, name) for name in _METHOD}, seed=seed)
+        own = [field.name for field in fields(DPLLM) if hasattr(self, field.name)]
+        method = DPLLM(**{name: getattr(self, name) for name in own}, seed=seed)
         method.check_fit("cpu")
         gate = self.gate(schema, table)
         warn_of_fitted_before(self)
@@ -185,9 +187,3 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts):  # type: ignore[misc]
         if label not in known:
             raise OptionError(f"label={label!r} is no class; choose one of {known}.")
         return self.classifier_.classes[int(self._order[known.index(label)])]
-
-
-_METHOD = (
-    *("maps", "projection", "temperature", "steps", "sampling_probability"),
-    *("clip_norm", "learning_rate", "decay", "init_std", "centre"),
-)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any, ClassVar
@@ -93,10 +94,6 @@ class PublicFacts(BaseEstimator):  # type: ignore[misc]
             )
         return schema, with_labels(table, found, LABEL)
 
-    def levels(self) -> list[str | int]:
-        """Returns what the schema of X and y calls the labels that were given."""
-        return _levels(self.declared())
-
     def _pairs(self, columns: int) -> list[tuple[float, float]]:
         try:
             low, high = (np.broadcast_to(np.asarray(end, np.float64), columns) for end in self.bounds)
@@ -123,11 +120,9 @@ def check_numbers(X: Any) -> None:  # noqa: N803
     cells = np.asarray(X)
     if cells.ndim != 2 or cells.dtype.kind not in "OUS":
         return
-    try:
+    with suppress(TypeError, ValueError):  # what is raised here would carry the message
         cells.astype(np.float64)
         return
-    except (TypeError, ValueError):
-        pass  # what is raised here would carry the message
     raise DataError("X: a value is no number; columns of text need schema=, which describes them.")
 
 
@@ -170,9 +165,6 @@ def _learning(pipeline: Pipeline) -> Iterator[str]:
         kept = step in (None, "passthrough") or isinstance(step, FrozenEstimator)
         if not kept and get_tags(step).requires_fit:
             yield f"{name} ({type(step).__name__})"
-
-
-_SEEDS = 2**31 - 1
 
 
 class PrivateSampler(PublicFacts):
@@ -247,7 +239,7 @@ class PrivateSampler(PublicFacts):
             BudgetRefusedError: if the ledger refuses.
         """
         schema, table = self.described(X, y)
-        seed = int(check_random_state(self.random_state).randint(_SEEDS))
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         method = make_for(self.method, schema, {"seed": seed, **(self.settings or {})})
         if method.makes != "records":
             raise OptionError(f"method={self.method!r} trains a classifier and makes no records; take another method.")
@@ -267,14 +259,14 @@ class PrivateSampler(PublicFacts):
         draw; None for other records at every call.
         """
         check_is_fitted(self)
-        seed = None if random_state is None else int(check_random_state(random_state).randint(_SEEDS))
+        seed = None if random_state is None else int(check_random_state(random_state).randint(2**31 - 1))
         drawn = self.synthesizer_.sample(int(n_samples), seed=seed)
         if self._label is None:
             return self._form(drawn)
         labels = np.asarray(drawn[self._label].to_pylist())
         if self.schema is None:  # as `classes` has them
             given = np.asarray(self.classes)
-            back = dict(zip(self.levels(), given, strict=True))
+            back = dict(zip(_levels(self.declared()), given, strict=True))
             labels = np.array([back[label] for label in labels.tolist()], dtype=given.dtype)
         return self._form(drawn.drop_columns([self._label])), labels
 

@@ -17,12 +17,7 @@ MOST_ORDER = 2000
 
 
 def rho_of(length_scale: float) -> float:
-    """Returns the ρ in (0, 1) with ρ/(1 − ρ²) = 1/(2ℓ²), for a length scale ℓ in units of x."""
-    if isinstance(length_scale, bool) or not isinstance(length_scale, int | float) or not 1e-4 <= length_scale <= 1e3:
-        raise OptionError(
-            f"length_scale={length_scale!r} must be a number from 0.0001 to 1000, in units of a column's range; "
-            "for instance 0.1."
-        )
+    """Returns the ρ in (0, 1) with ρ/(1 − ρ²) = 1/(2ℓ²), for a length scale ℓ from 10⁻⁴ to 10³ in units of x."""
     alpha = 1 / (2 * length_scale**2)
     # (−1 + √(1 + 4α²))/(2α), written so that nothing cancels.
     return 2 * alpha / (1 + math.sqrt(1 + 4 * alpha**2))
@@ -55,14 +50,8 @@ class Series:
     stretch: float = 1.0
 
     def __post_init__(self) -> None:
-        if isinstance(self.order, bool) or not isinstance(self.order, int) or not 0 <= self.order <= MOST_ORDER:
-            raise OptionError(
-                f"order={self.order!r} must be a whole number from 0 to {MOST_ORDER}: beyond it the recursion is not "
-                "checked, and noise would drown what the series still gains. Use a larger length scale instead."
-            )
-        if not 0 <= self.origin <= 1 or not 0 < self.stretch <= 1e4:
-            raise OptionError(f"origin={self.origin!r} must lie in [0, 1], stretch={self.stretch!r} in (0, 10000].")
-        rho_of(self.length_scale * self.stretch)
+        if type(self.order) is not int or not 0 <= self.order <= MOST_ORDER:
+            raise OptionError(f"order={self.order!r} must be a whole number from 0 to {MOST_ORDER}.")
 
     @property
     def rho(self) -> float:
@@ -84,9 +73,6 @@ class Series:
 def shortest_series(length_scale: float, kept: float = 0.9) -> Series:
     """Returns the series of lowest order that keeps the share `kept` of the kernel's norm² all over [0, 1]."""
     # The paper takes x as it is; at ℓ² = 0.005 its order 100 keeps 0.69. Here order 11 keeps 0.9 of the same kernel.
-    rho_of(length_scale)
-    if not 0 < kept < 1:
-        raise OptionError(f"kept={kept!r} must lie between 0 and 1, for instance 0.9.")
     best: Series | None = None
     # About 1/ℓ terms are needed, best with a stretch near 1/√ℓ; longer scales need hardly any term at all.
     for stretch in np.geomspace(0.25, 64, 65).tolist():
@@ -159,11 +145,6 @@ def compressed(table: ColumnTable, rank: int) -> ColumnTable:
     return ColumnTable(rows=_frozen(table.rows @ directions.T), steps=table.steps)
 
 
-def level_table(size: int) -> ColumnTable:
-    """Returns the one-hot vectors of `size` codes."""
-    return ColumnTable(rows=_frozen(np.eye(size)), steps=None)
-
-
 def column_tables(
     layout: Layout, series: Sequence[Series], *, reference: float | None = None, rank: int | None = None
 ) -> tuple[ColumnTable, ...]:
@@ -178,7 +159,7 @@ def column_tables(
     for column, one in zip(layout.numeric, series, strict=True):
         steps = MOST_STEPS if isinstance(column, Continuous) else min(column.last, MOST_STEPS)
         tables.append(table_of(one, steps, column.missing))
-    return (*tables, *(level_table(column.size) for column in layout.coded))
+    return (*tables, *(ColumnTable(rows=_frozen(np.eye(column.size)), steps=None) for column in layout.coded))
 
 
 def _frozen(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate, combinations, takewhile
 from typing import TYPE_CHECKING, Literal
 
@@ -15,7 +15,7 @@ from noisegate.errors import OptionError
 from noisegate.features.feature_map import FeatureMap, TorchForm
 from noisegate.schema import EncodedTable, Integer, Layout, Schema
 from noisegate.schema.pixels import ImageShape
-from noisegate_papers.features.hermite import ColumnTable, Series, column_tables, shortest_series
+from noisegate_papers.features.hermite import ColumnTable
 from noisegate_papers.features.products import Group, Products
 from noisegate_papers.features.thumbnails import Thumbnails
 
@@ -29,27 +29,6 @@ ProductKind = Literal["pairs", "random", "none"]
 # Four int64 sums for each coordinate, and a block of 256 vectors as float32, scaled, and rounded.
 _BYTES_A_COORDINATE = 4 * 8
 _BYTES_A_FEATURE = 256 * 3 * 4
-
-
-@dataclass(frozen=True, kw_only=True)
-class Kernel:
-    """One Gaussian kernel for each numeric column, and the series that stands for it; see the settings of `DPHP`."""
-
-    length_scale: float
-    order: int | None
-    kernel_mass: float = 0.9
-    moved: bool = True
-    reference: float | None = None
-    rank: int | None = None  # directions of a numeric column's features that are kept; None for all
-
-    def series(self, length_scale: float | None = None, order: int | None = None) -> Series:
-        """Returns the series, for another length scale or order if one is given."""
-        scale = self.length_scale if length_scale is None else length_scale
-        order = self.order if order is None else order
-        if not self.moved:
-            return Series(length_scale=scale, order=-1 if order is None else order, origin=0.0)
-        shortest = shortest_series(scale, self.kernel_mass)
-        return shortest if order is None else replace(shortest, order=order)
 
 
 def weighted(tables: Sequence[ColumnTable], groups: Sequence[Group]) -> Products:
@@ -98,15 +77,6 @@ def named_groups(layout: Layout, subsets: Sequence[Sequence[str]]) -> list[Group
         if len(set(subset)) != len(subset) or not subset:
             raise OptionError(f"subsets: {list(subset)!r} must name at least one column, and each once.")
     return [tuple(sorted(names.index(name) for name in subset)) for subset in subsets]
-
-
-def tables_of(
-    layout: Layout, kernel: Kernel, length_scales: Sequence[float | None], orders: Sequence[int | None] | None = None
-) -> tuple[ColumnTable, ...]:
-    """Returns the tables of all columns under `kernel`, with length scales and orders of their own where given."""
-    own = orders or [None] * len(length_scales)
-    series = [kernel.series(scale, order) for scale, order in zip(length_scales, own, strict=True)]
-    return column_tables(layout, series, reference=kernel.reference, rank=kernel.rank)
 
 
 def pooled_schema(image: ImageShape, pool: int) -> Schema:

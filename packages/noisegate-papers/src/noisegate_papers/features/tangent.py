@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins, fine_bins
-from noisegate.features.contingency import column_cells
+from noisegate.features.contingency import Contingency, equally_weighted
 from noisegate.features.feature_map import Constants, ExactSum, Made, TorchForm, Vectors
 from noisegate.privacy.grid import UNITS, Grid
 from noisegate.schema import EncodedTable, Layout
@@ -164,10 +164,8 @@ _MARGIN = 1e-6
 class PairTangents:
     """The map from a record to the vectors of its cells in pairs of columns. Everything in it is public."""
 
-    bins: tuple[NumericBins, ...]  # cells of numeric columns, which are numbered first
-    groups: tuple[tuple[int, ...], ...]  # columns of each network, two, or one where there is no other
+    joint: Contingency  # cells of the columns of each network, two, or one where there is no other
     vectors: tuple[npt.NDArray[np.float32], ...]  # of each joint cell, the last column's fastest, (cells, weights)
-    sizes: tuple[int, ...]  # number of cells of each column
     norm: ClassVar[float] = 1.0
     nonnegative: ClassVar[bool] = True
 
@@ -181,14 +179,10 @@ class PairTangents:
         """Number of weights of all networks."""
         return self.starts[-1]
 
-    def joint_cells(self, records: EncodedTable) -> npt.NDArray[np.intp]:
-        """Returns the cell of each record for each network, (networks, rows)."""
-        cells = column_cells(self.bins, records)
-        joint = np.zeros((len(self.groups), len(cells)), dtype=np.intp)
-        for place, group in enumerate(self.groups):
-            for column in group:
-                joint[place] = joint[place] * self.sizes[column] + cells[:, column]
-        return joint
+    def joint_cells(self, records: EncodedTable) -> list[npt.NDArray[np.intp]]:
+        """Returns the cell of each record, (rows,), for each network."""
+        codes = self.joint.codes(records)
+        return [self.joint.cells(codes, group) for group in self.joint.tables]
 
     def __call__(self, records: EncodedTable) -> Vectors:
         """Returns the vectors, (rows, dim)."""
@@ -217,16 +211,16 @@ class PairTangents:
         import torch
 
         shares = {
-            f"bins/{place}": _shares(numeric_cells(column), self.bins[place]).T
+            f"bins/{place}": _shares(numeric_cells(column), self.joint.bins[place]).T
             for place, column in enumerate(layout.numeric)
         }
         vectors = {f"vectors/{place}": one.T for place, one in enumerate(self.vectors)}
 
         def means(constants: Constants, made: Made, sets: int) -> Float[Tensor, "dim sets"]:
-            binned = [constants[f"bins/{place}"] @ made[place] for place in range(len(self.bins))]
+            binned = [constants[f"bins/{place}"] @ made[place] for place in range(len(self.joint.bins))]
             columns = [one.reshape(len(one), sets, -1) for one in (*binned, *made[len(binned) :])]
             parts = []
-            for place, (first, *others) in enumerate(self.groups):
+            for place, (first, *others) in enumerate(self.joint.tables):
                 joint: Tensor = columns[first].mean(dim=2)
                 if others:
                     # (sets, cells of the first, rows) times (sets, rows, cells of the second)
@@ -241,13 +235,14 @@ class PairTangents:
 def draw_pairs(layout: Layout, *, width: int, cells: int, memory: int, seed: int) -> PairTangents:
     """Returns the map of a network for each pair of columns but the label, of at most `memory` megabytes."""
     bins = tuple(fine_bins(column, most=cells) for column in layout.numeric)
-    sizes = (*(one.size for one in bins), *(column.size for column in layout.coded))
     usable = columns_to_learn(layout)
     codes = [_inputs_of(one) for one in bins] + [np.eye(column.size) for column in layout.coded]
     groups = tuple(combinations(usable, 2)) if len(usable) > 1 else ((usable[0],),)
-    needed = sum(
-        np.prod([sizes[column] for column in group]) * width * (2 + sum(codes[column].shape[1] for column in group))
-        for group in groups
+    joint = equally_weighted(bins, tuple(column.size for column in layout.coded), groups)
+    cells_of = np.diff(joint.starts).tolist()
+    needed = width * sum(
+        count * (2 + sum(codes[column].shape[1] for column in group))
+        for group, count in zip(groups, cells_of, strict=True)
     )
     if needed * _BYTES > memory * 1e6:
         raise OptionError(
@@ -263,7 +258,7 @@ def draw_pairs(layout: Layout, *, width: int, cells: int, memory: int, seed: int
         own_seed = int(np.random.SeedSequence([seed, place]).generate_state(1)[0])
         network = draw_network(inputs.shape[1], width=width, seed=own_seed)
         vectors.append(network(EncodedTable(inputs, np.zeros((len(inputs), 0), dtype=np.int32))) * amplitude)
-    return PairTangents(bins=bins, groups=groups, vectors=tuple(vectors), sizes=sizes)
+    return PairTangents(joint=joint, vectors=tuple(vectors))
 
 
 def _inputs_of(bins: NumericBins) -> Inputs:

@@ -159,7 +159,7 @@ def whole_numbers(vectors: Vectors) -> Vectors:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ImageVotes(Votes):
-    """The map from an image to its vote; an OptionError if there is no candidate, or rows or features do not fit.
+    """The map from an image to its vote.
 
     Everything in it is public; there is at least one candidate for each label.
     """
@@ -168,13 +168,6 @@ class ImageVotes(Votes):
     candidates: Float32[npt.NDArray[np.float32], "candidates features"]
     labels: Int32[npt.NDArray[np.int32], " candidates"]
     label: int | None  # the coded column of a record's; None where all labels are 0
-
-    def __post_init__(self) -> None:
-        if not len(self.labels) or self.candidates.shape != (len(self.labels), self.encoding.dim):
-            raise OptionError(
-                f"candidates of shape {self.candidates.shape} are not {len(self.labels)} labelled rows of "
-                f"{self.encoding.dim} features."
-            )
 
     def nearest(self, records: EncodedTable) -> npt.NDArray[np.intp]:
         """Returns the place of each record's candidate, (rows,)."""

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.errors import OptionError, SchemaError, said
+from noisegate.errors import SchemaError
 from noisegate.gate.per_example.gradients import RowInputs
 from noisegate.methods.registry import register
 from noisegate.privacy.release import Release
@@ -25,7 +24,7 @@ from noisegate.settings import Count, Fraction, ImageSize, LabelShares, Positive
 from noisegate_images.methods.matched import EncodedImages
 from noisegate_images.models.image_network import ImageKind, ImageNetwork, check_image_schema
 from noisegate_papers.methods.generative import AUDITED_GAN, AdversarialMethod, GenerativeMethod, public_shares
-from noisegate_papers.methods.public_reference import PublicReference, features_of, read_reference
+from noisegate_papers.methods.public_reference import PublicReference, features_of, once, read_reference, require_public
 from noisegate_papers.models.inputs import (
     Inputs,
     TableInput,
@@ -320,9 +319,18 @@ class DPGANFineTuned(FeatureGAN):
         super().check_fit(device)
         self._check_public()
 
+    def _check_public(self) -> None:
+        otherwise = ", or take dp-gan-mi, which starts from random weights"
+        require_public(self.public, "dp-gan-ft starts from a GAN of public features", otherwise)
+
     def public_facts(self, schema: Schema) -> dict[str, Any]:
         """Returns settings and digests of what was taken as public, for the certificate."""
-        return {**super().public_facts(schema), "public": _reference(self, schema).to_json()}
+        return {**super().public_facts(schema), "public": self.reference(schema).to_json()}
+
+    def reference(self, schema: Schema) -> PublicReference:
+        """Returns the public images, read once."""
+        asked: dict[str, Any] = {"most": self.public_records, "labelled": self.public_labels, "seed": self.seed}
+        return once(self, schema, lambda: read_reference(self.public, schema, **asked))
 
     def start(self, schema: Schema, generator: Generator, discriminator: Discriminator, device: str) -> None:
         """Trains both networks on public features, in place."""
@@ -338,7 +346,7 @@ class DPGANFineTuned(FeatureGAN):
         import torch
         from torch.nn.functional import one_hot
 
-        reference, encoding, classes = _reference(self, schema), self.encoding(), schema.layout.classes
+        reference, encoding, classes = self.reference(schema), self.encoding(), schema.layout.classes
         features = torch.from_numpy(features_of(reference.records, encoding)) * feature_scale(encoding.dim)
         if not classes:
             return features
@@ -347,16 +355,3 @@ class DPGANFineTuned(FeatureGAN):
         else:
             labels = torch.randint(classes, (len(features),), generator=torch.Generator().manual_seed(self.seed))
         return torch.cat([features, one_hot(labels, classes).to(features.dtype)], dim=1)
-
-    def _check_public(self) -> None:
-        if self.public is None:
-            raise OptionError(
-                "public=None: dp-gan-ft starts from a GAN of public features. Give public images of the same schema: "
-                f"{said('public', 'PATH')}, or take dp-gan-mi, which starts from random weights."
-            )
-
-
-@lru_cache(maxsize=1)
-def _reference(method: DPGANFineTuned, schema: Schema) -> PublicReference:
-    most, labelled = method.public_records, method.public_labels
-    return read_reference(method.public, schema, most=most, labelled=labelled, seed=method.seed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field, fields, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -22,7 +22,7 @@ from noisegate_images.methods.matched import IMAGE_FIT, TABLES, Generator, Match
 from noisegate_images.models.image_network import check_image_schema
 from noisegate_papers.features import hermite_products as design
 from noisegate_papers.features.error_bounds import ErrorBound, error_bound, random_feature_error, truncation_error
-from noisegate_papers.features.hermite import MOST_ORDER
+from noisegate_papers.features.hermite import MOST_ORDER, Series, column_tables, shortest_series
 from noisegate_papers.features.hermite_products import PooledProducts
 from noisegate_papers.features.products import Group, Products
 from noisegate_papers.features.tangent import draw_network, draw_pairs
@@ -295,7 +295,9 @@ class DPHP(EmbeddedMethod):
             check_groups(len(schema.columns), "products='pairs'", "products='random', 'none' or subsets=[...]")
         scales, orders = (self.by_column(layout, setting) for setting in ("length_scales", "orders"))
         alone = [(column,) for column in design.columns_to_learn(layout)]
-        sums = design.weighted(design.tables_of(layout, self._kernel(), scales, orders), alone)
+        orders = [self.order if order is None else order for order in orders]
+        series = [self._series(scale or self.length_scale, order) for scale, order in zip(scales, orders, strict=True)]
+        sums = design.weighted(column_tables(layout, series, reference=self.reference), alone)
         maps: dict[str, FeatureMap] = {SUM: sums, **self._products(layout, scales)}
         for name, one in maps.items():
             design.check_memory(name, one, columns=layout.classes or 1, memory=self.memory)
@@ -313,7 +315,7 @@ class DPHP(EmbeddedMethod):
         numeric = len(schema.layout.numeric)
         if self.image is not None or not numeric:
             return ()
-        plan, series = self.plan(schema, budget), self._kernel().series()
+        plan, series = self.plan(schema, budget), self._series(self.length_scale, self.order)
         features: Products = plan.maps[SUM]
         exact = features.dim - sum(features.tables[column].width for (column,) in features.groups if column < numeric)
         bound = error_bound(
@@ -341,21 +343,23 @@ class DPHP(EmbeddedMethod):
 
         return partial(SumProductMatching, sum_block=SUM, gamma=self.gamma, in_turn=self.matched == "in-turn")
 
-    def _kernel(self) -> design.Kernel:
-        names = [item.name for item in fields(design.Kernel) if item.name != "rank"]
-        return design.Kernel(**{name: getattr(self, name) for name in names})
+    def _series(self, length_scale: float, order: int | None) -> Series:
+        """Returns the series that stands for a Gaussian kernel; an order of None is for the shortest one."""
+        if not self.moved:
+            assert order is not None  # see `__post_init__`
+            return Series(length_scale=length_scale, order=order, origin=0.0)
+        shortest = shortest_series(length_scale, self.kernel_mass)
+        return shortest if order is None else replace(shortest, order=order)
 
     def _products(self, layout: Layout, scales: list[Any]) -> dict[str, FeatureMap]:
-        kernel = replace(
-            self._kernel(), length_scale=self.product_length_scale, order=self.product_order, rank=self.product_rank
-        )
         image = None if self.image is None else self.shape
         pooled = image if self.pool > 1 else None
         if pooled is not None:
             layout = design.pooled_schema(pooled, self.pool).layout
             image = Thumbnails(image=pooled, side=self.pool).small
             scales = [None] * len(layout.numeric)
-        tables = design.tables_of(layout, kernel, scales)
+        series = [self._series(scale or self.product_length_scale, self.product_order) for scale in scales]
+        tables = column_tables(layout, series, reference=self.reference, rank=self.product_rank)
         groups = self._groups(layout, [table.width for table in tables], image)
         maps = {name: design.weighted(tables, some) for name, some in groups.items()}
         if pooled is None:

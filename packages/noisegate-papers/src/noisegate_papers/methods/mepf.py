@@ -60,8 +60,6 @@ FIT: Mapping[Preset, Mapping[str, Any]] = {
 """Changes to the fit, by preset."""
 
 
-Stopping: TypeAlias = Literal["private", "none", "discrepancy"]
-
 FIRST, SECOND = "first-moments", "second-moments"
 STOPPING = {FIRST: "stopping-first", SECOND: "stopping-second"}
 """The query for early stopping that belongs to each moment."""
@@ -102,7 +100,7 @@ class DPMEPF(NetworkMethod, MatchedMethod):
     """"encoder", the one of the package, "torchvision:NAME" or "timm:NAME"."""
     moments: Annotated[Literal[1, 2], "1 or 2"] = by_preset(1, paper=2, paper_grey=2)
     """1, or 2 for the squares of activations too."""
-    stopping: Stopping = by_preset("none", paper="private")
+    stopping: Literal["private", "none", "discrepancy"] = by_preset("none", paper="private")
     """"private", "none", or "discrepancy": when the distance is what the noise alone would leave."""
     first_share: Share = 1.0
     """Budget share of φ₁."""

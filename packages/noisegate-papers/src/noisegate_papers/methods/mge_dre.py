@@ -7,12 +7,11 @@ docs/public-data.md and docs/differences.md say more.
 from __future__ import annotations
 
 from dataclasses import astuple, field, replace
-from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from noisegate.errors import OptionError, said
+from noisegate.errors import OptionError
 from noisegate.features.feature_map import FeatureMap
 from noisegate.gate.per_example.gradients import RecordLoss, real_loss
 from noisegate.methods.embedding import COUNTS, Embedding, MeanEmbeddingMethod
@@ -39,7 +38,16 @@ from noisegate_images.methods.matched import EncodedImages
 from noisegate_images.models.image_network import check_image_schema
 from noisegate_papers.features.transforms import Compression, OuterProducts, Squares, whitened
 from noisegate_papers.methods.generative import GenerativeMethod, released_arrays, weight_shapes
-from noisegate_papers.methods.public_reference import PublicFeatures, Source, features_of, public_axes, read_reference
+from noisegate_papers.methods.public_reference import (
+    PublicFeatures,
+    Source,
+    check_same,
+    features_of,
+    once,
+    public_axes,
+    read_reference,
+    require_public,
+)
 from noisegate_papers.models.inputs import InputFeatures, inputs_of
 from noisegate_papers.models.record_sets import weight_notes
 
@@ -111,10 +119,14 @@ class DPMGE(EncodedImages, MeanEmbeddingMethod):
         first: Perceptual | Compression = self.encoding()
         second: FeatureMap = Squares(of=first)
         if self.covariance == "full":
-            first = Compression(of=first, axes=_axes(self, schema).values)
+            first = Compression(of=first, axes=self._axes(schema).values)
             second = OuterProducts(of=first)
         shares = {MEAN: (first, self.mean_share), SECOND: (second, self.second_share)}
         return {name: Embedding(*one, per_class=self.per_class) for name, one in shares.items()}
+
+    def _axes(self, schema: Schema) -> Axes:
+        asked: dict[str, Any] = {"most": self.public_records, "seed": self.seed}
+        return once(self, schema, lambda: public_axes(self.public, schema, self.encoding(), self.axes, **asked))
 
     def sum_queries(self, schema: Schema, budget: Budget) -> tuple[Query, ...]:
         """Returns what will be asked, of axes that are like those of the public images, which are not read here."""
@@ -129,7 +141,7 @@ class DPMGE(EncodedImages, MeanEmbeddingMethod):
 
     def public_facts(self, schema: Schema) -> dict[str, Any]:
         """Returns the settings with the digests of encoder and decoder, and what the axes are."""
-        axes = {"axes": _axes(self, schema).facts} if self.covariance == "full" else {}
+        axes = {"axes": self._axes(schema).facts} if self.covariance == "full" else {}
         return {"settings": self.stored_with_digests(), **axes}
 
     def check_fit(self, device: str) -> None:
@@ -147,7 +159,7 @@ class DPMGE(EncodedImages, MeanEmbeddingMethod):
             target.means[name] if self.per_class else release.values[name].T / target.records for name in (MEAN, SECOND)
         )
         if self.covariance == "full":
-            axes = _axes(self, release.schema).checked(release.certificate.public, self.public)
+            axes = self._axes(release.schema).checked(release.certificate.public, self.public)
         return feature_gaussians(means, seconds, axes=axes, floor=self.floor, nonnegative=self.encoding().nonnegative)
 
     def model(self, release: Release, fitting: Any) -> DecodedGaussian:
@@ -158,13 +170,6 @@ class DPMGE(EncodedImages, MeanEmbeddingMethod):
         source, decoder, labelled = self.gaussians(release), self.checked_decoder(), bool(release.schema.layout.classes)
         weights = read_target(release, counts=COUNTS).weights
         return DecodedGaussian(source=source, decoder=decoder, weights=weights, labelled=labelled)
-
-
-# The public images are encoded once, and not for the check, the query and the fit anew.
-@lru_cache(maxsize=1)
-def _axes(method: DPMGE, schema: Schema) -> Axes:
-    most, seed = method.public_records, method.seed
-    return public_axes(method.public, schema, method.encoding(), method.axes, most=most, seed=seed)
 
 
 PUBLIC = "public"  # the decoder that gives for a feature the public record that it came from
@@ -266,27 +271,23 @@ class DPDRE(EncodedImages, GenerativeMethod):
             UserError: if the public records are not there, do not fit the schema, or are all alike; or the encoder or
                 decoder is not there or does not fit.
         """
-        known: dict[str, PublicFeatures] = self._public_features
-        if schema.digest() not in known:
-            label, encode = schema.layout.label, self.plain_features(schema)
-            decoder = None if self.decoder == PUBLIC else self.checked_decoder()
-            most, labelled = self.references, self.public_labels
-            reference = read_reference(self.public, schema, most=most, labelled=labelled, seed=self.seed)
-            plain, dim = features_of(reference.records, encode), min(self.dimensions, encode.dim)
-            labels = reference.records.codes[:, label].astype(np.int64) if reference.labelled else None
-            known[schema.digest()] = PublicFeatures(
-                reference=reference,
-                features=whitened(encode, plain, dim=dim, exponent=self.whitening, length=self.length),
-                plain=plain,
-                labels=labels,
-                encoder=None if self.image is None else self.encoder().sha256,
-                decoder=decoder,
-            )
-        return known[schema.digest()]
+        return once(self, schema, lambda: self._read_public(schema))
 
-    @cached_property
-    def _public_features(self) -> dict[str, PublicFeatures]:
-        return {}
+    def _read_public(self, schema: Schema) -> PublicFeatures:
+        label, encode = schema.layout.label, self.plain_features(schema)
+        decoder = None if self.decoder == PUBLIC else self.checked_decoder()
+        most, labelled = self.references, self.public_labels
+        reference = read_reference(self.public, schema, most=most, labelled=labelled, seed=self.seed)
+        plain, dim = features_of(reference.records, encode), min(self.dimensions, encode.dim)
+        labels = reference.records.codes[:, label].astype(np.int64) if reference.labelled else None
+        return PublicFeatures(
+            reference=reference,
+            features=whitened(encode, plain, dim=dim, exponent=self.whitening, length=self.length),
+            plain=plain,
+            labels=labels,
+            encoder=None if self.image is None else self.encoder().sha256,
+            decoder=decoder,
+        )
 
     def gradient_plan(self, schema: Schema, budget: Budget) -> GradientPlan:
         """Returns the steps of the discriminator."""
@@ -310,11 +311,7 @@ class DPDRE(EncodedImages, GenerativeMethod):
     def check_fit(self, device: str) -> None:
         """See `Method`; an OptionError if there are no public records."""
         super().check_fit(device)
-        if self.public is None:
-            raise OptionError(
-                "public=None: dp-dre weighs public records to look like the private ones. Give some of the same "
-                f"schema: {said('public', 'PATH')}."
-            )
+        require_public(self.public, "dp-dre weighs public records to look like the private ones")
 
     def loss(self, schema: Schema) -> RecordLoss:
         """Returns the loss of one private record, −log D, which the discriminator should take for private."""
@@ -367,5 +364,5 @@ class DPDRE(EncodedImages, GenerativeMethod):
         public, discriminator = self.public_features(release.schema), self.discriminator(release.schema)
         shapes = weight_shapes(discriminator)
         discriminator.load_state_dict(released_arrays(release, DISCRIMINATOR, shapes, what="such discriminator"))
-        public.check(release.certificate.public)
+        check_same(public.to_json(), release.certificate.public)
         return density_ratios(discriminator, public.vectors, public.labels, most=self.most_weight)

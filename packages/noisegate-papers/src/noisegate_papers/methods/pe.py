@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from noisegate.errors import ModelError, OptionError
+from noisegate.errors import OptionError
 from noisegate.features.feature_map import Counts, FeatureMap
 from noisegate.methods.method import Method
 from noisegate.methods.pairwise import DESIGN, Pairwise
@@ -27,7 +26,7 @@ from noisegate.tables.released import COARSE, HISTOGRAMS, Answered
 from noisegate_images.methods.matched import EncodedImages
 from noisegate_images.models.image_network import check_image_schema
 from noisegate_papers.features.thumbnails import BlurredPixels
-from noisegate_papers.methods.public_reference import PublicReference, Source, read_reference
+from noisegate_papers.methods.public_reference import PublicReference, Source, check_same, once, read_reference
 from noisegate_papers.training.graphical import Answers
 
 if TYPE_CHECKING:
@@ -183,25 +182,14 @@ class PrivateEvolution(EncodedImages):
         """Returns the public images, read once, or None; a DataError if they cannot be read or do not fit."""
         if self.public is None:
             return None
-        if schema.digest() not in self._references:
-            labelled = self.public_labels and schema.layout.label is not None
-            found = read_reference(self.public, schema, most=self.references, labelled=labelled, seed=self.seed)
-            self._references[schema.digest()] = found
-        return self._references[schema.digest()]
+        labelled = self.public_labels and schema.layout.label is not None
+        asked: dict[str, Any] = {"most": self.references, "labelled": labelled, "seed": self.seed}
+        return once(self, schema, lambda: read_reference(self.public, schema, **asked))
 
     def reference_facts(self, schema: Schema) -> dict[str, Any]:
         """Returns what a certificate says of the public images."""
         reference = self.reference(schema)
         return {} if reference is None else {"reference": reference.to_json()}
-
-    def check_reference(self, schema: Schema, public: Mapping[str, Any]) -> None:
-        """Raises a ModelError if the public images are others than a certificate says."""
-        here, there = self.reference_facts(schema).get("reference"), public.get("reference")
-        if here != there:
-            raise ModelError(
-                f"public: these are not the public images that the release was made with; give the same ones. The "
-                f"certificate says {there}, found {here}."
-            )
 
     def check_gate(self, gate: Gate) -> None:
         """See `Method`; a DataError if the public images are private ones too, by what their files hold."""
@@ -210,10 +198,6 @@ class PrivateEvolution(EncodedImages):
         if self.public is not None:
             gate.check_apart(self.public)
             self.reference(gate.schema)
-
-    @cached_property
-    def _references(self) -> dict[str, PublicReference]:
-        return {}
 
     def plan(self, schema: Schema, budget: Budget) -> CalibratedPlan:
         """Returns the calibrated plan. Reads no data."""
@@ -255,7 +239,7 @@ class PrivateEvolution(EncodedImages):
 
     def model(self, release: Release, fitting: Any = None) -> WeightedReference:
         """Returns the last candidates, drawn by their votes; a ModelError if the public images are others than then."""
-        self.check_reference(release.schema, release.certificate.public)
+        check_same(self.reference_facts(release.schema), release.certificate.public)
         noise_std, last = release.noise_std[_names(self)[0]], _names(self)[-1]
         evolution = self.evolution(release.schema, release.values[COUNTS][0], noise_std)
         for name in _names(self)[:-1]:

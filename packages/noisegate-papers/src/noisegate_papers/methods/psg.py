@@ -45,7 +45,6 @@ Array = npt.NDArray[np.float64]
 
 START = "start"  # the query for the moments of small images
 MOST_PIXELS = 256  # of a small image: its outer product has half the square of that many numbers, for each class
-_DRAWS, _FEATURES = 4, 5
 
 
 def small_images(shape: ImageShape) -> Thumbnails:
@@ -59,7 +58,7 @@ def small_images(shape: ImageShape) -> Thumbnails:
 
 SET = "set"  # the event, and the released set
 MOST_NUMBERS = 2**26  # in a set, records times inputs: about 1 GiB beside the network
-_START, _PRIOR = 2, 3
+_START, _PRIOR, _DRAWS, _FEATURES = 2, 3, 4, 5
 
 
 @register("psg")

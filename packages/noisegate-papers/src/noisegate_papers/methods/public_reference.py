@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,8 @@ from noisegate_papers.models.record_sets import WeightedReference, tensors_of
 if TYPE_CHECKING:
     from noisegate.models.record_model import RecordModel
     from noisegate_images.networks.decoder import LoadedDecoder
+
+_Kept = TypeVar("_Kept")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -76,16 +78,16 @@ class PublicFeatures:
         facts = {"reference": self.reference.to_json(), "features": features}
         return facts if self.decoder is None else {**facts, "decoder": {"sha256": self.decoder.digest}}
 
-    def check(self, public: Mapping[str, Any]) -> None:
-        """Raises a ModelError if the public records, or what was made of them, are others than a certificate says."""
-        here = self.to_json()
-        for part, what in (
-            ("decoder", "the decoder is another one than was named; give the same one"),
-            ("reference", "the public records are others than those that were used; give the same ones"),
-            ("features", "this machine makes other features of the public records; fit where they were asked"),
-        ):
-            if public.get(part) != here.get(part):
-                raise ModelError(f"public: {what}. The certificate says {public.get(part)}, found {here.get(part)}.")
+
+def check_same(here: Mapping[str, Any], stated: Mapping[str, Any]) -> None:
+    """Raises a ModelError if public records, or what was made of them, are others than a certificate states."""
+    for part, what in (
+        ("decoder", "the decoder is another one than was named; give the same one"),
+        ("reference", "the public records are others than those that were used; give the same ones"),
+        ("features", "this machine makes other features of the public records; fit where they were asked"),
+    ):
+        if stated.get(part) != here.get(part):
+            raise ModelError(f"public: {what}. The certificate says {stated.get(part)}, found {here.get(part)}.")
 
 
 # Rows of a block that a map is called with on the public side; a network there may be run on more than at the gate.
@@ -102,11 +104,7 @@ def read_reference(source: Any, schema: Schema, *, most: int, labelled: bool, se
     # Here, so that a plan needs no library of tables.
     from noisegate.data.sources import digest_of, open_source
 
-    if source is None:
-        raise OptionError(
-            "public=None: this method weighs public records to look like private ones. Give some: "
-            f"{said('public', 'PATH')}, of the same schema."
-        )
+    require_public(source, "this method uses public records")
     read = schema if labelled else schema.unlabelled()
     try:
         records, total = _drawn(open_source(source, read, show_values=True).batches(), most, seed)
@@ -126,6 +124,21 @@ def read_reference(source: Any, schema: Schema, *, most: int, labelled: bool, se
     sha256 = hashlib.sha256(head + numeric.tobytes() + codes.tobytes()).hexdigest()
     known = read.layout.label is not None
     return PublicReference(records=records, of=total, labelled=known, sha256=sha256, source_sha256=source_sha256)
+
+
+def once(owner: Any, schema: Schema, read: Callable[[], _Kept]) -> _Kept:
+    """Returns what a method reads of public records: once for each schema, and then what it has kept."""
+    known: dict[str, _Kept] = vars(owner).setdefault("_kept", {})
+    if schema.digest() not in known:
+        known[schema.digest()] = read()
+    return known[schema.digest()]
+
+
+def require_public(source: Any, why: str, otherwise: str = "") -> None:
+    """Raises an OptionError that says why there must be public records, if there are none."""
+    if source is None:
+        cure = f"give some of the same schema: {said('public', 'PATH')}"
+        raise OptionError(f"public=None: {why}; {cure}{otherwise}.")
 
 
 def features_of(records: Rows, feature_map: FeatureMap) -> npt.NDArray[np.float32]:

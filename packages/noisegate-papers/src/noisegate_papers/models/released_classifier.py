@@ -104,9 +104,8 @@ class ClassifierDesign:
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> ClassifierDesign:
         """Returns the design that `to_json` gave."""
-        image = values["image"] if values["image"] is None else tuple(values["image"])
-        hidden = tuple(values["hidden"])
-        return ClassifierDesign(image=image, width=values["width"], depth=values["depth"], hidden=hidden)
+        lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+        return ClassifierDesign(**{**values, **lists})
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -115,16 +115,13 @@ class ImageGaussians:
         """Returns so many images of each class, in [0, 1], (classes, each, pixels)."""
         normal = random.standard_normal((len(self.means), each, self.means.shape[1]))
         small = np.clip(self.means[:, None] + normal @ self.roots.swapaxes(1, 2), 0, 1)
-        rows = torch.from_numpy(small.astype(np.float32)).flatten(0, 1)
-        images = sharpened(rows, self.thumbnails) if self.thumbnails.side > 1 else rows
+        images = torch.from_numpy(small.astype(np.float32)).flatten(0, 1)
+        if (side := self.thumbnails.side) > 1:
+            # Unsharp masking: the edges that averaging over squares has blurred.
+            large = interpolate(RowsToImages(self.thumbnails.small)(images), scale_factor=side, mode="bicubic")
+            blurred = avg_pool2d(pad(large, (1, 1, 1, 1), mode="replicate"), 3, stride=1)
+            images = (2 * large - blurred).clamp(0, 1).permute(0, 2, 3, 1).flatten(1)
         return images.reshape(*small.shape[:2], -1)
-
-
-def sharpened(small: Float[Tensor, "rows small"], thumbnails: Thumbnails) -> Float[Tensor, "rows pixels"]:
-    """Returns small images in full size, with the edges that averaging over squares has blurred (unsharp masking)."""
-    large = interpolate(RowsToImages(thumbnails.small)(small), scale_factor=thumbnails.side, mode="bicubic")
-    blurred = avg_pool2d(pad(large, (1, 1, 1, 1), mode="replicate"), 3, stride=1)
-    return (2 * large - blurred).clamp(0, 1).permute(0, 2, 3, 1).flatten(1)
 
 
 Features: TypeAlias = Callable[[Tensor], Tensor]

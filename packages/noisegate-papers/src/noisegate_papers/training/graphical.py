@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from noisegate.errors import MissingExtraError, ModelError
 from noisegate.features.binning import Histogram, NumericBins
 from noisegate.features.contingency import Contingency, equally_weighted
-from noisegate.models.checkpoint import FitState
+from noisegate.models.checkpoint import FinishedFit, FitState
 from noisegate.privacy.plan import Query
 from noisegate.privacy.release import Release
 from noisegate.privacy.shard_plan import marginal_columns
@@ -26,9 +26,6 @@ from noisegate.tables.mixture_fit import within_cells
 from noisegate.tables.released import Answered, Values
 from noisegate.tables.tables import ClassTables, class_tables, likely_shares
 from noisegate_papers.models.graphical import BayesianNetwork, Conditional
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class NoisyMarginal(NamedTuple):
@@ -49,20 +46,14 @@ def read_marginals(release: Release, event: str) -> tuple[NoisyMarginal, ...]:
     return tuple(NoisyMarginal(marginal_columns(name), counts[name], release.noise_std[name]) for name in names)
 
 
-class GraphicalFit:
+class GraphicalFit(FinishedFit):
     """One fit by mirror descent. It starts over when it is taken up again: it is short against what it follows."""
+
+    factors: tuple[Conditional, ...]
+    """The fitted model; `run` comes first."""
 
     def __init__(self, sizes: tuple[int, ...], marginals: tuple[NoisyMarginal, ...], *, iterations: int) -> None:
         self._sizes, self._marginals, self.steps = sizes, marginals, iterations
-        self.step, self.discrepancy = 0, math.inf
-        self._factors: tuple[Conditional, ...] | None = None
-
-    @property
-    def factors(self) -> tuple[Conditional, ...]:
-        """The fitted model; `run` comes first."""
-        if self._factors is None:
-            raise ModelError("this fit has not been run; call run() first.")
-        return self._factors
 
     def run(self, report: Callable[[FitState], None] | None = None) -> None:
         """Fits; a MissingExtraError where the optional packages are not here."""
@@ -88,16 +79,7 @@ class GraphicalFit:
         ]
         model = mirror_descent(domain, measured, iters=self.steps, callback_fn=count)
         self.discrepancy = self._distance(model)
-        self._factors = _conditionals(model)
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Returns where the fit stands; nothing that it could go on from."""
-        import torch
-
-        return {"step": torch.tensor(self.step)}
-
-    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Starts over."""
+        self.factors = _conditionals(model)
 
     def _distance(self, model: Any) -> float:
         """Returns the mean squared residual in noise standard deviations: 1 is what noise alone would leave."""

@@ -137,8 +137,6 @@ def _looked_up(images: Pixels, places: Places) -> Float64[Array, "images height 
 
 FEWEST = 20  # candidates that there are at least, where so many are allowed
 
-_ROWS = 256
-
 
 Variations: TypeAlias = "Callable[[Pixels, Pixels, float, np.random.Generator], Pixels]"
 """VARIATION_API of the paper: varies images, given what may be mixed in, a degree from 0 to 1 and public randomness."""
@@ -155,8 +153,8 @@ class DecodedVariations:
         import torch
 
         parts = []
-        for start in range(0, len(images), _ROWS):
-            features = self._encoding(Images(images[start : start + _ROWS]))
+        for start in range(0, len(images), _BLOCK):
+            features = self._encoding(Images(images[start : start + _BLOCK]))
             moved = features + degree * random.normal(0, self._encoding.dim**-0.5, features.shape)
             moved /= np.maximum(np.linalg.norm(moved, axis=1, keepdims=True), 1e-12)
             noise = random.normal(size=(len(moved), self._decoder.latent))
@@ -197,8 +195,8 @@ class ImageEvolution:
 
     def votes(self, encoding: FeatureMap, label: int | None) -> ImageVotes:
         """Returns the map that asks for the votes of this round, by what `encoding` gives; see `ImageVotes`."""
-        blocks = range(0, len(self.images), _ROWS)
-        candidates = np.concatenate([encoding(Images(self.images[start : start + _ROWS])) for start in blocks])
+        blocks = range(0, len(self.images), _BLOCK)
+        candidates = np.concatenate([encoding(Images(self.images[start : start + _BLOCK])) for start in blocks])
         return ImageVotes(encoding=encoding, candidates=candidates, labels=self.labels, label=label)
 
     def select(self, votes: Float64[Array, " candidates"]) -> None:

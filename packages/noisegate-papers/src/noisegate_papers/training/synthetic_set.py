@@ -14,12 +14,10 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from noisegate.devices import seeded
-from noisegate.errors import OptionError
 from noisegate.models.checkpoint import check_finite, joined, restore, under
 from noisegate.schema.pixels import ImageShape
 from noisegate_images.models.image import ImageGenerator, build_image_generator
 from noisegate_images.models.image_network import ImageNetwork
-from noisegate_images.networks.encoder import check_sizes
 from noisegate_images.training.adam import Adam, gradients
 from noisegate_images.training.fit import PriorNetwork
 from noisegate_papers.models.inputs import Inputs
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int64
 
 _CHANNELS = (256, 128, 64)
-_LEAST_SIDE = 22
 _LEAST_SQUARE = 1e-8
 
 
@@ -42,14 +39,11 @@ class PixelNorm(nn.Module):
 
 
 def build_dcgan(shape: ImageShape, inputs: int, *, seed: int) -> nn.Sequential:
-    """Returns a fresh network from (rows, inputs) to (rows, channels, height, width), without an end of its own.
+    """Returns a fresh network from (rows, inputs) to (rows, channels, height, width), even sides of 22 or more.
 
     Radford, Metz and Chintala (ICLR 2016), https://arxiv.org/abs/1511.06434, in the sizes of PSG's equation 8, with
     pixel normalisation (Karras et al., ICLR 2018, section 4.2), which treats every image alone.
     """
-    check_sizes("a DCGAN", inputs=inputs)
-    if shape.height % 2 or shape.width % 2 or min(shape.height, shape.width) < _LEAST_SIDE:
-        raise OptionError(f"image={shape}: a DCGAN makes images whose sides are even and {_LEAST_SIDE} pixels or more.")
     # Backwards: the last layer makes 2a + 6 of a, the one before adds 4, the first adds 4 and loses one.
     height, width = ((side - 6) // 2 - 7 for side in (shape.height, shape.width))
     first, second, third = _CHANNELS

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from noisegate.errors import ModelError, OptionError
+from noisegate.models.checkpoint import Checkpoint
 from noisegate.schema.pixels import ImageShape
 from noisegate_images.networks.named import ChosenLayers, load_network
 from noisegate_papers.contrib.pretraining.encoder import EncoderFitting, EncoderTraining, augmented
-from noisegate_papers.contrib.pretraining.training import partial_of
 
 from .test_decoder import images as bright_and_dark
 
@@ -20,15 +20,18 @@ images = partial(bright_and_dark, side=32)
 
 
 def test_a_kept_training_is_taken_up_with_the_same_images_and_options_only(tmp_path):
-    path = partial_of(tmp_path / "e.safetensors")
-    EncoderFitting(images(), QUICK).save(path)
-    assert EncoderFitting(images(), QUICK).resume(path)
+    path = tmp_path / "e.safetensors.partial"
+    begun = EncoderFitting(images(), QUICK)
+    begun.step = 1
+    Checkpoint(path, begun, cure="").save()
+    Checkpoint(path, again := EncoderFitting(images(), QUICK), cure="").resume()
+    assert again.step == 1
     for changed in (EncoderFitting(images(), replace(QUICK, epochs=3)), EncoderFitting(images(seed=1), QUICK)):
-        with pytest.raises(ModelError, match="was left by a training with other images or options; remove"):
-            changed.resume(path)
+        with pytest.raises(ModelError, match=r"was left by a training with other images or options\. Cure"):
+            Checkpoint(path, changed, cure="Cure").resume()
     path.write_bytes(b"nothing")
-    with pytest.raises(ModelError, match="cannot be read"):
-        EncoderFitting(images(), QUICK).resume(path)
+    with pytest.raises(ModelError, match="is broken"):
+        Checkpoint(path, again, cure="").resume()
 
 
 def test_numbers_near_zero_are_what_they_were_after_a_training():

@@ -21,7 +21,7 @@ from noisegate.registry import extensions, more
 
 _ORDER = (
     *("demo", "start", "split", "schema", "methods", "plan", "fit", "sample", "infer", "report", "evaluate", "explain"),
-    *("predict", "verify", "sign", "audit", "ledger", "key", "release", "merge", "pretrain"),
+    *("predict", "verify", "sign", "export", "audit", "ledger", "key", "release", "merge", "pretrain"),
 )
 """Of work, in which help lists the verbs that are installed; those of other packages come last."""
 # Typer brings its own copy of click or uses the installed one, as its version has it: this finds the right class.

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
+from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -14,7 +15,7 @@ from urllib.parse import quote
 from noisegate.atomic import new_folder
 from noisegate.errors import OptionError, said
 from noisegate.models.folder import PAGE_FILE, file_hash
-from noisegate.privacy.certificate import render
+from noisegate.privacy.certificate import Certificate, render
 from noisegate.privacy.release import CERTIFICATE_FILE, Release
 from noisegate.registry import extension
 from noisegate.schema import Boolean, Column, Continuous, Date, Datetime, Decimal, Integer, Schema
@@ -25,25 +26,8 @@ MEDIA_TYPES = {
     ".json": "application/json",
     ".md": "text/markdown",
 }
-_TERMS = (
-    "citeAs column equivalentProperty extract field fileObject fileProperty fileSet format includes isLiveDataset "
-    "jsonPath key md5 parentField path recordSet references regex repeated replace samplingRate separator source "
-    "subField transform"
-)
-# The context of the specification, whole: readers warn of any other.
-_CONTEXT = {
-    "@language": "en",
-    "@vocab": "https://schema.org/",
-    "sc": "https://schema.org/",
-    "cr": "http://mlcommons.org/croissant/",
-    "rai": "http://mlcommons.org/croissant/RAI/",
-    "dct": "http://purl.org/dc/terms/",
-    "conformsTo": "dct:conformsTo",
-    "data": {"@id": "cr:data", "@type": "@json"},
-    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    "examples": {"@id": "cr:examples", "@type": "@json"},
-    **{term: f"cr:{term}" for term in _TERMS.split()},
-}
+_CROISSANT = json.loads((resources("noisegate.discovery") / "croissant.json").read_text(encoding="utf-8"))
+"""The context of the specification, whole, as readers warn of any other; and what is said of all synthetic records."""
 # As the specification calls it, and mlcroissant reads it.
 _FORMATS = MEDIA_TYPES | {".parquet": "application/x-parquet"}
 _RECORDS = "records"
@@ -53,11 +37,14 @@ def croissant(name: str, release: Release, *, files: Mapping[str, str], licence:
     """Returns the description of the records in the file `name`, among files whose SHA-256 is given by name."""
     columns = resource_columns(name, release.schema)
     described = {
-        "@context": _CONTEXT,
+        "@context": _CROISSANT["@context"],
         "@type": "sc:Dataset",
-        "conformsTo": "http://mlcommons.org/croissant/1.0",
+        "conformsTo": ["http://mlcommons.org/croissant/1.0", "http://mlcommons.org/croissant/RAI/1.0"],
         "name": title(release),
         "description": description(release),
+        "version": "1.0.0",
+        "datePublished": date.today().isoformat(),
+        "citeAs": f"{title(release)}: synthetic records with {release.certificate.guarantee}.",
         "isLiveDataset": False,
         "distribution": [_file(one, sha256) for one, sha256 in files.items()],
         "recordSet": [
@@ -71,7 +58,15 @@ def croissant(name: str, release: Release, *, files: Mapping[str, str], licence:
             }
         ],
     }
-    return described | ({} if licence is None else {"license": licence})
+    return described | _responsible(release.certificate) | ({} if licence is None else {"license": licence})
+
+
+def _responsible(certificate: Certificate) -> dict[str, Any]:
+    """Returns how the records came to be and what they are for, by Croissant's vocabulary for responsible AI."""
+    return {
+        f"rai:{name}": text.format(certificate) if isinstance(text, str) else [one.format(certificate) for one in text]
+        for name, text in _CROISSANT["rai"].items()
+    }
 
 
 def _file(name: str, sha256: str) -> dict[str, Any]:

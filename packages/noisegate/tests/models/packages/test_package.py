@@ -108,7 +108,10 @@ def test_croissant_reads_the_same_records(model, tmp_path, name):
     for one in content["distribution"]:
         assert one["sha256"] == hashlib.sha256((folder / one["contentUrl"]).read_bytes()).hexdigest()
     found = mlcroissant.Dataset(jsonld=str(folder / "croissant.json"))
-    assert not found.metadata.ctx.issues.errors
+    issues, known = found.metadata.ctx.issues, found.metadata
+    assert not issues.errors and not issues.warnings, issues.report()
+    assert "bounded by (50, 1e-05)" in known.personal_sensitive_information[0] and "synthetic" in known.data_collection
+    assert known.data_biases and known.data_limitations and known.data_use_cases and known.data_preprocessing_protocol
     expected = model.sample(50, seed=1).to_pylist()
     records = list(found.records("records"))
     assert len(records) == 50

@@ -308,15 +308,12 @@ def write_grid(fitting: DecoderFitting, path: Path) -> None:
 
     images, draws = fitting.samples(ROWS, DRAWS)
     cells = torch.cat([images[:, None], draws], dim=1).numpy()
-    rows, across, height, width, channels = cells.shape
-    scale = max(math.ceil(_LEAST_SIDE / max(height, width)), 1)
-    high, wide = scale * height + _GAP, scale * width + _GAP
+    scale = max(math.ceil(_LEAST_SIDE / max(cells.shape[2:4])), 1)
+    large = cells.repeat(scale, axis=2).repeat(scale, axis=3)
+    framed = np.pad(large, ((0, 0), (0, 0), (_GAP, 0), (_GAP, 0), (0, 0)), constant_values=_PAPER)
+    paper = np.vstack([np.hstack(list(row)) for row in framed])
     # The image itself stands apart from what was drawn for it.
-    paper = np.full((rows * high + _GAP, across * wide + 3 * _GAP, channels), _PAPER, dtype=np.uint8)
-    for row in range(rows):
-        for column in range(across):
-            left = _GAP + column * wide + (2 * _GAP if column else 0)
-            cell = cells[row, column].repeat(scale, axis=0).repeat(scale, axis=1)
-            paper[_GAP + row * high : (row + 1) * high, left : left + wide - _GAP] = cell
+    paper = np.insert(paper, [framed.shape[3]] * 2 * _GAP, _PAPER, axis=1)
+    paper = np.pad(paper, ((0, _GAP), (0, _GAP), (0, 0)), constant_values=_PAPER)
     with new_file(path, "grid", force=True) as file:
-        Image.fromarray(paper[:, :, 0] if channels == 1 else paper).save(file, format="png")
+        Image.fromarray(paper[:, :, 0] if paper.shape[2] == 1 else paper).save(file, format="png")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +15,7 @@ from noisegate.devices import seeded
 from noisegate.errors import OptionError, require
 from noisegate.models.checkpoint import under
 from noisegate.settings import Settings, Within, settings
-from noisegate_images.networks.encoder import SIDE, WIDTH, build_encoder, classify, folded, save_encoder
+from noisegate_images.networks.encoder import SIDE, WIDTH, build_encoder, classify, file_digest, folded, save_encoder
 from noisegate_images.networks.named import IMAGENET
 from noisegate_papers.contrib.pretraining.training import LUMA, Batch, Part, Pretraining, PublicImages, Steps, Whole
 
@@ -63,9 +62,8 @@ class ResNet18Classifier(nn.Module):
 
     def write(self, path: Path) -> str:
         """Writes the weights; returns the SHA-256 of the file."""
-        content = safetensors.torch.save(self.network.state_dict())
-        path.write_bytes(content)
-        return hashlib.sha256(content).hexdigest()
+        path.write_bytes(safetensors.torch.save(self.network.state_dict()))
+        return file_digest(path, f"{path}")
 
 
 Classifier: TypeAlias = SmallClassifier | ResNet18Classifier

@@ -5,6 +5,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -13,13 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
-import safetensors
-import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from noisegate.atomic import new_file
-from noisegate.errors import ModelError, OptionError, said
+from noisegate.errors import OptionError
 from noisegate.models.checkpoint import joined, under
 from noisegate.records import Images, Rows
 from noisegate.schema import ImageForm, ImageShape, pixel_schema
@@ -37,16 +35,18 @@ LUMA = (0.299, 0.587, 0.114)  # red, green and blue in a grey intensity (ITU-R B
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PublicImages:
-    """Public images of one size, red, green and blue."""
+    """Public images of one size, red, green and blue, or grey."""
 
-    pixels: npt.NDArray[np.uint8]  # (images, size, size, 3)
+    pixels: npt.NDArray[np.uint8]  # (images, size, size, channels)
     labels: npt.NDArray[np.int64]  # places in `classes`, (images,); all 0 where they were not asked for
     classes: tuple[str | int, ...]  # every label that there is; none where they were not asked for
     skipped: int = 0  # pictures that were left out
 
 
-def read_public_images(path: Path, *, size: int, label: str | None = "label", on_error: str = "refuse") -> PublicImages:
-    """Returns all images at `path`, turned to colour, resized, and cut to the square in their middle, of side `size`.
+def read_public_images(
+    path: Path, *, size: int, channels: int = 3, label: str | None = "label", on_error: str = "refuse"
+) -> PublicImages:
+    """Returns all images at `path`, in colour or grey, resized, and cut to the square in their middle, of side `size`.
 
     A folder has a folder for each class or labels.csv; or it is Parquet, .npz, or MNIST's idx files; without labels,
     any folder of images. The labels are looked for in the data, which is allowed because it is public; a `label` of
@@ -61,7 +61,7 @@ def read_public_images(path: Path, *, size: int, label: str | None = "label", on
             "of two classes or more."
         )
     known: dict[str, Any] = {"labels": None} if label is None else {"labels": classes, "label": label}
-    schema = pixel_schema(size, size, 3, **known, resize="crop", convert=True)
+    schema = pixel_schema(size, size, channels, **known, resize="crop", convert=True)
     source = ImageSource(path, schema, show_values=True, on_error=on_error)
     found = Rows.concatenate(list(source.batches()))
     assert isinstance(found, Images)
@@ -108,14 +108,6 @@ def _values(labels: pa.Array) -> set[str | int]:
     return set(pc.unique(plain.drop_null()).to_pylist())
 
 
-def grey(pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """Returns colour images as grey ones, (images, height, width, 1)."""
-    result = np.empty((*pixels.shape[:3], 1), dtype=np.uint8)
-    for one, image in zip(result, pixels, strict=True):  # one by one: no copy of all in float64
-        one[..., 0] = np.rint(image @ np.asarray(LUMA))
-    return result
-
-
 _S = TypeVar("_S", bound=Settings)
 _MOST = 2**31
 Whole = Annotated[int, Within(ge=0, lt=_MOST), "a whole number, 0 or more"]
@@ -146,12 +138,13 @@ class Pretraining(ABC, Generic[_S]):
 
     def state_dict(self) -> dict[str, Tensor]:
         """Returns everything that `load_state_dict` needs to go on with the same bits."""
-        return joined(**{name: part.state_dict() for name, part in self.parts.items()}) | {
-            "step": torch.tensor(self.step)
-        }
+        parts = joined(**{name: part.state_dict() for name, part in self.parts.items()})
+        return parts | {"step": torch.tensor(self.step), "training": torch.tensor(list(self._fingerprint))}
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Resumes where `state_dict` was called."""
+        """Resumes where `state_dict` was called; a ValueError if that was with other images or options."""
+        if bytes(tensors["training"].tolist()) != self._fingerprint:
+            raise ValueError("it was left by a training with other images or options")
         for name, part in self.parts.items():
             part.load_state_dict(under(tensors, f"{name}/"))
         self.step = int(tensors["step"])
@@ -169,36 +162,11 @@ class Pretraining(ABC, Generic[_S]):
         finally:
             torch.set_flush_denormal(False)
 
-    def save(self, path: Path) -> None:
-        """Writes the state to `path`, in place of an earlier one."""
-        tensors = {name: value.detach().to("cpu", copy=True).contiguous() for name, value in self.state_dict().items()}
-        with new_file(path, force=True) as tmp_path:
-            safetensors.torch.save_file(tensors, tmp_path, metadata={"training": self._fingerprint()})
-
-    def resume(self, path: Path) -> bool:
-        """Goes on from the state at `path`; returns False if there is none."""
-        if not path.exists():
-            return False
-        cure = f"remove {path} to start anew, or give another {said('out')}"
-        try:
-            with safetensors.safe_open(path, framework="pt") as file:
-                training = (file.metadata() or {}).get("training")
-            if training != self._fingerprint():
-                raise ModelError(f"{path} was left by a training with other images or options; {cure}.")
-            self.load_state_dict(safetensors.torch.load_file(path))
-        except (OSError, KeyError, RuntimeError, StopIteration, safetensors.SafetensorError) as error:
-            raise ModelError(f"{path} cannot be read ({error}); {cure}.") from None
-        return True
-
-    def _fingerprint(self) -> str:
+    @cached_property
+    def _fingerprint(self) -> bytes:
         settings: Any = self.settings
         digest = hashlib.sha256(json.dumps(asdict(settings), sort_keys=True).encode())
         digest.update(repr(self.images.classes).encode())
         digest.update(self.images.labels.tobytes())
         digest.update(self.images.pixels.data)
-        return digest.hexdigest()
-
-
-def partial_of(out: Path) -> Path:
-    """Returns where the state of a training that is to end in `out` is kept."""
-    return out.with_name(f"{out.name}.partial")
+        return digest.digest()

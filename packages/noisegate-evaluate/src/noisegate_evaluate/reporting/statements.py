@@ -1,0 +1,124 @@
+"""What to hand in with a model: an entry for the registry of deployments, and a sheet by NIST SP 800-226."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from datetime import date
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from noisegate.atomic import new_file
+from noisegate.errors import OptionError, choices, said
+from noisegate.linked.links import qualified
+from noisegate.linked.model import LinkedModel
+from noisegate.linked.schema import LinkedSchema
+from noisegate.models.folder import verify_model
+from noisegate.models.synthesizer import Synthesizer, load, model_path
+from noisegate.privacy.release import Release
+from noisegate_evaluate.reporting.page import render_page
+from noisegate_evaluate.reporting.public import described, promised
+
+if TYPE_CHECKING:
+    from noisegate.models.record_model import FittedModel
+
+_FIELDS: Mapping[str, Mapping[str, Any]] = tomllib.loads(
+    (files("noisegate_evaluate.reporting") / "templates" / "fields.toml").read_text(encoding="utf-8")
+)
+OWNER: Mapping[str, str] = {name: field["says"] for name, field in _FIELDS.items()}
+"""What only the owner of a model knows: the name of each field, and what it says."""
+_TEMPLATES = {"registry": "registry.yaml", "nist": "nist.md"}
+
+
+def export(
+    model: FittedModel | str | Path,
+    *,
+    registry: str | Path | None = None,
+    nist: str | Path | None = None,
+    fields: Mapping[str, str | Sequence[str]] | None = None,
+) -> tuple[str, ...]:
+    """Writes what a model's certificate and its verdict answer as others ask for it; reads no record.
+
+    Args:
+        model: A fitted model, or its folder.
+        registry: New file, .yaml: an entry for the registry of deployments of differential privacy, up to its tier 3.
+        nist: New file: a sheet by NIST SP 800-226, Markdown, which also says what is not answered.
+        fields: What only the owner knows, by name: `name`, `data_curators` and so on, as the registry calls them.
+
+    Returns:
+        The names of the fields that are left to be filled in.
+
+    Raises:
+        ModelError: if the folder is no whole model, or its certificate does not hold.
+        OptionError: if no file is asked for, one cannot be written, or a field is not known or unusable.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> from noisegate import Schema, export, synthesize
+        >>> from noisegate.schema import Boolean
+        >>> table = pa.table({"ill": [True, False] * 100})
+        >>> model = synthesize(table, schema=Schema([Boolean(name="ill")]), epsilon=1.0)
+        >>> export(model, registry="survey.yaml", fields={"name": "Survey"})[:2]
+        ('data_curators', 'intended_use')
+    """
+    out = {name: Path(file) for name, file in (("registry", registry), ("nist", nist)) if file is not None}
+    if not out or len(set(out.values())) < len(out):
+        raise OptionError(f"{said('registry')} or {said('nist')}: name a file for each that you want; they differ.")
+    if "registry" in out and not re.fullmatch(r"[a-z0-9_]+\.yaml", out["registry"].name):
+        cure = "name a file of lowercase letters, digits and underscores that ends in .yaml, as the registry asks."
+        raise OptionError(f"{said('registry', out['registry'])}: {cure}")
+    owner = {name: _stated(name, value) for name, value in (fields or {}).items()}
+    if isinstance(model, str | Path):
+        verify_model(model_path(model))
+        model = load(model)
+    if not isinstance(getattr(model, "release", None), Release):
+        raise OptionError(f"model={type(model).__name__}: expected the path of a model folder, or a fitted model.")
+    facts = _facts(model, owner)
+    with ExitStack() as opened:
+        for name, path in out.items():
+            text = render_page(_TEMPLATES[name], **facts)
+            opened.enter_context(new_file(path, name)).write_text(text, encoding="utf-8")
+    return tuple(facts["missing"])
+
+
+def _stated(name: str, value: str | Sequence[str]) -> list[str]:
+    """Returns what the owner states in a field, as lines of text."""
+    if name not in OWNER:
+        raise OptionError(f"{said('field', name)} is not known; choose one of {choices(name, OWNER)}.")
+    field, lines = _FIELDS[name], [value] if isinstance(value, str) else list(value)
+    shown = said("field", f"{name}={', '.join(map(str, lines))}")
+    if len(lines) > 1 and not field.get("several"):
+        raise OptionError(f"{shown}: is given {len(lines)} times; give it once.")
+    form = re.compile(field.get("form", r".*\S.*"))
+    fits = bool(lines) and all(isinstance(one, str) and one.isprintable() and form.fullmatch(one) for one in lines)
+    with suppress(ValueError):
+        if fits and (name != "publication_date" or date.fromisoformat(lines[0])):
+            return lines
+    raise OptionError(f"{shown}: expected a line of text that says {OWNER[name]}.")
+
+
+def _facts(model: Any, owner: Mapping[str, list[str]]) -> dict[str, Any]:
+    """Returns what the templates show: the promise, as the public page has it, and what the owner states."""
+    certificate, schema = model.release.certificate, model.release.stated_schema
+    linked = isinstance(schema, LinkedSchema)
+    images = None if linked else schema.images
+    tables = [qualified(table) for table in schema.tables] if linked else [() if images else schema.columns]
+    told = {name: owner.get(name, [f"TO BE FILLED IN: {meaning}"]) for name, meaning in OWNER.items()}
+    day = owner.get("publication_date", ["1900-01-01"])[0]  # as the registry's own template has it
+    named = told["name"][0], "-".join(told["data_curators"]), day[:4]
+    return promised(model.release) | {
+        "owner": told,
+        "missing": [name for name in OWNER if name not in owner],
+        "day": day,
+        "slug": "_".join(re.sub(r"\W+", "_", part.lower()) for part in named).replace("_", "-"),
+        "synthetic": isinstance(model, Synthesizer | LinkedModel),
+        "verdict_": getattr(getattr(model, "summary", None), "verdict", None),
+        "linked": linked,
+        "images": images,
+        "columns": [[" ".join(text.split()) for text in described(column)] for table in tables for column in table],
+        "kinds": [type(event).__name__ for event in certificate.events],
+        "samplers": sorted({event.sampler.value for event in certificate.events if hasattr(event, "sampler")}),
+    }
