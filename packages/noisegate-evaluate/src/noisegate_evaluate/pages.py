@@ -42,8 +42,8 @@ class LinkedFound:
 
     model: LinkedModel
 
-    def page(self) -> str:
-        """Returns the public page, HTML."""
+    def page(self, **heading: str) -> str:
+        """Returns the public page, HTML, with what its owner says of it."""
         from noisegate_evaluate.reporting.public import ReleasedLink, linked_page
         from noisegate_evaluate.reporting.released import Released
 
@@ -54,7 +54,8 @@ class LinkedFound:
             bins, tables = read.released_link(model.release, link)
             released = Released(layout=link.schema.layout, bins=bins, tables=tables)
             links.append(ReleasedLink(link=link, released=released, drawn=self._transitions(drawn, link)))
-        return linked_page(model.release, fitted.verdict, fitted.discrepancy, schema=model.schema, links=links)
+        told: Any = {"schema": model.schema, "links": links, **heading}
+        return linked_page(model.release, fitted.verdict, fitted.discrepancy, **told)
 
     def measured(
         self, test: Any, train: Any, *, classifiers: str | None, progress: Progress | None, show_values: bool
@@ -88,6 +89,7 @@ class LinkedFound:
 
 PUBLIC, PRIVATE = PUBLIC_PAGE, "private.html"
 _ROWS, _IMAGES, _IMAGES_A_CLASS = 10_000, 500, 25
+_LONGEST = 200  # characters of a title or an owner
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +100,10 @@ class Pages:
     private: Path | None = None
     evaluation: Report | ImageReport | None = None
 
+    def to_frames(self) -> dict[str, Any]:
+        """Returns the figures of the private page as data frames by name, see `Report.to_frames`; none without it."""
+        return {} if self.evaluation is None else self.evaluation.to_frames()
+
 
 def report(
     model: Model | str | Path,
@@ -106,6 +112,8 @@ def report(
     test: Any = None,
     train: Any = None,
     classifiers: str | None = None,
+    title: str | None = None,
+    owner: str | None = None,
     show_values: bool = False,
     progress: Progress | None = None,
 ) -> Pages:
@@ -118,10 +126,13 @@ def report(
     are as `Gate` takes them, of linked tables also their folder, and None for the public page alone. It was made from
     those of ``train``: copies of them are looked for. For the others see `noisegate.evaluate`.
 
+    A ``title``, and an ``owner`` who answers for the pages, stand at their head with the date. Without them
+    `public.html` has no date, and comes out the same whenever it is made.
+
     Raises:
         ModelError: if the folder is no whole model, or its certificate does not hold.
-        OptionError: if `train` comes without `test`, a private page would lie in a model folder, or nothing can be
-            written.
+        OptionError: if `train` comes without `test`, a private page would lie in a model folder, a heading is no line
+            of text, or nothing can be written.
         DataError: if the records do not fit the schema.
 
     Examples:
@@ -133,6 +144,8 @@ def report(
         >>> report(model, out="pages").public.name
         'public.html'
     """
+    from noisegate_evaluate.reporting.page import today
+
     folder = Path(out)
     check_named(folder)
     if train is not None and test is None:
@@ -145,13 +158,14 @@ def report(
         )
     if not isinstance(model, str | Path) and not isinstance(getattr(model, "release", None), Release):
         raise OptionError(f"model={type(model).__name__}: expected the path of a model folder, or a fitted model.")
+    heading = _heading(title=title, owner=owner)
     found = _found(load(model) if isinstance(model, str | Path) else model)
-    texts, measured = {PUBLIC: found.page()}, None
+    texts, measured = {PUBLIC: found.page(**heading, **({"dated": today()} if heading else {}))}, None
     if test is not None:
         from noisegate_evaluate.reporting.private import private_page
 
         measured = found.measured(test, train, classifiers=classifiers, progress=progress, show_values=show_values)
-        texts[PRIVATE] = private_page(measured)
+        texts[PRIVATE] = private_page(measured, **heading)
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:
@@ -160,6 +174,16 @@ def report(
         _write(folder / name, text)
     private, figures = (None, None) if measured is None else (folder / PRIVATE, measured.report)
     return Pages(public=folder / PUBLIC, private=private, evaluation=figures)
+
+
+def _heading(**texts: str | None) -> dict[str, str]:
+    """Returns the texts that were given, each a line."""
+    for name, text in texts.items():
+        if text is not None and not (
+            isinstance(text, str) and text.strip() and text.isprintable() and len(text) <= _LONGEST
+        ):
+            raise OptionError(f"{name}={text!r}: expected a line of text of at most {_LONGEST} characters.")
+    return {name: text for name, text in texts.items() if text is not None}
 
 
 def add_public_page(model: Model, folder: Path) -> None:
@@ -198,15 +222,15 @@ class _Found:
         unfitted = Released(layout=layout, bins=bins, tables=tables, known=released.records)
         return cls(model=model, method=method, released=released, unfitted=unfitted)
 
-    def page(self) -> str:
-        """Returns the public page, HTML."""
+    def page(self, **heading: str) -> str:
+        """Returns the public page, HTML, with what its owner says of it."""
         from noisegate_evaluate.reporting.change import changes
         from noisegate_evaluate.reporting.public import public_page
 
         model, summary = self.model, getattr(self.model, "summary", None)
         fitted = getattr(summary, "verdict", None), getattr(summary, "discrepancy", None)
         drawn, png = _drawn(model) if isinstance(model, Synthesizer) else (None, None)
-        told: Any = {"released": self.released, "unfitted": self.unfitted, "bounds": self._bounds()}
+        told: Any = heading | {"released": self.released, "unfitted": self.unfitted, "bounds": self._bounds()}
         told["changed"] = [] if self.method is None else changes(model.release, self.method.released_tables)
         return public_page(model.release, *fitted, **told, drawn=drawn, png=png)
 

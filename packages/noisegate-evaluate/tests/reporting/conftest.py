@@ -55,6 +55,19 @@ def pages(model, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def wide(tmp_path_factory):
+    """Pages of 60 columns, every other one a number."""
+    names, draw = [f"column number {place}" for place in range(60)], np.random.default_rng(0)
+    number, yes = (lambda name: Continuous(name=name, lower=0.0, upper=1.0)), (lambda name: Boolean(name=name))
+    schema = Schema(tuple((number, yes)[place % 2](name) for place, name in enumerate(names)))
+    table = pa.table({name: (draw.random(300), draw.random(300) < 0.3)[at % 2] for at, name in enumerate(names)})
+    made = synthesize(table, schema=schema, epsilon=1.0, **FEW)
+    asked = {"model": made, "out": tmp_path_factory.mktemp("wide"), "test": table}
+    found = report(**asked)
+    return SimpleNamespace(**vars(found), again=lambda: report(**asked).private)
+
+
+@pytest.fixture(scope="session")
 def browser():
     program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if program is None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -27,6 +28,11 @@ _CODE = re.compile("`([^`]+)`")
 def render_page(template: str, **values: Any) -> str:
     """Returns the page of a template in this package; a value that the template names and nobody gave is an error."""
     return _environment().get_template(template).render(**values)
+
+
+def today() -> str:
+    """Returns the date in UTC, as ISO 8601 has it."""
+    return datetime.now(UTC).date().isoformat()
 
 
 def picture(png: bytes) -> str:
@@ -153,26 +159,24 @@ def bars(key: str, title: str, told: str, rows: Sequence[Bar]) -> Markup:
         return _BAR_NAMES + min(max(share, 0.0), most) * scale
 
     end = height - _BAR_AXIS + 4
-    inside = [tag("line", x1=at(part), x2=at(part), y1=0, y2=end, cls="grid") for part in (0.0, most)]
-    inside += [_row(row, at, place * _BAR_ROW) for place, row in enumerate(rows)]
+    inside = [tag("path", d="".join(f"M{at(part):.1f} 0v{end:.0f}" for part in (0.0, most)), cls="grid")]
+    # One path for all bars, and so on: a page of many columns stays small.
+    names, shapes = [], {"bar": "", "error": "", "mark": ""}
+    for place, row in enumerate(rows):
+        middle = (place + 0.5) * _BAR_ROW
+        names.append(label(row.name, _BAR_LETTERS, x=_BAR_NAMES - 8, y=middle + 4))
+        length = at(row.value) - at(0.0)
+        shapes["bar"] += f"M{at(0.0):.0f} {middle - 6:.0f}h{length:.1f}v12h{-length:.1f}z"
+        if row.error:
+            low, high = at(row.value - row.error), at(row.value + row.error)
+            shapes["error"] += f"M{low:.1f} {middle - 3:.0f}v6m0-3H{high:.1f}m0-3v6"
+        if row.mark is not None:
+            shapes["mark"] += f"M{at(row.mark):.1f} {middle:.0f}h0"
+    inside += [tag("path", d=path, cls=style) for style, path in shapes.items() if path]
+    inside.append(tag("g", *names, cls="name", text_anchor="end"))
     for part, anchor in ((0.0, "start"), (most, "end")):
         inside.append(tag("text", f"{100 * part:.3g} %", x=at(part), y=height - 4, text_anchor=anchor, cls="axis"))
     return drawing(key, title, told, (_BAR_WIDTH, height), *inside)
-
-
-def _row(row: Bar, at: Callable[[float], float], top: float) -> Markup:
-    middle = top + _BAR_ROW / 2
-    parts = [
-        label(row.name, _BAR_LETTERS, x=_BAR_NAMES - 8, y=middle + 4, text_anchor="end", cls="name"),
-        tag("rect", x=at(0.0), y=top + 4, width=at(row.value) - at(0.0), height=_BAR_ROW - 8, cls="bar"),
-    ]
-    if row.error:
-        low, high = at(row.value - row.error), at(row.value + row.error)
-        parts.append(tag("path", d=f"M{low:.1f} {middle:.1f}H{high:.1f}", cls="error"))
-        parts += [tag("path", d=f"M{end:.1f} {middle - 3:.1f}v6", cls="error") for end in (low, high)]
-    if row.mark is not None:
-        parts.append(tag("circle", cx=at(row.mark), cy=middle, r=4, cls="mark"))
-    return tag("g", *parts)
 
 
 SHADES = 9
@@ -180,35 +184,58 @@ _LETTERS = 18
 
 
 def heat_map(
-    key: str, title: str, told: str, names: Sequence[str], values: npt.NDArray[np.float64], *, most: float = 1.0
+    key: str,
+    title: str,
+    told: str,
+    names: Sequence[str],
+    values: npt.NDArray[np.float64],
+    *,
+    most: float = 1.0,
+    ends: tuple[str, str] = ("0", "1"),
 ) -> Markup:
-    """Returns a square of values, (names, names), from no shade at 0 to the darkest at `most`; hatched where NaN."""
+    """Returns a square of values, (names, names), from no shade at 0 to the darkest at `most`; hatched where NaN.
+
+    Below it stand the shades with their `ends`, and what hatched cells are.
+    """
     side = 22.0 if len(names) <= 24 else 16.0
-    margin = LETTER * min(max(map(len, names), default=0), _LETTERS) + 12
+    margin = float(round(LETTER * min(max(map(len, names), default=0), _LETTERS)) + 12)
     end = margin + side * len(names)
-    inside = [tag("rect", x=margin, y=margin, width=end - margin, height=end - margin, cls="nothing")]
     shades = np.where(np.isnan(values), -1, np.ceil(np.clip(values / most, 0, 1) * SHADES - 1e-9))
-    for shade in range(SHADES + 1):
-        # One path for all squares of a shade: a page of 200 columns stays small.
-        squares = [
-            f"M{margin + column * side:.0f} {margin + row * side:.0f}h{side:.0f}v{side:.0f}h-{side:.0f}z"
-            for row, column in zip(*np.nonzero(shades == shade), strict=True)
-        ]
-        if squares:
-            inside.append(tag("path", d="".join(squares), cls=f"shade-{shade}"))
+    squares = []
+    for shade in range(-1, SHADES + 1):
+        # One path for all squares of a shade, in squares: a page of 200 columns stays small.
+        found = [f"M{column} {row}h1" for row, column in zip(*np.nonzero(shades == shade), strict=True)]
+        squares += [tag("path", d="".join(found), cls=f"shade-{shade}" if shade >= 0 else "nothing")] if found else []
     hatched = np.isnan(values) & ~np.eye(len(names), dtype=bool)
     if hatched.any():
-        lines = [
-            f"M{margin + column * side:.0f} {margin + (row + 1) * side:.0f}l{side:.0f} -{side:.0f}"
-            for row, column in zip(*np.nonzero(hatched), strict=True)
-        ]
-        inside.append(tag("path", d="".join(lines), cls="hatched"))
-    for place, name in enumerate(names):
-        middle = margin + (place + 0.5) * side
-        upright = f"translate({middle:.1f} {margin - 6:.1f}) rotate(-90)"
-        inside.append(label(name, _LETTERS, x=margin - 6, y=middle + 4, text_anchor="end", cls="name"))
-        inside.append(label(name, _LETTERS, x=0, y=4, cls="name", transform=upright))
-    return drawing(key, title, told, (end + 2, end + 2), *inside)
+        found = [f"M{column} {row}.5l1-1" for row, column in zip(*np.nonzero(hatched), strict=True)]
+        squares.append(tag("path", d="".join(found), cls="hatched"))
+    place_of_map = f"translate({margin:.0f} {margin + side / 2:.0f}) scale({side:.0f})"
+    inside = [tag("g", *squares, transform=place_of_map, cls="map")]
+    upright = [
+        label(
+            name, _LETTERS, transform=f"translate({margin + (place + 0.5) * side + 4:.1f} {margin - 6:.0f}) rotate(-90)"
+        )
+        for place, name in enumerate(names)
+    ]
+    beside = [
+        label(name, _LETTERS, x=margin - 6, y=margin + (place + 0.5) * side + 4) for place, name in enumerate(names)
+    ]
+    inside += [tag("g", *upright, cls="name"), tag("g", *beside, cls="name", text_anchor="end")]
+    inside += _scale(margin, end + 24, ends, gaps=bool(hatched.any()))
+    return drawing(key, title, told, (max(end + 2, margin + 340), end + 40), *inside)
+
+
+def _scale(left: float, middle: float, ends: tuple[str, str], *, gaps: bool) -> list[Markup]:
+    """Returns the shades of a heat map from left to right, with the values at both ends; and what is hatched."""
+    shades = [tag("path", d=f"M{shade} 0h1", cls=f"shade-{shade}") for shade in range(SHADES + 1)]
+    gap = [tag("path", d="M16 0h1", cls="nothing"), tag("path", d="M16 .5l1-1", cls="hatched")]
+    start = left + LETTER * len(ends[0]) + 6
+    texts = [(left, ends[0]), (start + 126, ends[1]), *([(start + 210, "not measured")] if gaps else [])]
+    drawn = tag(
+        "g", *shades, *(gap if gaps else []), transform=f"translate({start:.0f} {middle:.0f}) scale(12)", cls="map"
+    )
+    return [drawn, *(tag("text", text, x=x, y=middle + 4, cls="axis") for x, text in texts)]
 
 
 def two_maps(

@@ -20,12 +20,12 @@ from noisegate_evaluate.metrics.analyses import associations
 from noisegate_evaluate.metrics.copies import NearestRecords, nearest_images, nearest_records
 from noisegate_evaluate.metrics.marginals import ColumnShares, column_shares
 from noisegate_evaluate.reading import LinkedTables, Tables, beside, bring_together
-from noisegate_evaluate.reporting.page import Card, Chart, card, percent, render_page, two_maps
+from noisegate_evaluate.reporting.page import Card, Chart, card, percent, render_page, today, two_maps
 from noisegate_evaluate.reporting.released import MISSING, level_names, numbered, span_name
 from noisegate_evaluate.utility.runner import Progress
 
 _BINS = 20
-_MOST_PAIRED, _MOST_PAIRS = 100, 1000
+_MOST_PAIRED, _MOST_PAIRS = 100, 250
 _LARGEST = 10
 _MOST_COLUMNS = 40
 SEED = 0  # of what is drawn and trained for a page, so that it is the same whenever it is made
@@ -62,8 +62,8 @@ class Measured:
     relations: Sequence[Relation] = ()
 
 
-def private_page(measured: Measured) -> str:
-    """Returns the page, HTML."""
+def private_page(measured: Measured, *, title: str = "", owner: str = "") -> str:
+    """Returns the page, HTML, dated today."""
     report, schema = measured.report, measured.schema
     shares: list[ColumnShares] = []
     pairs: list[Chart] = []
@@ -73,9 +73,12 @@ def private_page(measured: Measured) -> str:
             column_shares(measured.synthetic, measured.real, column, schema, bins=_BINS) for column in schema.columns
         ]
         shares.sort(key=lambda one: -one.distance)
-        pairs, departures = _pairs(measured.synthetic, measured.real, schema)
+        pairs, departures = _pairs(measured.synthetic, measured.real, schema, [one.column.name for one in shares])
     return render_page(
         "private.html",
+        title=title,
+        owner=owner,
+        dated=today(),
         caveat=CAVEAT,
         verdict_=report.verdict,
         report=report,
@@ -91,7 +94,7 @@ def private_page(measured: Measured) -> str:
         largest=[(one.column.name, percent(one.distance)) for one in shares[:_LARGEST]],
         departures=departures[:_LARGEST],
         pairs=pairs,
-        left_out=len(schema.columns) - _MOST_PAIRED if pairs else 0,
+        left_out=(min(len(schema.columns), _MOST_PAIRED), len(schema.columns)),
         distances=list(_distances(report)),
         scores=report.scores(),
         notes=report.notes,
@@ -115,11 +118,13 @@ def _card(key: str, shown: ColumnShares, compared_with: str) -> Card:
     return card(key, [column], names, shares, told, headings)
 
 
-def _pairs(synthetic: pa.Table, real: pa.Table, schema: Schema) -> tuple[list[Chart], list[tuple[str, str, str, str]]]:
-    """Returns maps of both tables' associations, and the pairs by how far these are apart; the label is among them."""
-    label = [column for column in schema.columns if column.name == schema.label]
-    others = [column for column in schema.columns if column.name != schema.label]
-    columns = [*label, *others][:_MOST_PAIRED]
+def _pairs(
+    synthetic: pa.Table, real: pa.Table, schema: Schema, ranked: Sequence[str]
+) -> tuple[list[Chart], list[tuple[str, str, str, str]]]:
+    """Returns maps of both tables' associations, and the pairs by how far these are apart: the label, and the first."""
+    shown = sorted(ranked, key=lambda name: name != schema.label)[:_MOST_PAIRED]
+    columns = [column for column in schema.columns if column.name in shown]
+    columns.sort(key=lambda column: column.name != schema.label)
     if len(columns) < 2:
         return [], []
     names = [column.name for column in columns]

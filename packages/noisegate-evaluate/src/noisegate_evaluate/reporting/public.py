@@ -15,7 +15,7 @@ import numpy as np
 from noisegate.linked.links import Link, qualified
 from noisegate.linked.schema import LinkedSchema
 from noisegate.privacy import accounting
-from noisegate.privacy.certificate import Certificate, schema_cost
+from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import (
     Adjacency,
     BatchGaussianEvent,
@@ -27,6 +27,7 @@ from noisegate.privacy.events import (
     ZeroConcentratedEvent,
 )
 from noisegate.privacy.release import Release
+from noisegate.privacy.schema_certificate import schema_cost, with_schema
 from noisegate.schema import EncodedTable, NumericColumn
 from noisegate.schema.columns import column_form
 from noisegate.tables.associations import WEAKENED
@@ -168,10 +169,11 @@ class Tradeoff:
 
 
 def tradeoff(certificate: Certificate) -> Tradeoff:
-    """Returns what follows from all that a certificate states; its own pair is among these."""
+    """Returns what follows from all that a certificate states, or from its own pair alone if that is of no events."""
     events, adjacency = certificate.composed, certificate.adjacency
     slow = any(isinstance(event, SampledGaussianEvent) and event.rate < 1 for event in events)
-    found = [(accounting.epsilon(events, delta, adjacency), delta) for delta in (_FEW if slow else _DELTAS)]
+    deltas: Sequence[float] = () if not events else _FEW if slow else _DELTAS
+    found = [(accounting.epsilon(events, delta, adjacency), delta) for delta in deltas]
     pairs = [(epsilon, delta) for epsilon, delta in found if math.isfinite(epsilon)]
     return Tradeoff(((certificate.epsilon, certificate.delta), *pairs))
 
@@ -181,6 +183,7 @@ _MOST_NAMED = 300  # columns that a heat map has room for
 
 
 _NOTHING: dict[str, Any] = {
+    **dict.fromkeys(("title", "owner", "dated"), ""),
     **dict.fromkeys(
         ("cards_", "marginals", "unfitted", "worst", "associations", "bounds", "relations", "changed", "change_cards"),
         (),
@@ -210,13 +213,14 @@ def public_page(
     drawn: EncodedTable | None,
     png: bytes | None,
     changed: Sequence[Change] = (),
+    **heading: str,
 ) -> str:
     """Returns the page of a model of one table or of images, HTML.
 
     `verdict` is what the fit came to, `distance` from the model to the release, over what the noise explains; None
     where nobody knows. `unfitted` are tables that the fit never saw, `bounds` what the method says of the error of its
     questions, in words. Of a stream `changed` is what moved in its last period. Of a classifier nothing is `drawn`; of
-    images `png` is a picture of some.
+    images `png` is a picture of some. The `heading` is what the owner says: title, owner, and dated.
     """
     schema = release.schema
     found = [] if drawn is None else noisy_marginals(released, drawn)
@@ -250,6 +254,7 @@ def public_page(
         changed=[one.row for one in changed if one.clear],
         change_cards=[one.card(place) for place, one in enumerate(changed[:_MOST_CHANGED])],
         picture=None if png is None else picture(png),
+        **heading,
     )
 
 
@@ -269,11 +274,13 @@ def _associations(verdict: Verdict | None) -> dict[str, Any]:
 def promised(release: Release) -> dict[str, Any]:
     """Returns what the page of any release says of the promise, by the names of the template."""
     certificate = release.certificate
-    curve, settings = tradeoff(certificate), certificate.public.get("settings")
+    together, settings = with_schema(certificate), certificate.public.get("settings")
+    curve = tradeoff(together)
     # A unit that has several records is called "all records of ..." or "one record of ... with all that belongs to it".
     whole = bool(certificate.contributions) or isinstance(release.stated_schema, LinkedSchema)
     return {
         "certificate": certificate,
+        "together": together,
         "recomputed": certificate.check(),
         "digest": certificate.digest(),
         "somebody": certificate.unit if whole else f"one {certificate.unit}",
@@ -322,7 +329,8 @@ def errors_chart(found: Sequence[Marginal], errors: Sequence[PairError], key: st
     most = max(float(np.nanmax(matrix)), 1e-9)
     worst = max(errors, key=lambda error: error.error)
     told = f"The largest is {percent(worst.error)}, of {' and '.join(worst.columns)}."
-    drawn = heat_map(key, "Expected error of each pair of columns", told, names, matrix, most=most)
+    scale: Any = {"most": most, "ends": ("0 %", percent(most))}
+    drawn = heat_map(key, "Expected error of each pair of columns", told, names, matrix, **scale)
     rows = [(" × ".join(error.columns), f"{error.cells:,}", percent(error.error)) for error in errors]
     return Chart(drawing=drawn, headings=("pair", "cells", "expected error"), rows=rows, wide=True)
 
@@ -346,6 +354,7 @@ def linked_page(
     *,
     schema: LinkedSchema,
     links: Sequence[ReleasedLink],
+    **heading: str,
 ) -> str:
     """Returns the page of a model of linked tables, HTML; `links` are those of the schema, parents first."""
     records, unit = told_records(links[0].released)
@@ -360,6 +369,7 @@ def linked_page(
         records=(records, unit.replace("records", f"records of {schema.root.name}")),
         columns=[described(column) for table in schema.tables for column in qualified(table)],
         relations=[_shown(one, founding=not place) for place, one in enumerate(links)],
+        **heading,
     )
 
 

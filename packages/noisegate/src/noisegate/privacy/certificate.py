@@ -150,7 +150,7 @@ class Certificate(Shown):
         facts = {"method": f"{self.method}, noisegate {self.version}", "booked": booked}
         if self.silos is not None:
             facts["booked"], facts["silos"] = "by each silo", self.silos.sentence
-        if (bought := schema_cost(self)) is not None:
+        if (bought := _bought(self)) is not None:
             facts["schema"] = bought
         facts |= {} if self.stream is None else {"stream": self.stream.sentence}
         facts |= {event.name: in_words(event).removeprefix(f"{event.name}: ") for event in self.events}
@@ -303,21 +303,13 @@ def canonical_json(data: Any) -> bytes:
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
-def schema_cost(certificate: Certificate) -> str | None:
+def _bought(certificate: Certificate) -> str | None:
     """Returns what the schema cost, if it was bought from private records, and what that makes together."""
-    discovery = certificate.public.get("discovery")
-    if not isinstance(discovery, Mapping):
+    if "discovery" not in certificate.public:
         return None
-    together = discovery.get("together")
-    both = (
-        f"both together satisfy ({together['epsilon']:.6g}, {together['delta']:.6g})-differential privacy"
-        if isinstance(together, Mapping)
-        else "its cost is additional and cannot be combined: it is for another adjacency or another privacy unit"
-    )
-    return (
-        f"The schema was estimated with ({discovery['epsilon']:g}, {discovery['delta']:g})-differential privacy; the "
-        f"certificate of that run has the SHA-256 {discovery['digest']}. If it used the same records, {both}."
-    )
+    from noisegate.privacy.schema_certificate import schema_cost
+
+    return schema_cost(certificate)
 
 
 _MASKED = (
@@ -346,6 +338,7 @@ def render(certificate: Certificate) -> str:
         f"by a factor of at most exp({certificate.epsilon:g}) = {factor}, except with probability "
         f"{certificate.delta:g}.",
         "",
+        *([] if (bought := _bought(certificate)) is None else [bought, ""]),
         f"Method: {certificate.method}. Written by noisegate {certificate.version}.",
         "",
         "## What was computed from private records",
@@ -393,8 +386,8 @@ def _public(certificate: Certificate) -> list[str]:
     if records is not None:
         exact = certificate.adjacency is Adjacency.REPLACE_ONE
         lines.append(f"* {'The number of records' if exact else 'A guess of the number of records'}: {records}.")
-    bought = schema_cost(certificate)
-    lines += [] if bought is None else ["", bought]
+    if isinstance(discovery := certificate.public.get("discovery"), Mapping):
+        lines += ["", f"The certificate of the schema's discovery has the SHA-256 {discovery['digest']}."]
     if certificate.ledger:
         lines += ["", f"The cost is recorded in a ledger under the data set {certificate.ledger.get('dataset')!r}."]
     return lines

@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Context, Decimal
 from pathlib import Path
 from typing import Any
@@ -199,6 +199,39 @@ def _together(discovery: Certificate, fit: Budget | Certificate, events: tuple[E
     return {"epsilon": _up(Decimal(epsilon)), "delta": delta}
 
 
-def _up(value: Decimal) -> float:
-    """Rounds a cost to six digits, as pages print it, never below what it is."""
-    return float(Context(prec=6, rounding=ROUND_CEILING).plus(value))
+def with_schema(fit: Certificate) -> Certificate:
+    """Returns the certificate of a fit and of the discovery of its schema, if one was and their costs add up.
+
+    It is at the fit's δ; where only the sums of ε and of δ are known, it has no events.
+    """
+    claim = fit.public.get(KEY)
+    if not isinstance(claim, Mapping) or claim.get("together") is None:
+        return fit
+    events = (*Certificate.from_json(claim["certificate"]).events, *fit.composed)
+    both = replace(fit, events=events, silos=None)
+    if all(isinstance(event, _COMPOSED) for event in events):
+        epsilon = accounting.epsilon(events, fit.delta, fit.adjacency)
+        if math.isfinite(epsilon):
+            return replace(both, epsilon=max(_up(Decimal(epsilon), 4), fit.epsilon))
+    return replace(both, **claim["together"], events=())
+
+
+def schema_cost(fit: Certificate) -> str | None:
+    """Returns what the schema of a fit cost, if it was bought from private records, and what both cost, at one δ."""
+    claim = fit.public.get(KEY)
+    if not isinstance(claim, Mapping):
+        return None
+    stated = f"The schema was estimated with ({claim['epsilon']:g}, {claim['delta']:g})-differential privacy"
+    if claim["together"] is None:
+        return f"{stated}, for another adjacency or another privacy unit: this is additional and cannot be combined."
+    both, alone = with_schema(fit), float(claim["epsilon"])
+    if both.events and claim["delta"] != both.delta:
+        alone = accounting.epsilon(both.events[: -len(fit.composed)], both.delta, fit.adjacency)
+    schema, table, total = (_up(Decimal(repr(epsilon)), 4) for epsilon in (alone, fit.epsilon, both.epsilon))
+    parts = f"schema {schema:g} + table {table:g} = {total:g} at δ = {both.delta:g}"
+    return f"{stated}. If it used the same records, ε of both together: {parts}."
+
+
+def _up(value: Decimal, digits: int = 6) -> float:
+    """Rounds a cost to so many digits, as pages print it, never below what it is."""
+    return float(Context(prec=digits, rounding=ROUND_CEILING).plus(value))
