@@ -73,7 +73,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"percent": percent, "number": number, "coded": coded}
+    made.filters |= {"percent": percent, "number": number, "coded": coded, "cut": cut}
     return made
 
 
@@ -90,27 +90,10 @@ class Chart:
     wide: bool = False
 
 
-def tag(name: str, *inside: object, **attributes: object) -> Markup:
-    """Returns an element; `cls` stands for class, and an underscore for a hyphen."""
-    named = (("class" if key == "cls" else key.replace("_", "-"), value) for key, value in attributes.items())
-    told = Markup("").join(Markup(' {}="{}"').format(key, _text(value)) for key, value in named)
-    return Markup("<{0}{1}>{2}</{0}>").format(name, told, Markup("").join(map(_text, inside)))
-
-
-def drawing(key: str, title: str, told: str, size: tuple[float, float], *inside: Markup) -> Markup:
-    """Returns the SVG element of a chart: its title, what it says in words, and what is in it; `key` is its own."""
-    width, height = size
-    return tag(
-        "svg",
-        tag("title", title, id=f"{key}-title"),
-        tag("desc", told, id=f"{key}-told"),
-        *inside,
-        viewBox=f"0 0 {_text(width)} {_text(height)}",
-        width=width,
-        height=height,
-        role="img",
-        aria_labelledby=f"{key}-title {key}-told",
-    )
+def _drawn(chart: str, key: str, title: str, told: str, size: tuple[int, int], **parts: Any) -> Markup:
+    """Returns the SVG element of a chart by its template, with what it says in words; `key` is its own."""
+    head = {"key": key, "title": title, "told": told, "width": size[0], "height": size[1]}
+    return Markup(_environment().get_template(f"{chart}.svg").render(head | parts))
 
 
 def cut(text: str, most: int) -> str:
@@ -119,19 +102,7 @@ def cut(text: str, most: int) -> str:
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
-def label(text: str, most: int, **attributes: object) -> Markup:
-    """Returns a text of at most so many characters; the whole of a longer one shows under the pointer."""
-    short = cut(text, most)
-    return tag("text", short, *([tag("title", text)] if short != text else []), **attributes)
-
-
-def _text(value: object) -> Markup:
-    if isinstance(value, float):
-        return Markup(f"{value:.2f}".rstrip("0").rstrip("."))
-    return escape(value)
-
-
-_BAR_WIDTH, _BAR_ROW, _BAR_NAMES, _BAR_RIGHT, _BAR_AXIS = 350.0, 20.0, 170.0, 12.0, 22.0
+_BAR_WIDTH, _BAR_ROW, _BAR_NAMES, _BAR_RIGHT, _BAR_AXIS = 350, 20, 170, 12, 22
 _BAR_LETTERS = 23  # of a name, such as a span of days
 
 
@@ -158,25 +129,20 @@ def bars(key: str, title: str, told: str, rows: Sequence[Bar]) -> Markup:
     def at(share: float) -> float:
         return _BAR_NAMES + min(max(share, 0.0), most) * scale
 
-    end = height - _BAR_AXIS + 4
-    inside = [tag("path", d="".join(f"M{at(part):.1f} 0v{end:.0f}" for part in (0.0, most)), cls="grid")]
     # One path for all bars, and so on: a page of many columns stays small.
-    names, shapes = [], {"bar": "", "error": "", "mark": ""}
+    shapes = {"grid": "".join(f"M{at(part):.1f} 0v{height - _BAR_AXIS + 4}" for part in (0.0, most))}
+    shapes |= dict.fromkeys(("bar", "error", "mark"), "")
     for place, row in enumerate(rows):
-        middle = (place + 0.5) * _BAR_ROW
-        names.append(label(row.name, _BAR_LETTERS, x=_BAR_NAMES - 8, y=middle + 4))
-        length = at(row.value) - at(0.0)
-        shapes["bar"] += f"M{at(0.0):.0f} {middle - 6:.0f}h{length:.1f}v12h{-length:.1f}z"
+        middle, length = place * _BAR_ROW + _BAR_ROW // 2, at(row.value) - at(0.0)
+        shapes["bar"] += f"M{_BAR_NAMES} {middle - 6}h{length:.1f}v12h{-length:.1f}z"
         if row.error:
             low, high = at(row.value - row.error), at(row.value + row.error)
-            shapes["error"] += f"M{low:.1f} {middle - 3:.0f}v6m0-3H{high:.1f}m0-3v6"
+            shapes["error"] += f"M{low:.1f} {middle - 3}v6m0-3H{high:.1f}m0-3v6"
         if row.mark is not None:
-            shapes["mark"] += f"M{at(row.mark):.1f} {middle:.0f}h0"
-    inside += [tag("path", d=path, cls=style) for style, path in shapes.items() if path]
-    inside.append(tag("g", *names, cls="name", text_anchor="end"))
-    for part, anchor in ((0.0, "start"), (most, "end")):
-        inside.append(tag("text", f"{100 * part:.3g} %", x=at(part), y=height - 4, text_anchor=anchor, cls="axis"))
-    return drawing(key, title, told, (_BAR_WIDTH, height), *inside)
+            shapes["mark"] += f"M{at(row.mark):.1f} {middle}h0"
+    parts: Any = {"rows": rows, "shapes": shapes, "left": _BAR_NAMES, "right": _BAR_WIDTH - _BAR_RIGHT}
+    parts |= {"row_height": _BAR_ROW, "letters": _BAR_LETTERS, "most": f"{100 * most:.3g} %"}
+    return _drawn("bars", key, title, told, (_BAR_WIDTH, height), **parts)
 
 
 SHADES = 9
@@ -197,45 +163,20 @@ def heat_map(
 
     Below it stand the shades with their `ends`, and what hatched cells are.
     """
-    side = 22.0 if len(names) <= 24 else 16.0
-    margin = float(round(LETTER * min(max(map(len, names), default=0), _LETTERS)) + 12)
+    side, letters = 22 if len(names) <= 24 else 16, min(max(map(len, names), default=0), _LETTERS)
+    margin = round(LETTER * letters) + 12
     end = margin + side * len(names)
     shades = np.where(np.isnan(values), -1, np.ceil(np.clip(values / most, 0, 1) * SHADES - 1e-9))
-    squares = []
-    for shade in range(-1, SHADES + 1):
-        # One path for all squares of a shade, in squares: a page of 200 columns stays small.
-        found = [f"M{column} {row}h1" for row, column in zip(*np.nonzero(shades == shade), strict=True)]
-        squares += [tag("path", d="".join(found), cls=f"shade-{shade}" if shade >= 0 else "nothing")] if found else []
-    hatched = np.isnan(values) & ~np.eye(len(names), dtype=bool)
-    if hatched.any():
-        found = [f"M{column} {row}.5l1-1" for row, column in zip(*np.nonzero(hatched), strict=True)]
-        squares.append(tag("path", d="".join(found), cls="hatched"))
-    place_of_map = f"translate({margin:.0f} {margin + side / 2:.0f}) scale({side:.0f})"
-    inside = [tag("g", *squares, transform=place_of_map, cls="map")]
-    upright = [
-        label(
-            name, _LETTERS, transform=f"translate({margin + (place + 0.5) * side + 4:.1f} {margin - 6:.0f}) rotate(-90)"
-        )
-        for place, name in enumerate(names)
-    ]
-    beside = [
-        label(name, _LETTERS, x=margin - 6, y=margin + (place + 0.5) * side + 4) for place, name in enumerate(names)
-    ]
-    inside += [tag("g", *upright, cls="name"), tag("g", *beside, cls="name", text_anchor="end")]
-    inside += _scale(margin, end + 24, ends, gaps=bool(hatched.any()))
-    return drawing(key, title, told, (max(end + 2, margin + 340), end + 40), *inside)
 
+    def marked(where: npt.NDArray[np.bool_], mark: str) -> str:
+        """One path for all squares of a shade, in squares: a page of 200 columns stays small."""
+        return "".join(f"M{column} {row}{mark}" for row, column in np.argwhere(where).tolist())
 
-def _scale(left: float, middle: float, ends: tuple[str, str], *, gaps: bool) -> list[Markup]:
-    """Returns the shades of a heat map from left to right, with the values at both ends; and what is hatched."""
-    shades = [tag("path", d=f"M{shade} 0h1", cls=f"shade-{shade}") for shade in range(SHADES + 1)]
-    gap = [tag("path", d="M16 0h1", cls="nothing"), tag("path", d="M16 .5l1-1", cls="hatched")]
-    start = left + LETTER * len(ends[0]) + 6
-    texts = [(left, ends[0]), (start + 126, ends[1]), *([(start + 210, "not measured")] if gaps else [])]
-    drawn = tag(
-        "g", *shades, *(gap if gaps else []), transform=f"translate({start:.0f} {middle:.0f}) scale(12)", cls="map"
-    )
-    return [drawn, *(tag("text", text, x=x, y=middle + 4, cls="axis") for x, text in texts)]
+    squares = {f"shade-{shade}": marked(shades == shade, "h1") for shade in range(SHADES + 1)}
+    squares |= {"nothing": marked(shades < 0, "h1")}
+    squares |= {"hatched": marked((shades < 0) & ~np.eye(len(names), dtype=bool), ".5l1-1")}
+    parts = {"names": names, "squares": squares, "ends": ends, "side": side, "margin": margin, "letters": _LETTERS}
+    return _drawn("heat_map", key, title, told, (max(end + 2, margin + 340), end + 40), **parts)
 
 
 def two_maps(
@@ -254,37 +195,18 @@ def two_maps(
     return [first, Chart(drawing=drawings[1], headings=headings, rows=rows, wide=True)]
 
 
-_SIDE, _LEFT, _BOTTOM, _TOP, _RIGHT = 240.0, 52.0, 40.0, 8.0, 22.0
-_TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
+_SIDE, _LEFT, _BOTTOM, _TOP, _RIGHT = 240, 52, 40, 8, 22
 Points: TypeAlias = Sequence[tuple[float, float]]
 
 
 def lines(key: str, title: str, told: str, curves: Mapping[str, Points], axes: tuple[str, str]) -> Markup:
     """Returns curves, points in [0, 1] by the class of their style, over axes named to the right and upwards."""
-    width, height = _LEFT + _SIDE + _RIGHT, _TOP + _SIDE + _BOTTOM
-
-    def across(share: float) -> float:
-        return _LEFT + share * _SIDE
-
-    def up(share: float) -> float:
-        return _TOP + (1 - share) * _SIDE
-
-    inside = []
-    for tick in _TICKS:
-        share = f"{100 * tick:.0f} %"
-        inside += [
-            tag("line", x1=across(0), x2=across(1), y1=up(tick), y2=up(tick), cls="grid"),
-            tag("text", share, x=_LEFT - 6, y=up(tick) + 4, text_anchor="end", cls="axis"),
-        ]
-        if tick in (0.0, 0.5, 1.0):
-            inside.append(tag("text", share, x=across(tick), y=up(0) + 16, text_anchor="middle", cls="axis"))
-    for style, points in curves.items():
-        path = "L".join(f"{across(x):.1f} {up(y):.1f}" for x, y in points)
-        inside.append(tag("path", d=f"M{path}", cls=style))
-    named: Any = {"text_anchor": "middle", "cls": "name"}
-    inside.append(tag("text", axes[0], x=across(0.5), y=height - 6, **named))
-    inside.append(tag("text", axes[1], x=0, y=0, **named, transform=f"translate(11 {up(0.5)}) rotate(-90)"))
-    return drawing(key, title, told, (width, height), *inside)
+    drawn = {
+        style: "M" + "L".join(f"{_LEFT + x * _SIDE:.1f} {_TOP + (1 - y) * _SIDE:.1f}" for x, y in points)
+        for style, points in curves.items()
+    }
+    size, parts = (_LEFT + _SIDE + _RIGHT, _TOP + _SIDE + _BOTTOM), {"left": _LEFT, "top": _TOP, "side": _SIDE}
+    return _drawn("lines", key, title, told, size, curves=drawn, axes=axes, **parts)
 
 
 _MOST_ROWS = 14
