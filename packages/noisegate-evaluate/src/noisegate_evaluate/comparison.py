@@ -14,7 +14,7 @@ from noisegate.verdict import Verdict
 from noisegate_evaluate.images import ImageDistances
 from noisegate_evaluate.judging import lowered, of_analyses, of_distance, of_marginals, of_models, of_number, of_rules
 from noisegate_evaluate.metrics.links import LinkDistances
-from noisegate_evaluate.metrics.marginals import MarginalReport, OrderDistance
+from noisegate_evaluate.metrics.marginals import MarginalReport
 from noisegate_evaluate.metrics.result import CAVEAT, MetricResult, as_json
 from noisegate_evaluate.tables import RegressionReport
 from noisegate_evaluate.utility.runner import UtilityReport
@@ -165,9 +165,8 @@ class Report(EvaluationReport):
 
     def _rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
         yield from _score_rows(self.regression or self.downstream, self.regression_ceiling or self.ceiling)
-        for compared, marginals in ((_MADE, self.marginals), (_FLOOR, self.floor)):
-            for entry in marginals.orders if marginals is not None else ():
-                yield "marginals", {"compared": compared, **_order_row(entry)}
+        yield from _order_rows("marginals", self.marginals, compared=_MADE)
+        yield from _order_rows("marginals", self.floor, compared=_FLOOR)
         yield from _numbered("metrics", "metric", self.metrics, self.metrics_floor)
 
     def _judged(self) -> Iterator[Verdict | None]:
@@ -251,8 +250,7 @@ class LinkedReport(Report):
     def _rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
         yield from super()._rows()
         for name, marginals in self.tables.items():
-            for entry in marginals.orders:
-                yield "tables", {"compared": _MADE, "table": name, **_order_row(entry)}
+            yield from _order_rows("tables", marginals, compared=_MADE, table=name)
         yield from _numbered("links", "link", self.links, self.links_floor or {})
 
     def _judged(self) -> Iterator[Verdict | None]:
@@ -322,8 +320,9 @@ def _score_rows(made: Any, real: Any) -> Iterator[tuple[str, dict[str, Any]]]:
             yield "scores", {"trained_on": what, "model": model, **asdict(scores)}
 
 
-def _order_row(entry: OrderDistance) -> dict[str, Any]:
-    return {**entry.to_json(), "largest_columns": " × ".join(entry.largest_columns)}
+def _order_rows(frame: str, marginals: MarginalReport | None, **told: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for entry in marginals.orders if marginals is not None else ():
+        yield frame, {**told, **entry.to_json(), "largest_columns": " × ".join(entry.largest_columns)}
 
 
 def _numbered(
@@ -346,7 +345,7 @@ def _numbers(value: Any, *path: str) -> Iterator[tuple[str, float]]:
         for place, one in enumerate(value[len(named) - len(path) :], 1):
             yield from _numbers(one, *named, *([] if isinstance(one, Sequence) else [str(place)]))
     elif isinstance(value, int | float):
-        yield ".".join(path), float(value)
+        yield ".".join(path) or "value", float(value)
 
 
 def printed(results: Mapping[str, MetricResult | None]) -> dict[str, str]:

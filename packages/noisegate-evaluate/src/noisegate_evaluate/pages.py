@@ -11,6 +11,7 @@ import numpy as np
 
 from noisegate.atomic import check_named, new_file, unwritable
 from noisegate.errors import OptionError, UserError
+from noisegate.ledger.accounts import text_option
 from noisegate.linked.model import LinkedModel
 from noisegate.methods.registry import method_of
 from noisegate.models.folder import MODEL_FILE, PUBLIC_PAGE
@@ -89,7 +90,6 @@ class LinkedFound:
 
 PUBLIC, PRIVATE = PUBLIC_PAGE, "private.html"
 _ROWS, _IMAGES, _IMAGES_A_CLASS = 10_000, 500, 25
-_LONGEST = 200  # characters of a title or an owner
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +158,8 @@ def report(
         )
     if not isinstance(model, str | Path) and not isinstance(getattr(model, "release", None), Release):
         raise OptionError(f"model={type(model).__name__}: expected the path of a model folder, or a fitted model.")
-    heading = _heading(title=title, owner=owner)
+    given = {"title": title, "owner": owner}
+    heading = {name: text_option(name, text) for name, text in given.items() if text is not None}
     found = _found(load(model) if isinstance(model, str | Path) else model)
     texts, measured = {PUBLIC: found.page(**heading, **({"dated": today()} if heading else {}))}, None
     if test is not None:
@@ -174,16 +175,6 @@ def report(
         _write(folder / name, text)
     private, figures = (None, None) if measured is None else (folder / PRIVATE, measured.report)
     return Pages(public=folder / PUBLIC, private=private, evaluation=figures)
-
-
-def _heading(**texts: str | None) -> dict[str, str]:
-    """Returns the texts that were given, each a line."""
-    for name, text in texts.items():
-        if text is not None and not (
-            isinstance(text, str) and text.strip() and text.isprintable() and len(text) <= _LONGEST
-        ):
-            raise OptionError(f"{name}={text!r}: expected a line of text of at most {_LONGEST} characters.")
-    return {name: text for name, text in texts.items() if text is not None}
 
 
 def add_public_page(model: Model, folder: Path) -> None:

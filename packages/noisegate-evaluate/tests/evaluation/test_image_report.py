@@ -60,7 +60,7 @@ def test_distances_are_to_the_training_images_and_the_floor_is_between_real_ones
     frames = report.to_frames()
     found = frames["distances"].set_index(["compared", "metric", "figure"])["value"]
     name = next(name for name in report.distances.results if name.startswith("frechet"))
-    assert found["train with test", name, "distance"] == report.floor["frechet"].distance
+    assert found["train with test", name, "value"] == report.floor["frechet"].distance
     assert set(frames["scores"]["trained_on"]) == {"synthetic", "real"}
 
 

@@ -64,7 +64,7 @@ def test_more_columns_than_a_map_has_room_for_are_counted(wide, monkeypatch):
     monkeypatch.setattr("noisegate_evaluate.reporting.private._MOST_PAIRED", 24)
     shown = text(wide.again())
     assert "24 of 60 columns are shown: the label and those that differ most." in shown
-    assert "The numbers below are of the 250 pairs that differ most, of 276." in shown
+    assert "The numbers: pairs of columns (the 250 of 276 that differ most)" in shown
 
 
 def test_whoever_answers_for_a_page_stands_at_its_head(model, pages, tmp_path):
@@ -72,8 +72,8 @@ def test_whoever_answers_for_a_page_stands_at_its_head(model, pages, tmp_path):
     for page in map(text, (signed.public, signed.private)):
         assert "A &lt;survey&gt; Office &amp; sons, page of 20" in page
     assert "page of 20" in text(pages.private) and "page of 20" not in text(pages.public)
-    for wrong in ("", "two\nlines", "x" * 201, 7):
-        with pytest.raises(OptionError, match=r"owner=.*: expected a line of text of at most 200 characters"):
+    for wrong in ("", "two\nlines", "x" * 501, 7):
+        with pytest.raises(OptionError, match=r"owner=.* cannot be recorded; give one line of text, at most 500 "):
             report(model, out=tmp_path / "none", owner=wrong)
 
 

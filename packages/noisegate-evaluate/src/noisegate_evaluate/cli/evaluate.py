@@ -267,13 +267,9 @@ def report_command(
                 say_files(path)
     asked: dict[str, Any] = {"test": test, "train": train, "classifiers": classifiers, "show_values": show_values}
     asked |= {"title": title, "owner": owner}
-    if test is None:
-        with ERR.status("Drawing the page", spinner=spinner(ERR)):
-            made = report(model, out=out, **asked)
-    else:
-        with steps("Training classifiers and comparing", None) as update:
-            progress: Any = lambda name, done, of: update(done, f"{done} of {of}, {name}")  # noqa: E731
-            made = report(model, out=out, progress=progress, **asked)
+    with steps("Drawing the page" if test is None else "Training classifiers and comparing", None) as update:
+        progress: Any = lambda name, done, of: update(done, f"{done} of {of}, {name}")  # noqa: E731
+        made = report(model, out=out, progress=progress, **asked)
     if as_json:
         told = {"public": str(made.public), "private": None if made.private is None else str(made.private)}
         print_json(told | {"evaluation": None if made.evaluation is None else made.evaluation.to_json()})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -33,11 +32,6 @@ def render_page(template: str, **values: Any) -> str:
 def today() -> str:
     """Returns the date in UTC, as ISO 8601 has it."""
     return datetime.now(UTC).date().isoformat()
-
-
-def picture(png: bytes) -> str:
-    """Returns a PNG as an address that holds it."""
-    return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
 
 
 def percent(share: float) -> str:
@@ -87,6 +81,7 @@ class Chart:
     drawing: Markup
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
+    of: int = 0  # how many rows there are, if these are but the first ones
     wide: bool = False
 
 
@@ -177,22 +172,6 @@ def heat_map(
     squares |= {"hatched": marked((shades < 0) & ~np.eye(len(names), dtype=bool), ".5l1-1")}
     parts = {"names": names, "squares": squares, "ends": ends, "side": side, "margin": margin, "letters": _LETTERS}
     return _drawn("heat_map", key, title, told, (max(end + 2, margin + 340), end + 40), **parts)
-
-
-def two_maps(
-    key: str,
-    title: str,
-    told: str,
-    names: Sequence[str],
-    values: Mapping[str, npt.NDArray[np.float64]],
-    *,
-    headings: Sequence[str],
-    rows: Sequence[Sequence[str]],
-) -> list[Chart]:
-    """Returns a map of each of two squares, by what it is of; the last one has the table of both."""
-    drawings = [heat_map(f"{key}-{what}", f"{title}: {what}", told, names, square) for what, square in values.items()]
-    first = Chart(drawing=drawings[0], headings=(), rows=[], wide=True)
-    return [first, Chart(drawing=drawings[1], headings=headings, rows=rows, wide=True)]
 
 
 _SIDE, _LEFT, _BOTTOM, _TOP, _RIGHT = 240, 52, 40, 8, 22

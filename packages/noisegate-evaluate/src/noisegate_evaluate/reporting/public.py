@@ -5,6 +5,7 @@ It says what the certificate promises: what an attacker can reach (G-28), and wh
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ from noisegate.schema.columns import column_form
 from noisegate.tables.associations import WEAKENED
 from noisegate.verdict import Verdict
 from noisegate_evaluate.reporting.change import Change
-from noisegate_evaluate.reporting.page import Card, Chart, card, heat_map, lines, number, percent, picture, render_page
+from noisegate_evaluate.reporting.page import Card, Chart, card, heat_map, lines, number, percent, render_page
 from noisegate_evaluate.reporting.released import (
     Marginal,
     PairError,
@@ -69,21 +70,7 @@ _MEANINGS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class AskedQuestion:
-    """One query run on the private records, as texts."""
-
-    name: str
-    meaning: str
-    numbers: str
-    moved: str  # how much one unit moves the sum at most
-    noise: str
-    ratio: str  # of the noise to that
-    share: float | None  # of the budget; None where costs do not add up in parts
-    alone: float  # ε of this question by itself
-
-
-def questions(certificate: Certificate, noise_std: Mapping[str, float]) -> list[AskedQuestion]:
+def questions(certificate: Certificate, noise_std: Mapping[str, float]) -> list[dict[str, Any]]:
     """Returns the queries, in order; `noise_std` gives the noise of released sums in the units of a record."""
     events = certificate.events
     if certificate.silos is not None:
@@ -111,7 +98,8 @@ def tradeoff_chart(curve: Tradeoff) -> Chart:
     return Chart(drawing=drawn, headings=headings, rows=rows)
 
 
-def _question(certificate: Certificate, event: Event, std: float | None, share: float | None) -> AskedQuestion:
+def _question(certificate: Certificate, event: Event, std: float | None, share: float | None) -> dict[str, Any]:
+    # How much one unit moves the sum at most, and the noise over that; no share where costs do not add up in parts.
     alone = accounting.epsilon([event], certificate.delta, certificate.adjacency)
     told = {"name": event.name, "meaning": _MEANINGS.get(event.name, ""), "share": share, "alone": alone}
     if isinstance(event, ZeroConcentratedEvent):
@@ -121,7 +109,7 @@ def _question(certificate: Certificate, event: Event, std: float | None, share: 
         grid = " (grid)" * (std is None)
         moved, noise = (f"{size * unit:.4g}{grid}" for size in (event.sensitivity, event.noise_std))
         texts = (_released(event), moved, noise, f"{event.noise_multiplier:.4g}")
-    return AskedQuestion(**told, **dict(zip(("numbers", "moved", "noise", "ratio"), texts, strict=True)))  # type: ignore[arg-type]
+    return told | dict(zip(("numbers", "moved", "noise", "ratio"), texts, strict=True))
 
 
 def _released(event: Event) -> str:
@@ -253,7 +241,7 @@ def public_page(
         **_associations(verdict),
         changed=[one.row for one in changed if one.clear],
         change_cards=[one.card(place) for place, one in enumerate(changed[:_MOST_CHANGED])],
-        picture=None if png is None else picture(png),
+        picture=None if png is None else base64.b64encode(png).decode("ascii"),
         **heading,
     )
 
