@@ -56,15 +56,12 @@ def pages(model, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def wide(tmp_path_factory):
-    """Pages of 60 columns, every other one a number."""
-    names, draw = [f"column number {place}" for place in range(60)], np.random.default_rng(0)
-    number, yes = (lambda name: Continuous(name=name, lower=0.0, upper=1.0)), (lambda name: Boolean(name=name))
-    schema = Schema(tuple((number, yes)[place % 2](name) for place, name in enumerate(names)))
-    table = pa.table({name: (draw.random(300), draw.random(300) < 0.3)[at % 2] for at, name in enumerate(names)})
-    made = synthesize(table, schema=schema, epsilon=1.0, **FEW)
-    asked = {"model": made, "out": tmp_path_factory.mktemp("wide"), "test": table}
-    found = report(**asked)
-    return SimpleNamespace(**vars(found), again=lambda: report(**asked).private)
+    """Pages of 60 columns of numbers, and what makes the private one again."""
+    schema = Schema([Continuous(name=f"column number {place}", lower=0.0, upper=1.0) for place in range(60)])
+    table = pa.table({name: np.random.default_rng(0).random(300) for name in schema.names})
+    made, out = synthesize(table, schema=schema, epsilon=1.0, **FEW), tmp_path_factory.mktemp("wide")
+    pages = report(made, out=out, test=table)
+    return SimpleNamespace(**vars(pages), again=lambda: report(made, out=out, test=table).private)
 
 
 @pytest.fixture(scope="session")

@@ -64,7 +64,7 @@ def test_more_columns_than_a_map_has_room_for_are_counted(wide, monkeypatch):
     monkeypatch.setattr("noisegate_evaluate.reporting.private._MOST_PAIRED", 24)
     shown = text(wide.again())
     assert "24 of 60 columns are shown: the label and those that differ most." in shown
-    assert "The numbers: pairs of columns (the 250 of 276 that differ most)" in shown
+    assert "The numbers: pairs of columns (the 100 of 276 that differ most)" in shown
 
 
 def test_whoever_answers_for_a_page_stands_at_its_head(model, pages, tmp_path):

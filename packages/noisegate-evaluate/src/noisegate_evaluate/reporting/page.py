@@ -125,16 +125,16 @@ def bars(key: str, title: str, told: str, rows: Sequence[Bar]) -> Markup:
         return _BAR_NAMES + min(max(share, 0.0), most) * scale
 
     # One path for all bars, and so on: a page of many columns stays small.
-    shapes = {"grid": "".join(f"M{at(part):.1f} 0v{height - _BAR_AXIS + 4}" for part in (0.0, most))}
+    shapes = {"grid": "".join(f"M{at(part):.4g} 0v{height - _BAR_AXIS + 4}" for part in (0.0, most))}
     shapes |= dict.fromkeys(("bar", "error", "mark"), "")
     for place, row in enumerate(rows):
-        middle, length = place * _BAR_ROW + _BAR_ROW // 2, at(row.value) - at(0.0)
-        shapes["bar"] += f"M{_BAR_NAMES} {middle - 6}h{length:.1f}v12h{-length:.1f}z"
+        middle = place * _BAR_ROW + _BAR_ROW // 2
+        shapes["bar"] += f"M{_BAR_NAMES} {middle}H{at(row.value):.4g}"
         if row.error:
             low, high = at(row.value - row.error), at(row.value + row.error)
-            shapes["error"] += f"M{low:.1f} {middle - 3}v6m0-3H{high:.1f}m0-3v6"
+            shapes["error"] += f"M{low:.4g} {middle - 3}v6m0-3H{high:.4g}m0-3v6"
         if row.mark is not None:
-            shapes["mark"] += f"M{at(row.mark):.1f} {middle}h0"
+            shapes["mark"] += f"M{at(row.mark):.4g} {middle}h0"
     parts: Any = {"rows": rows, "shapes": shapes, "left": _BAR_NAMES, "right": _BAR_WIDTH - _BAR_RIGHT}
     parts |= {"row_height": _BAR_ROW, "letters": _BAR_LETTERS, "most": f"{100 * most:.3g} %"}
     return _drawn("bars", key, title, told, (_BAR_WIDTH, height), **parts)
@@ -219,7 +219,7 @@ def card(
     rows = [Bar(name=name, value=float(bar), mark=float(mark), error=error) for name, bar, mark in shown]
     between = f" ± {percent(error)}" if error else ""
     table = [(row.name, percent(row.value) + between, percent(row.mark or 0.0)) for row in rows]
-    whole = f"{told} {headings[0]} as bars, {headings[1]} as dots."
+    whole = f"{headings[0]} as bars, {headings[1]} as dots."
     drawn = bars(key, column, whole, rows if ordered else _fitting(rows, error))
     return Card(name=column, told=told, chart=Chart(drawing=drawn, headings=("", *headings), rows=table))
 

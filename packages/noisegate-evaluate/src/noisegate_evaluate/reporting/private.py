@@ -24,7 +24,7 @@ from noisegate_evaluate.reporting.released import MISSING, level_names, numbered
 from noisegate_evaluate.utility.runner import Progress
 
 _BINS = 20
-_MOST_PAIRED, _MOST_PAIRS = 100, 250
+_MOST_PAIRED, _MOST_PAIRS = 100, 100
 _LARGEST = 10
 _MOST_COLUMNS = 40
 SEED = 0  # of what is drawn and trained for a page, so that it is the same whenever it is made
