@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from noisegate_evaluate.images import ImageDistances
 from noisegate_evaluate.judging import lowered, of_analyses, of_distance, of_marginals, of_models, of_number, of_rules
 from noisegate_evaluate.metrics.links import LinkDistances
 from noisegate_evaluate.metrics.marginals import MarginalReport
-from noisegate_evaluate.metrics.result import CAVEAT, MetricResult, as_json
+from noisegate_evaluate.metrics.result import CAVEAT, MetricResult, as_json, numbers_in
 from noisegate_evaluate.tables import RegressionReport
 from noisegate_evaluate.utility.runner import UtilityReport
 from noisegate_evaluate.utility.suites import TWELVE_VERSION
@@ -331,21 +331,8 @@ def _numbered(
     """Yields every number of results by name as a row of a table, of what was compared and of which ``kind``."""
     for compared, results in ((_MADE, ours), (_FLOOR, floor)):
         for name, result in results.items():
-            for figure, value in _numbers(as_json(result)):
+            for figure, value in numbers_in(as_json(result)):
                 yield frame, {"compared": compared, kind: name, "figure": figure, "value": value}
-
-
-def _numbers(value: Any, *path: str) -> Iterator[tuple[str, float]]:
-    """Yields the numbers among JSON values, each by the names on the way to it; a list may begin with its own."""
-    if isinstance(value, Mapping):
-        for name, one in value.items():
-            yield from _numbers(one, *path, name)
-    elif isinstance(value, Sequence) and not isinstance(value, str):
-        named = path + tuple(one for one in value[:1] if isinstance(one, str))
-        for place, one in enumerate(value[len(named) - len(path) :], 1):
-            yield from _numbers(one, *named, *([] if isinstance(one, Sequence) else [str(place)]))
-    elif isinstance(value, int | float):
-        yield ".".join(path) or "value", float(value)
 
 
 def printed(results: Mapping[str, MetricResult | None]) -> dict[str, str]:

@@ -144,8 +144,6 @@ def report(
         >>> report(model, out="pages").public.name
         'public.html'
     """
-    from noisegate_evaluate.reporting.page import today
-
     folder = Path(out)
     check_named(folder)
     if train is not None and test is None:
@@ -161,7 +159,7 @@ def report(
     given = {"title": title, "owner": owner}
     heading = {name: text_option(name, text) for name, text in given.items() if text is not None}
     found = _found(load(model) if isinstance(model, str | Path) else model)
-    texts, measured = {PUBLIC: found.page(**heading, **({"dated": today()} if heading else {}))}, None
+    texts, measured = {PUBLIC: found.page(**heading)}, None
     if test is not None:
         from noisegate_evaluate.reporting.private import private_page
 

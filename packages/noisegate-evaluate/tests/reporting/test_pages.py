@@ -23,8 +23,7 @@ def test_the_public_page_follows_from_the_model_alone(model, pages, tmp_path):
         report(str(folder), out=tmp_path / "other", test=rows(8, 90), train=rows(9, 60)),
     ]
     assert {one.public.read_bytes() for one in made} == {pages.public.read_bytes()}
-    assert made[0].private is made[0].evaluation is None and made[0].to_frames() == {}
-    assert set(made[1].to_frames()) == {"marginals", "metrics", "scores"}
+    assert made[0].private is made[0].evaluation is None and made[0].to_frames() == {} != made[1].to_frames()
     assert made[1].private.read_bytes() != made[2].private.read_bytes()
 
 

@@ -29,11 +29,6 @@ def render_page(template: str, **values: Any) -> str:
     return _environment().get_template(template).render(**values)
 
 
-def today() -> str:
-    """Returns the date in UTC, as ISO 8601 has it."""
-    return datetime.now(UTC).date().isoformat()
-
-
 def percent(share: float) -> str:
     """Returns a share in percent, with as many digits as say something: 0.04 %, 3.1 %, 57 %.
 
@@ -67,6 +62,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.globals["today"] = lambda: datetime.now(UTC).date().isoformat()
     made.filters |= {"percent": percent, "number": number, "coded": coded, "cut": cut}
     return made
 

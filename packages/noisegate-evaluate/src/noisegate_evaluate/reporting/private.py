@@ -19,7 +19,7 @@ from noisegate_evaluate.metrics.analyses import associations
 from noisegate_evaluate.metrics.copies import NearestRecords, nearest_images, nearest_records
 from noisegate_evaluate.metrics.marginals import ColumnShares, column_shares
 from noisegate_evaluate.reading import LinkedTables, Tables, beside, bring_together
-from noisegate_evaluate.reporting.page import Card, Chart, card, heat_map, percent, render_page, today
+from noisegate_evaluate.reporting.page import Card, Chart, card, heat_map, percent, render_page
 from noisegate_evaluate.reporting.released import MISSING, level_names, numbered, span_name
 from noisegate_evaluate.utility.runner import Progress
 
@@ -78,7 +78,6 @@ def private_page(measured: Measured, *, title: str = "", owner: str = "") -> str
         "private.html",
         title=title,
         owner=owner,
-        dated=today(),
         caveat=CAVEAT,
         verdict_=report.verdict,
         report=report,

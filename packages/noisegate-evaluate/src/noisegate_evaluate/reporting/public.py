@@ -16,7 +16,7 @@ import numpy as np
 from noisegate.linked.links import Link, qualified
 from noisegate.linked.schema import LinkedSchema
 from noisegate.privacy import accounting
-from noisegate.privacy.certificate import Certificate
+from noisegate.privacy.certificate import Certificate, schema_cost
 from noisegate.privacy.events import (
     Adjacency,
     BatchGaussianEvent,
@@ -28,7 +28,7 @@ from noisegate.privacy.events import (
     ZeroConcentratedEvent,
 )
 from noisegate.privacy.release import Release
-from noisegate.privacy.schema_certificate import schema_cost, with_schema
+from noisegate.privacy.schema_certificate import with_schema
 from noisegate.schema import EncodedTable, NumericColumn
 from noisegate.schema.columns import column_form
 from noisegate.tables.associations import WEAKENED
@@ -171,7 +171,7 @@ _MOST_NAMED = 300  # columns that a heat map has room for
 
 
 _NOTHING: dict[str, Any] = {
-    **dict.fromkeys(("title", "owner", "dated"), ""),
+    **dict.fromkeys(("title", "owner"), ""),
     **dict.fromkeys(
         ("cards_", "marginals", "unfitted", "worst", "associations", "bounds", "relations", "changed", "change_cards"),
         (),
@@ -208,7 +208,7 @@ def public_page(
     `verdict` is what the fit came to, `distance` from the model to the release, over what the noise explains; None
     where nobody knows. `unfitted` are tables that the fit never saw, `bounds` what the method says of the error of its
     questions, in words. Of a stream `changed` is what moved in its last period. Of a classifier nothing is `drawn`; of
-    images `png` is a picture of some. The `heading` is what the owner says: title, owner, and dated.
+    images `png` is a picture of some. The `heading` is what its owner says: title and owner.
     """
     schema = release.schema
     found = [] if drawn is None else noisy_marginals(released, drawn)

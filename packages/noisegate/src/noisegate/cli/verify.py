@@ -33,7 +33,8 @@ def verify_command(
     Example: `noisegate verify model --signed-by owner.pub`
     """
     from noisegate.models.folder import PUBLIC_PAGE, SIGNATURE, verify
-    from noisegate.privacy.schema_certificate import SchemaVerification, schema_cost
+    from noisegate.privacy.certificate import schema_cost
+    from noisegate.privacy.schema_certificate import SchemaVerification
 
     check = None if signed_by is None else extension("noisegate.checks", "signature", "--signed-by")
     signed = () if check is None else check(model, signed_by)

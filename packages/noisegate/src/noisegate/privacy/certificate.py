@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from noisegate._version import __version__
@@ -31,9 +32,7 @@ from noisegate.privacy.events import (
 )
 from noisegate.privacy.silos import Silos, Stream
 
-HEADINGS = (
-    *("question", "numbers released", "sensitivity (grid)", "noise (grid)", "noise / sensitivity", "noise drawn by"),
-)
+HEADINGS = "question", "numbers released", "sensitivity (grid)", "noise (grid)", "noise / sensitivity", "noise drawn by"
 _SAMPLERS = {
     Sampler.DISCRETE_GAUSSIAN: "exact discrete Gaussian (OpenDP)",
     Sampler.ROUNDED_GAUSSIAN: "float64 Gaussian from ChaCha20, rounded to a grid",
@@ -150,7 +149,7 @@ class Certificate(Shown):
         facts = {"method": f"{self.method}, noisegate {self.version}", "booked": booked}
         if self.silos is not None:
             facts["booked"], facts["silos"] = "by each silo", self.silos.sentence
-        if (bought := _bought(self)) is not None:
+        if (bought := schema_cost(self)) is not None:
             facts["schema"] = bought
         facts |= {} if self.stream is None else {"stream": self.stream.sentence}
         facts |= {event.name: in_words(event).removeprefix(f"{event.name}: ") for event in self.events}
@@ -303,13 +302,21 @@ def canonical_json(data: Any) -> bytes:
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
-def _bought(certificate: Certificate) -> str | None:
-    """Returns what the schema cost, if it was bought from private records, and what that makes together."""
-    if "discovery" not in certificate.public:
+def schema_cost(certificate: Certificate) -> str | None:
+    """Returns what the schema cost, if it was bought from private records, and what both cost, at one δ."""
+    claim = certificate.public.get("discovery")
+    if not isinstance(claim, Mapping):
         return None
-    from noisegate.privacy.schema_certificate import schema_cost
-
-    return schema_cost(certificate)
+    stated = f"The schema was estimated with ({claim['epsilon']:g}, {claim['delta']:g})-differential privacy"
+    if claim.get("together") is None:
+        return f"{stated}, for another adjacency or another privacy unit: this is additional and cannot be combined."
+    before, delta = events_from_json(claim["certificate"]["events"]), certificate.delta
+    costs = accounting.together(before, certificate.composed, delta, certificate.adjacency)
+    if costs is None:
+        costs, delta = (claim["epsilon"], claim["together"]["epsilon"]), claim["together"]["delta"]
+    schema, both, table = (accounting.upwards(Decimal(repr(cost)), 4) for cost in (*costs, certificate.epsilon))
+    sums = f"schema {schema:g} + table {table:g} = {both:g} at δ = {delta:g}"
+    return f"{stated}. If it used the same records, ε of both together: {sums}."
 
 
 _MASKED = (
@@ -338,7 +345,7 @@ def render(certificate: Certificate) -> str:
         f"by a factor of at most exp({certificate.epsilon:g}) = {factor}, except with probability "
         f"{certificate.delta:g}.",
         "",
-        *([] if (bought := _bought(certificate)) is None else [bought, ""]),
+        *([] if (bought := schema_cost(certificate)) is None else [bought, ""]),
         f"Method: {certificate.method}. Written by noisegate {certificate.version}.",
         "",
         "## What was computed from private records",

@@ -5,7 +5,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -191,12 +191,12 @@ def _together(discovery: Certificate, fit: Budget | Certificate, events: tuple[E
     """Returns ε and δ of both: their sums, or less if all is Gaussian (G-13, G-15); None for unlike units."""
     if (discovery.adjacency, discovery.unit, discovery.contributions) != (fit.adjacency, fit.unit, fit.contributions):
         return None
-    delta = _up(Decimal(repr(discovery.delta)) + Decimal(repr(fit.delta)))
+    delta = accounting.upwards(Decimal(repr(discovery.delta)) + Decimal(repr(fit.delta)))
     both = (*discovery.events, *events)
     epsilon = discovery.epsilon + fit.epsilon
     if all(isinstance(event, _COMPOSED) for event in both):
         epsilon = min(epsilon, accounting.epsilon(both, delta, fit.adjacency))
-    return {"epsilon": _up(Decimal(epsilon)), "delta": delta}
+    return {"epsilon": accounting.upwards(Decimal(epsilon)), "delta": delta}
 
 
 def with_schema(fit: Certificate) -> Certificate:
@@ -207,31 +207,9 @@ def with_schema(fit: Certificate) -> Certificate:
     claim = fit.public.get(KEY)
     if not isinstance(claim, Mapping) or claim.get("together") is None:
         return fit
-    events = (*Certificate.from_json(claim["certificate"]).events, *fit.composed)
-    both = replace(fit, events=events, silos=None)
-    if all(isinstance(event, _COMPOSED) for event in events):
-        epsilon = accounting.epsilon(events, fit.delta, fit.adjacency)
-        if math.isfinite(epsilon):
-            return replace(both, epsilon=max(_up(Decimal(epsilon), 4), fit.epsilon))
-    return replace(both, **claim["together"], events=())
-
-
-def schema_cost(fit: Certificate) -> str | None:
-    """Returns what the schema of a fit cost, if it was bought from private records, and what both cost, at one δ."""
-    claim = fit.public.get(KEY)
-    if not isinstance(claim, Mapping):
-        return None
-    stated = f"The schema was estimated with ({claim['epsilon']:g}, {claim['delta']:g})-differential privacy"
-    if claim["together"] is None:
-        return f"{stated}, for another adjacency or another privacy unit: this is additional and cannot be combined."
-    both, alone = with_schema(fit), float(claim["epsilon"])
-    if both.events and claim["delta"] != both.delta:
-        alone = accounting.epsilon(both.events[: -len(fit.composed)], both.delta, fit.adjacency)
-    schema, table, total = (_up(Decimal(repr(epsilon)), 4) for epsilon in (alone, fit.epsilon, both.epsilon))
-    parts = f"schema {schema:g} + table {table:g} = {total:g} at δ = {both.delta:g}"
-    return f"{stated}. If it used the same records, ε of both together: {parts}."
-
-
-def _up(value: Decimal, digits: int = 6) -> float:
-    """Rounds a cost to so many digits, as pages print it, never below what it is."""
-    return float(Context(prec=digits, rounding=ROUND_CEILING).plus(value))
+    before = Certificate.from_json(claim["certificate"]).events
+    found = accounting.together(before, fit.composed, fit.delta, fit.adjacency)
+    if found is None:
+        return replace(fit, **claim["together"], events=(), silos=None)
+    epsilon = max(accounting.upwards(Decimal(repr(found[1])), 4), fit.epsilon)
+    return replace(fit, epsilon=epsilon, events=(*before, *fit.composed), silos=None)
