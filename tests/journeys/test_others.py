@@ -1,5 +1,7 @@
 """Images, linked tables, silos, and a schema that is bought: as the pages of the documentation go."""
 
+import re
+
 import numpy as np
 from tests.journeys.conftest import RECORDS, SCHEMA, survey
 
@@ -88,7 +90,14 @@ def test_bounds_that_are_bought(person):
     assert "as estimated" in told.out and "levels of fewer than about" in " ".join(told.err.split())
     person.types(f"noisegate fit visits.csv --schema found.toml --epsilon 1 --out model {booked}")
     person.types("noisegate report model -o pages")
-    assert "The schema was estimated with (0.2, 1e-05)" in person.types("noisegate verify model").out
+    told = person.types("noisegate verify model").out
+    (cost,) = re.findall(
+        r"The schema was estimated with \(0\.2, 1e-05\).* schema 0\.2 \+ table 1 = (1\.0\d+) at ", told
+    )
+    for page in ("model/certificate.md", "pages/public.html"):
+        assert f"schema 0.2 + table 1 = {cost} at δ = 1e-05" in (person.folder / page).read_text("utf-8")
+    booked = person.types("noisegate ledger show --ledger ledger.db").out
+    assert re.search(r"schema discovery 0\.2 \+ pairwise 1 = 1\.0\d+ at \w+ = 1e-05; cap 2; 1\.\d+ left", booked)
     made = {"visits.csv", "columns.toml", "ledger.db", "found.toml", "found.toml.certificate.json", "model", "pages"}
     assert person.lies() == made
 

@@ -1,5 +1,8 @@
 """Two data sets in, scores out; knows no method. All is computed on real data, outside the privacy guarantee."""
 
+# mypy: implicit-reexport
+# ruff: noqa: F401
+
 from __future__ import annotations
 
 from importlib import import_module
@@ -66,17 +69,7 @@ _NAMES = {
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-__all__ = ["ImageReport", "LinkedReport", "Report"]
-__all__ += ["EncoderFeatures", "ImageFeatures", "Pixels", "images_of", "images_of_arrays", "named_features"]
-__all__ += ["CAVEAT", "DifferentBins", "DistributionScores", "KernelDistance", "LinkDistances", "Manifold"]
-__all__ += ["MarginalReport", "OrderDistance", "different_bins", "distribution_scores", "frechet_distance"]
-__all__ += ["kernel_distance", "manifold_figures", "marginal_distances"]
-__all__ += ["RegressionReport", "RegressionScores", "downstream_scores", "regression_scores"]
-__all__ += ["evaluate_images", "evaluate_linked", "evaluate_tables"]
-__all__ += ["NETWORKS", "NETWORKS_VERSION", "NetworkOptions", "SelectionRecipe", "Training", "build_network"]
-__all__ += ["LabelledRows", "PrintedScores", "Recipe", "Scores", "Suite"]
-__all__ += ["UtilityReport", "utility_scores"]
-__all__ += ["THREE_VERSION", "TWELVE_VERSION", "networks", "read_classifiers", "selected_networks", "three", "twelve"]
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from noisegate.cards import ResultCard, Sheet, Shown
+from noisegate.errors import installed
 from noisegate.verdict import Verdict
 from noisegate_evaluate.images import ImageDistances
 from noisegate_evaluate.judging import lowered, of_analyses, of_distance, of_marginals, of_models, of_number, of_rules
 from noisegate_evaluate.metrics.links import LinkDistances
 from noisegate_evaluate.metrics.marginals import MarginalReport
-from noisegate_evaluate.metrics.result import CAVEAT, MetricResult, as_json
+from noisegate_evaluate.metrics.result import CAVEAT, MetricResult, as_json, numbers_in
 from noisegate_evaluate.tables import RegressionReport
 from noisegate_evaluate.utility.runner import UtilityReport
 from noisegate_evaluate.utility.suites import TWELVE_VERSION
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
+_MADE, _FLOOR = "synthetic with real", "train with test"  # what was compared
 _STYLES = {"mean of the models": "bold", "± over its starts": "dim"}
 
 
@@ -59,6 +63,38 @@ class EvaluationReport(Shown):
         """The figures as JSON values, with the sentence that they are outside the guarantee."""
         told = {"caveat": CAVEAT, "compared_with": self.compared_with, **figures, "verdict": self.verdict}
         return {**as_json(told), "notes": list(self.notes)}
+
+    def _rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The figures as rows, each with the name of its table."""
+        raise NotImplementedError
+
+    def to_frames(self) -> dict[str, Any]:
+        """Returns the figures of the page, not rounded, as tables by name: "scores", and those of the distances.
+
+        A table is a data frame of pandas, or of Polars where that alone is installed; else one of PyArrow. A row says
+        what was ``compared``: synthetic records with real ones, or the real training with the test records.
+
+        Examples:
+            >>> import pyarrow as pa
+            >>> from noisegate import Schema, evaluate
+            >>> from noisegate.schema import Boolean, Integer
+            >>> schema = Schema((Integer(name="age", lower=0, upper=99), Boolean(name="ill")), label="ill")
+            >>> table = pa.table({"age": [31, 58, 44, 67] * 50, "ill": [False, True, False, True] * 50})
+            >>> frames = evaluate(table, table, schema=schema).to_frames()
+            >>> sorted(frames), list(frames["marginals"]["mean_total_variation"])
+            (['marginals', 'metrics', 'scores'], [0.0, 0.0])
+        """
+        rows: dict[str, list[dict[str, Any]]] = {}
+        for name, row in self._rows():
+            rows.setdefault(name, []).append(row)
+        tables = {name: pa.Table.from_pylist(several) for name, several in rows.items()}
+        if installed("pandas"):
+            return {name: table.to_pandas() for name, table in tables.items()}
+        if installed("polars"):
+            import polars as pl
+
+            return {name: pl.from_arrow(table) for name, table in tables.items()}
+        return tables
 
     @property
     def verdict(self) -> Verdict | None:
@@ -126,6 +162,12 @@ class Report(EvaluationReport):
         more = {"regression": self.regression, "regression_ceiling": self.regression_ceiling}
         several = {"metrics": self.metrics, "metrics_floor": self.metrics_floor} if self.metrics else {}
         return {**told, **as_json(more | several)}
+
+    def _rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        yield from _score_rows(self.regression or self.downstream, self.regression_ceiling or self.ceiling)
+        yield from _order_rows("marginals", self.marginals, compared=_MADE)
+        yield from _order_rows("marginals", self.floor, compared=_FLOOR)
+        yield from _numbered("metrics", "metric", self.metrics, self.metrics_floor)
 
     def _judged(self) -> Iterator[Verdict | None]:
         yield of_marginals(self.marginals)
@@ -205,6 +247,12 @@ class LinkedReport(Report):
         several = {"tables": self.tables, "links": self.links, "links_floor": self.links_floor}
         return {**super().to_json(), **as_json(several)}
 
+    def _rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        yield from super()._rows()
+        for name, marginals in self.tables.items():
+            yield from _order_rows("tables", marginals, compared=_MADE, table=name)
+        yield from _numbered("links", "link", self.links, self.links_floor or {})
+
     def _judged(self) -> Iterator[Verdict | None]:
         """Tables, links and what models learn; the sums over children are what these learn from."""
         for name, marginals in self.tables.items():
@@ -245,6 +293,10 @@ class ImageReport(EvaluationReport):
         }
         return self._json(distances=self.distances, distances_floor=self.floor, **scores)
 
+    def _rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        yield from _score_rows(self.downstream, self.ceiling)
+        yield from _numbered("distances", "metric", self.distances.results, self.floor.results if self.floor else {})
+
     def _judged(self) -> Iterator[Verdict | None]:
         yield of_models("accuracy", "accuracy", 0.0, self.downstream, self.ceiling)
 
@@ -260,6 +312,27 @@ class ImageReport(EvaluationReport):
         title = "Classifiers tested on the test images; networks chosen by held-out images of their own source"
         figures = {"accuracy": ("accuracy", 4), "F1": ("f1", 4), "ROC-AUC": ("roc_auc", 4)}
         return _score_sheet(title, figures, self.downstream, self.ceiling)
+
+
+def _score_rows(made: Any, real: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    for what, scored in (("synthetic", made), ("real", real)):
+        for model, scores in scored.models.items() if scored is not None else ():
+            yield "scores", {"trained_on": what, "model": model, **asdict(scores)}
+
+
+def _order_rows(frame: str, marginals: MarginalReport | None, **told: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for entry in marginals.orders if marginals is not None else ():
+        yield frame, {**told, **entry.to_json(), "largest_columns": " × ".join(entry.largest_columns)}
+
+
+def _numbered(
+    frame: str, kind: str, ours: Mapping[str, Any], floor: Mapping[str, Any]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields every number of results by name as a row of a table, of what was compared and of which ``kind``."""
+    for compared, results in ((_MADE, ours), (_FLOOR, floor)):
+        for name, result in results.items():
+            for figure, value in numbers_in(as_json(result)):
+                yield frame, {"compared": compared, kind: name, "figure": figure, "value": value}
 
 
 def printed(results: Mapping[str, MetricResult | None]) -> dict[str, str]:

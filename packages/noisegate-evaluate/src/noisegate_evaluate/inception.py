@@ -5,7 +5,7 @@ Heusel and others (NeurIPS 2017), https://arxiv.org/abs/1706.08500, in the form 
 
 from __future__ import annotations
 
-import hashlib
+from collections import OrderedDict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,11 +46,7 @@ def build_inception() -> nn.Module:
 
 def load_weights(network: nn.Module, path: Path, digest: str = DIGEST) -> None:
     """Puts weights from a file into the network of :func:`build_inception`; its SHA-256 must start with ``digest``."""
-    try:
-        with path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise ModelError(f"weights of Inception-v3: {str(path)!r} cannot be read ({error.strerror})") from None
+    found = file_digest(path, f"weights of Inception-v3: {str(path)!r}")
     if not found.startswith(digest):
         raise ModelError(
             f"weights of Inception-v3: the SHA-256 of {str(path)!r} starts with {found[: len(digest)]}, expected "
@@ -89,7 +85,7 @@ def load_inception(model: str, weights: str | None, sha256: str | None) -> Froze
         network = build_inception()
     load_weights(network, path)
     return FrozenNetwork(
-        module=_WithFeature(network).requires_grad_(False).eval(),
+        module=nn.Sequential(OrderedDict({"network": network, LAYER: nn.Identity()})).requires_grad_(False).eval(),
         layers=(LAYER,),
         nonnegative=frozenset(),
         # It brings images of any size to its own, and takes intensities as they are.
@@ -97,17 +93,6 @@ def load_inception(model: str, weights: str | None, sha256: str | None) -> Froze
         std=(1.0, 1.0, 1.0),
         sha256=digest,
     )
-
-
-class _WithFeature(nn.Module):
-    def __init__(self, network: nn.Module) -> None:
-        super().__init__()
-        self.network, self.feature = network, nn.Identity()
-
-    def forward(self, images: Float[torch.Tensor, "rows 3 height width"]) -> Float[torch.Tensor, "rows numbers"]:
-        """Returns what the network gives, by way of a layer that has the name of a feature."""
-        vectors: torch.Tensor = self.feature(self.network(images))
-        return vectors
 
 
 def average_within(behind: nn.Module) -> None:

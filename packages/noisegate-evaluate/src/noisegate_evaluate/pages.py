@@ -11,6 +11,7 @@ import numpy as np
 
 from noisegate.atomic import check_named, new_file, unwritable
 from noisegate.errors import OptionError, UserError
+from noisegate.ledger.accounts import text_option
 from noisegate.linked.model import LinkedModel
 from noisegate.methods.registry import method_of
 from noisegate.models.folder import MODEL_FILE, PUBLIC_PAGE
@@ -42,8 +43,8 @@ class LinkedFound:
 
     model: LinkedModel
 
-    def page(self) -> str:
-        """Returns the public page, HTML."""
+    def page(self, **heading: str) -> str:
+        """Returns the public page, HTML, with what its owner says of it."""
         from noisegate_evaluate.reporting.public import ReleasedLink, linked_page
         from noisegate_evaluate.reporting.released import Released
 
@@ -54,7 +55,8 @@ class LinkedFound:
             bins, tables = read.released_link(model.release, link)
             released = Released(layout=link.schema.layout, bins=bins, tables=tables)
             links.append(ReleasedLink(link=link, released=released, drawn=self._transitions(drawn, link)))
-        return linked_page(model.release, fitted.verdict, fitted.discrepancy, schema=model.schema, links=links)
+        told: Any = {"schema": model.schema, "links": links, **heading}
+        return linked_page(model.release, fitted.verdict, fitted.discrepancy, **told)
 
     def measured(
         self, test: Any, train: Any, *, classifiers: str | None, progress: Progress | None, show_values: bool
@@ -98,6 +100,10 @@ class Pages:
     private: Path | None = None
     evaluation: Report | ImageReport | None = None
 
+    def to_frames(self) -> dict[str, Any]:
+        """Returns the figures of the private page as data frames by name, see `Report.to_frames`; none without it."""
+        return {} if self.evaluation is None else self.evaluation.to_frames()
+
 
 def report(
     model: Model | str | Path,
@@ -106,6 +112,8 @@ def report(
     test: Any = None,
     train: Any = None,
     classifiers: str | None = None,
+    title: str | None = None,
+    owner: str | None = None,
     show_values: bool = False,
     progress: Progress | None = None,
 ) -> Pages:
@@ -118,10 +126,13 @@ def report(
     are as `Gate` takes them, of linked tables also their folder, and None for the public page alone. It was made from
     those of ``train``: copies of them are looked for. For the others see `noisegate.evaluate`.
 
+    A ``title``, and an ``owner`` who answers for the pages, stand at their head with the date. Without them
+    `public.html` has no date, and comes out the same whenever it is made.
+
     Raises:
         ModelError: if the folder is no whole model, or its certificate does not hold.
-        OptionError: if `train` comes without `test`, a private page would lie in a model folder, or nothing can be
-            written.
+        OptionError: if `train` comes without `test`, a private page would lie in a model folder, a heading is no line
+            of text, or nothing can be written.
         DataError: if the records do not fit the schema.
 
     Examples:
@@ -145,13 +156,15 @@ def report(
         )
     if not isinstance(model, str | Path) and not isinstance(getattr(model, "release", None), Release):
         raise OptionError(f"model={type(model).__name__}: expected the path of a model folder, or a fitted model.")
+    given = {"title": title, "owner": owner}
+    heading = {name: text_option(name, text) for name, text in given.items() if text is not None}
     found = _found(load(model) if isinstance(model, str | Path) else model)
-    texts, measured = {PUBLIC: found.page()}, None
+    texts, measured = {PUBLIC: found.page(**heading)}, None
     if test is not None:
         from noisegate_evaluate.reporting.private import private_page
 
         measured = found.measured(test, train, classifiers=classifiers, progress=progress, show_values=show_values)
-        texts[PRIVATE] = private_page(measured)
+        texts[PRIVATE] = private_page(measured, **heading)
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:
@@ -198,15 +211,15 @@ class _Found:
         unfitted = Released(layout=layout, bins=bins, tables=tables, known=released.records)
         return cls(model=model, method=method, released=released, unfitted=unfitted)
 
-    def page(self) -> str:
-        """Returns the public page, HTML."""
+    def page(self, **heading: str) -> str:
+        """Returns the public page, HTML, with what its owner says of it."""
         from noisegate_evaluate.reporting.change import changes
         from noisegate_evaluate.reporting.public import public_page
 
         model, summary = self.model, getattr(self.model, "summary", None)
         fitted = getattr(summary, "verdict", None), getattr(summary, "discrepancy", None)
         drawn, png = _drawn(model) if isinstance(model, Synthesizer) else (None, None)
-        told: Any = {"released": self.released, "unfitted": self.unfitted, "bounds": self._bounds()}
+        told: Any = heading | {"released": self.released, "unfitted": self.unfitted, "bounds": self._bounds()}
         told["changed"] = [] if self.method is None else changes(model.release, self.method.released_tables)
         return public_page(model.release, *fitted, **told, drawn=drawn, png=png)
 

@@ -92,6 +92,11 @@ def cells(table: pa.Table, column: Column, schema: Schema, *, bins: int = 20) ->
     return ColumnLevels(np.where(absent, np.where(outside, bins + 1, bins), binned), bins)
 
 
+def some_rows(table: pa.Table, most: int, draw: np.random.Generator) -> pa.Table:
+    """Returns at most so many rows, drawn without replacement, in their order."""
+    return table if table.num_rows <= most else table.take(np.sort(draw.permutation(table.num_rows)[:most]))
+
+
 def read_rows(table: pa.Table, schema: Schema, most: int) -> Rows:
     """Returns at most so many records, evenly taken, as the schema encodes them; those that do not fit are left out."""
     table = table.take(pa.array(range(0, table.num_rows, -(-table.num_rows // most) or 1)))

@@ -57,6 +57,8 @@ def test_distances_are_to_the_training_images_and_the_floor_is_between_real_ones
     assert report.distances["frechet"].distance == frechet_distance(rows[0], rows[2])
     assert report.floor["frechet"].distance == frechet_distance(rows[2], rows[1])
     assert report.distances["manifold"].precision > 0.5
+    found = report.to_frames()["distances"].set_index(["compared", "metric", "figure"])["value"]
+    assert found["train with test", "frechet(pixels)", "value"] == report.floor["frechet"].distance
 
 
 def test_scores_are_on_the_test_images_after_training_on_either(report):

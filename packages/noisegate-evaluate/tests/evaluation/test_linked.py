@@ -22,6 +22,10 @@ LOGISTIC = replace(three(), recipes=three().recipes[:1])
 def test_a_report_has_tables_links_scores_a_floor_and_a_verdict():
     report = evaluate_linked(made(seed=1), made(seed=2), LABELLED, made(seed=3), classifiers=LOGISTIC)
     told = report.to_json()
+    frames = report.to_frames()
+    assert set(frames["tables"]["table"]) == set(report.tables)
+    counts = frames["links"].query("compared == 'synthetic with real' and figure == 'orphans'")
+    assert counts["value"].tolist() == [link.orphans for link in report.links.values()]
     assert told["caveat"] == CAVEAT
     assert set(told["tables"]) == {"people", "visits"}
     assert told["links"]["visits"]["transitions"]["mean_total_variation"] < 0.06

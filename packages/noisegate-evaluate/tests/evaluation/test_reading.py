@@ -12,13 +12,11 @@ NAN = float("nan")
 
 
 def numbers(values, column):
-    array = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
-    return read_numbers(pa.table({column.name: array}), column, Schema(columns=(column,)))
+    return read_numbers(pa.table({column.name: values}), column, Schema(columns=(column,)))
 
 
 def codes(values, column):
-    array = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
-    return read_levels(pa.table({column.name: array}), column, Schema(columns=(column,))).codes.tolist()
+    return read_levels(pa.table({column.name: values}), column, Schema(columns=(column,))).codes.tolist()
 
 
 AGE = Integer(name="age", lower=0, upper=10, missing=True)

@@ -2,11 +2,12 @@ import io
 import json
 
 import numpy as np
+import polars
 import pyarrow as pa
 from rich.console import Console
 
 from noisegate.schema import Categorical, Continuous, Schema
-from noisegate_evaluate import CAVEAT, evaluate_tables
+from noisegate_evaluate import CAVEAT, comparison, evaluate_tables
 
 COLUMNS = (Continuous(name="x [red]", lower=-4.0, upper=4.0), Categorical(name="y", levels=("no", "yes")))
 SCHEMA = Schema(columns=COLUMNS, label="y")
@@ -50,3 +51,18 @@ def test_the_json_form_and_the_page_both_carry_the_caveat_and_the_figures():
     assert f"{form['downstream']['mean']['roc_auc']:.3f}" in text
     assert f"{form['marginals']['orders'][1]['mean_total_variation']:.4f}" in text
     assert f"{form['marginals_floor']['orders'][1]['mean_total_variation']:.4f}" in text
+
+
+def test_frames_have_the_figures_of_the_json_form_in_whatever_library_there_is(monkeypatch):
+    report = evaluate_tables(rows(0, centre=0.5), rows(1), SCHEMA, rows(2))
+    form, frames = report.to_json(), report.to_frames()
+    (mean,) = frames["marginals"].query("compared == 'train with test' and order == 2")["mean_total_variation"]
+    assert mean == form["marginals_floor"]["orders"][1]["mean_total_variation"]
+    learnt = frames["scores"].query("trained_on == 'synthetic'")["roc_auc"]
+    assert learnt.mean() == form["downstream"]["mean"]["roc_auc"]
+    ((pair, *strong), *_), found = form["metrics"]["associations"]["strong"], frames["metrics"]
+    named = found["figure"].str.startswith(f"strong.{pair}.") & (found["compared"] == "synthetic with real")
+    assert found[named]["value"].tolist() == strong
+    for gone, kind in ((["pandas"], polars.DataFrame), (["pandas", "polars"], pa.Table)):
+        monkeypatch.setattr(comparison, "installed", lambda name, gone=gone: name not in gone)
+        assert all(type(one) is kind and len(one) == len(frames[name]) for name, one in report.to_frames().items())

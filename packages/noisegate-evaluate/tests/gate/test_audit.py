@@ -94,12 +94,10 @@ def halve_noise(patch):
 
 
 def skip_clipping(patch):
-    plain = per_example.RecordGradients
-
     def add(self, sums, vectors):
         sums += (vectors[0].astype(np.float64) * Grid(norm=1.0).scale).sum(axis=0).astype(np.int64)
 
-    patch.setattr(plain, "add", add)
+    patch.setattr(per_example.RecordGradients, "add", add)
 
 
 def fix_batches(patch):

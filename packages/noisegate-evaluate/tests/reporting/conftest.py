@@ -55,6 +55,16 @@ def pages(model, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def wide(tmp_path_factory):
+    """Pages of 60 columns of numbers, and what makes the private one again."""
+    schema = Schema([Continuous(name=f"column number {place}", lower=0.0, upper=1.0) for place in range(60)])
+    table = pa.table({name: np.random.default_rng(0).random(300) for name in schema.names})
+    made, out = synthesize(table, schema=schema, epsilon=1.0, **FEW), tmp_path_factory.mktemp("wide")
+    pages = report(made, out=out, test=table)
+    return SimpleNamespace(**vars(pages), again=lambda: report(made, out=out, test=table).private)
+
+
+@pytest.fixture(scope="session")
 def browser():
     program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if program is None:

@@ -9,7 +9,7 @@ KINDS = ["public", "private"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("width", [360, 500, 1280])
 def test_a_page_asks_for_nothing_complains_of_nothing_and_fits(pages, look, kind, width):
     path = getattr(pages, kind)
     seen = look(path, width)
@@ -24,9 +24,23 @@ def test_a_page_asks_for_nothing_complains_of_nothing_and_fits(pages, look, kind
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_everybody_can_read_a_page(pages, look, kind, scheme):
-    seen = look(getattr(pages, kind), scheme=scheme)
+@pytest.mark.parametrize("few", [True, False])
+def test_a_printed_page_is_whole(pages, wide, look, kind, few):
+    seen = look(getattr(pages if few else wide, kind), 688)  # A4 within the margins, at 96 pixels an inch
+    seen.page.emulate_media(media="print")
+    boxes = """[...document.querySelectorAll('svg, table, td, th, h2, h3')].map(one => [one.tagName,
+        ...['left', 'right', 'top', 'bottom'].map(side => one.getBoundingClientRect()[side])])"""
+    found = [box for box in seen.page.evaluate(boxes) if box[2] > box[1]]
+    assert max(right for _, _, right, _, _ in found) <= 689
+    drawn = [box[1:] for box in found if box[0] == "svg"]
+    for place, (left, right, top, bottom) in enumerate(drawn):
+        assert not any(x < right and left < y and a < bottom and top < b for x, y, a, b in drawn[place + 1 :])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (500, "light")])
+def test_everybody_can_read_a_page(pages, look, kind, width, scheme):
+    seen = look(getattr(pages, kind), width, scheme)
     found = Axe().run(seen.page)
     assert found.violations_count == 0, found.generate_report()
 

@@ -8,7 +8,7 @@ from noisegate.errors import OptionError
 from noisegate.records import Images
 from noisegate_evaluate import Pixels
 from noisegate_evaluate.reporting import pictures as module
-from noisegate_evaluate.reporting.pictures import WARNING, nearest, nearest_picture
+from noisegate_evaluate.reporting.pictures import WARNING, legible, nearest, nearest_picture
 
 
 def images(seed, rows, channels=1):
@@ -50,3 +50,11 @@ def test_a_name_that_does_not_say_it_is_refused(tmp_path):
     with pytest.raises(OptionError, match=r"starts with 'private-', for instance 'private-nearest\.png'"):
         nearest_picture(images(0, 2), images(1, 2), tmp_path / "nearest.png")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_long_and_broken_and_undrawable_text_becomes_one_short_line():
+    assert legible("short", 8) == "short"
+    assert legible("much too long", 8) == "much to…"
+    assert legible("two\n lines", 20) == "two lines"
+    assert legible("収入 in yen", 20) == "·· in yen"
+    assert legible("größe", 20) == "größe"

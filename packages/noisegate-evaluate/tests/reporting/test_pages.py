@@ -23,7 +23,7 @@ def test_the_public_page_follows_from_the_model_alone(model, pages, tmp_path):
         report(str(folder), out=tmp_path / "other", test=rows(8, 90), train=rows(9, 60)),
     ]
     assert {one.public.read_bytes() for one in made} == {pages.public.read_bytes()}
-    assert made[0].private is made[0].evaluation is None
+    assert made[0].private is made[0].evaluation is None and made[0].to_frames() == {} != made[1].to_frames()
     assert made[1].private.read_bytes() != made[2].private.read_bytes()
 
 
@@ -48,18 +48,32 @@ def test_the_private_page_says_so_first_and_last(pages):
     assert "equal to one of them in every value" in shown
 
 
-@pytest.mark.parametrize(("columns", "kinds"), [(200, ["public"]), (40, ["public", "private"])])
-def test_every_column_is_there_however_many_there_are(tmp_path, columns, kinds):
-    names = [f"column number {place}" for place in range(columns)]
+def test_every_column_is_there_however_many_there_are(wide, tmp_path):
+    names = [f"column number {place}" for place in range(200)]
     schema = Schema(tuple(Boolean(name=name) for name in names))
     table = pa.table({name: [place % (number + 2) == 0 for place in range(60)] for number, name in enumerate(names)})
     model = synthesize(table, schema=schema, epsilon=1.0, pairs="none", **FEW)
-    pages = report(model, out=tmp_path / "wide", test=table if "private" in kinds else None)
-    for kind in kinds:
-        page = getattr(pages, kind)
-        assert page.stat().st_size < 5e6
-        headings = re.findall(r"<h3>(.*?)</h3>", page.read_text("utf-8"))
-        assert set(names) <= set(headings)
+    pages = [report(model, out=tmp_path / "wide").public, wide.public, wide.private]
+    for page, count in zip(pages, (200, 60, 60), strict=True):
+        assert page.stat().st_size < (300_000 if count == 60 else 5e6)
+        assert set(names[:count]) <= set(re.findall(r"<h3>(.*?)</h3>", page.read_text("utf-8")))
+
+
+def test_more_columns_than_a_map_has_room_for_are_counted(wide, monkeypatch):
+    monkeypatch.setattr("noisegate_evaluate.reporting.private._MOST_PAIRED", 24)
+    shown = text(wide.again())
+    assert "24 of 60 columns are shown: the label and those that differ most." in shown
+    assert "The numbers: pairs of columns (the 100 of 276 that differ most)" in shown
+
+
+def test_whoever_answers_for_a_page_stands_at_its_head(model, pages, tmp_path):
+    signed = report(model, out=tmp_path / "pages", test=rows(1), title="A <survey>", owner="Office & sons")
+    for page in map(text, (signed.public, signed.private)):
+        assert "A &lt;survey&gt; Office &amp; sons, page of 20" in page
+    assert "page of 20" in text(pages.private) and "page of 20" not in text(pages.public)
+    for wrong in ("", "two\nlines", "x" * 501, 7):
+        with pytest.raises(OptionError, match=r"owner=.* cannot be recorded; give one line of text, at most 500 "):
+            report(model, out=tmp_path / "none", owner=wrong)
 
 
 def test_counts_that_the_fit_did_not_see_score_the_copy_in_public(model, tmp_path):

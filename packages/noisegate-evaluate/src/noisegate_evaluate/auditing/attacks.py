@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,14 +24,14 @@ from noisegate_evaluate.auditing.examples import UNIT, FamilyWorlds, Worlds, can
 from noisegate_evaluate.auditing.measure import (
     AuditReport,
     Seen,
-    SeenSteps,
-    SeenSums,
     by_threshold,
     measured,
     one_run_epsilon,
     orthonormal,
     right_guesses,
     scaled,
+    see_step,
+    see_sums,
     sensitivity_factor,
 )
 from noisegate_evaluate.auditing.watched import Vector, Vectors, Watch, WatchedGate
@@ -105,8 +106,8 @@ class Auditor:
     def run(self, worlds: Worlds | FamilyWorlds, world: int) -> tuple[Seen, Certificate]:
         """Returns what is seen of a run in a world, and its certificate."""
         seen = Seen(world=world)
-        parts, on_step = [worlds.records(0), worlds.records(1)], SeenSteps(seen, self.budget.adjacency)
-        watch = Watch(parts=parts, singles=worlds.singles, on_step=on_step, on_sum=SeenSums(seen))
+        parts, on_step = [worlds.records(0), worlds.records(1)], partial(see_step, seen, self.budget.adjacency)
+        watch = Watch(parts=parts, singles=worlds.singles, on_step=on_step, on_sum=partial(see_sums, seen))
         release = self.query_world(worlds, world, watch)
         seen.released(release, watch.sums)
         return seen, release.certificate

@@ -197,6 +197,7 @@ class Seen:
     squares: tuple[float, int] = (0.0, 0)
     """Sum of the squares of what is left in all directions, and how many there are."""
     score: float = 0.0  # logarithm of how much likelier world 1 is than world 0, as the noise is stated
+    moved: list[float] = field(default_factory=list)  # of each step, the square of what the record moves over the noise
 
     def answer(self, name: str, noisy: Vector, worlds: Vector) -> None:
         """Adds an answer, and the exact sums of both worlds, (2, …): all over the standard deviation of its noise."""
@@ -220,72 +221,61 @@ class Seen:
         shapes = {name: list(values.shape) for name, values in release.values.items()}
         self.form = form_of(release.certificate, shapes=shapes, noise_std=dict(release.noise_std))
 
+    def moves(self, name: str, *squares: float) -> None:
+        """Adds a step in which the record moved the answer so far, if it was in it, and tells the mean of all."""
+        self.moved += squares
+        self.reach[name] = math.sqrt(sum(self.moved) / max(len(self.moved), 1))
+
     def leave(self, left: npt.NDArray[np.float64], degrees: int) -> None:
         """Adds what is left when all that is known is subtracted: noise in so many directions."""
         total, count = self.squares
         self.squares = total + float(np.square(left).sum()), count + degrees
 
 
-class SeenSteps:
-    """The steps of a run, added to a `Seen`.
+def see_step(seen: Seen, adjacency: Adjacency, plan: CalibratedStepPlan, noisy: Vector, vectors: Vectors) -> None:
+    """Adds a step; `vectors` is of samples of the record of both worlds, of the old one if any, of the new one.
 
     Whether a record that is there was sampled is not known, so what is looked at is orthogonal to the vectors of all
     samples of those. Under replace-one world 0 has an old record, which stands before the new one.
     """
-
-    def __init__(self, seen: Seen, adjacency: Adjacency) -> None:
-        self._seen, self._replaced = seen, adjacency is Adjacency.REPLACE_ONE
-        self._squares, self._steps = 0.0, 0
-
-    def __call__(self, plan: CalibratedStepPlan, noisy: Vector, vectors: Vectors) -> None:
-        """Adds a step; `vectors` is of samples of the record of both worlds, of the old one if any, of the new one."""
-        seen, name = self._seen, plan.plan.name
-        # Of samples with what only a world has, which may be nothing, without and with the record of both.
-        shared = [vectors(()), vectors((0,))]
-        new = 2 if self._replaced else 1
-        own = [[vectors((1,)), vectors((0, 1))] if self._replaced else shared, [vectors((new,)), vectors((0, new))]]
-        known = orthonormal(np.stack([*shared, *own[seen.world]]))
-        seen.leave(noisy - known.T @ (known @ noisy), len(noisy) - len(known))
-        absent = own[1 - seen.world][0]
-        away = absent - known.T @ (known @ absent)
-        if np.linalg.norm(away) > _NOTHING:
-            seen.residuals.setdefault(name, []).append(float(away @ noisy / np.linalg.norm(away)))
-        rate = plan.plan.sampling_probability / getattr(plan.plan, "shards", 1)
-        basis = orthonormal(np.stack(shared))
-        means = [(1 - rate) * alone + rate * both for alone, both in own]
-        apart = means[1] - means[0] - basis.T @ (basis @ (means[1] - means[0]))
-        length, self._steps = float(np.linalg.norm(apart)), self._steps + 1
-        if length > _NOTHING:
-            along = apart / length
-            places = [np.array([along @ vector for vector in one]) for one in own]
-            # The least that the record moves, whether or not the one of both worlds is in the sample.
-            reach = float(places[1].min() - places[0].max()) / (2 if self._replaced else 1)
-            self._squares += max(0.0, reach) ** 2
-            found = float(along @ noisy)
-            seen.score += _sampled(found, places[1], rate) - _sampled(found, places[0], rate)
-        seen.reach[name] = math.sqrt(self._squares / self._steps)
+    replaced, name = adjacency is Adjacency.REPLACE_ONE, plan.plan.name
+    # Of samples with what only a world has, which may be nothing, without and with the record of both.
+    shared = [vectors(()), vectors((0,))]
+    new = 2 if replaced else 1
+    own = [[vectors((1,)), vectors((0, 1))] if replaced else shared, [vectors((new,)), vectors((0, new))]]
+    known = orthonormal(np.stack([*shared, *own[seen.world]]))
+    seen.leave(noisy - known.T @ (known @ noisy), len(noisy) - len(known))
+    absent = own[1 - seen.world][0]
+    away = absent - known.T @ (known @ absent)
+    if np.linalg.norm(away) > _NOTHING:
+        seen.residuals.setdefault(name, []).append(float(away @ noisy / np.linalg.norm(away)))
+    rate = plan.plan.sampling_probability / getattr(plan.plan, "shards", 1)
+    basis = orthonormal(np.stack(shared))
+    means = [(1 - rate) * alone + rate * both for alone, both in own]
+    apart = means[1] - means[0] - basis.T @ (basis @ (means[1] - means[0]))
+    length, reach = float(np.linalg.norm(apart)), 0.0
+    if length > _NOTHING:
+        along = apart / length
+        places = [np.array([along @ vector for vector in one]) for one in own]
+        # The least that the record moves, whether or not the one of both worlds is in the sample.
+        reach = float(places[1].min() - places[0].max()) / (2 if replaced else 1)
+        found = float(along @ noisy)
+        seen.score += _sampled(found, places[1], rate) - _sampled(found, places[0], rate)
+    seen.moves(name, max(0.0, reach) ** 2)
 
 
-class SeenSums:
-    """The sums over shards of a run, added to a `Seen`: what the records add is known, and in which shards they are.
+def see_sums(seen: Seen, plan: CalibratedStepPlan, noisy: Vector, worlds: Vector) -> None:
+    """Adds a step's sums over shards, and the exact ones of both worlds, (2, numbers): in which shards records are.
 
     Where shards may be left out, an attacker who knows which were asked is not told by how much the worlds differ on
     the whole: nothing is added to the score.
     """
-
-    def __init__(self, seen: Seen) -> None:
-        self._seen, self._squares, self._steps = seen, 0.0, 0
-
-    def __call__(self, plan: CalibratedStepPlan, noisy: Vector, worlds: Vector) -> None:
-        """Adds a step, and the exact sums of both worlds, (2, numbers)."""
-        seen, name, before = self._seen, plan.plan.name, self._seen.score
-        seen.answer(name, noisy, worlds)
-        square = float(np.square(worlds[1] - worlds[0]).sum())
-        if plan.plan.sampling_probability < 1:
-            seen.score = before
-        if plan.plan.sampling_probability == 1 or square > 0:
-            self._squares, self._steps = self._squares + square, self._steps + 1
-        seen.reach[name] = math.sqrt(self._squares / max(self._steps, 1))
+    name, before, rate = plan.plan.name, seen.score, plan.plan.sampling_probability
+    seen.answer(name, noisy, worlds)
+    square = float(np.square(worlds[1] - worlds[0]).sum())
+    if rate < 1:
+        seen.score = before
+    seen.moves(name, *([square] if rate == 1 or square > 0 else []))
 
 
 def form_of(certificate: Certificate, **told: Any) -> str:

@@ -245,6 +245,10 @@ def report_command(
         str | None,
         typer.Option(help="For the private page, as in `noisegate evaluate`. Default: three; of images cnn."),
     ] = None,
+    title: Annotated[
+        str | None, typer.Option(help="Heading of the pages; with it, or --owner, they are dated.")
+    ] = None,
+    owner: Annotated[str | None, typer.Option(help="Who answers for the pages, such as a name and an address.")] = None,
     show_values: Annotated[bool, typer.Option("--show-values", help="Let errors quote private values.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -262,13 +266,10 @@ def report_command(
             with suppress(DataError):  # a folder of images stands for itself
                 say_files(path)
     asked: dict[str, Any] = {"test": test, "train": train, "classifiers": classifiers, "show_values": show_values}
-    if test is None:
-        with ERR.status("Drawing the page", spinner=spinner(ERR)):
-            made = report(model, out=out, **asked)
-    else:
-        with steps("Training classifiers and comparing", None) as update:
-            progress: Any = lambda name, done, of: update(done, f"{done} of {of}, {name}")  # noqa: E731
-            made = report(model, out=out, progress=progress, **asked)
+    asked |= {"title": title, "owner": owner}
+    with steps("Drawing the page" if test is None else "Training classifiers and comparing", None) as update:
+        progress: Any = lambda name, done, of: update(done, f"{done} of {of}, {name}")  # noqa: E731
+        made = report(model, out=out, progress=progress, **asked)
     if as_json:
         told = {"public": str(made.public), "private": None if made.private is None else str(made.private)}
         print_json(told | {"evaluation": None if made.evaluation is None else made.evaluation.to_json()})

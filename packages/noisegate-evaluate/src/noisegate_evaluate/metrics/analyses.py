@@ -14,7 +14,7 @@ import pyarrow as pa
 from noisegate.schema import Boolean, Column, NumericColumn, Schema
 from noisegate_evaluate.metrics.marginals import OrderDistance, cell_counts, order_distance
 from noisegate_evaluate.metrics.result import MetricResult, metric
-from noisegate_evaluate.reading import cells, read_levels, read_numbers
+from noisegate_evaluate.reading import cells, read_levels, read_numbers, some_rows
 
 MOST_ROWS, MOST_COLUMNS = 20_000, 60
 STRONG = 0.3  # associations of real records from here on count as strong
@@ -233,9 +233,7 @@ def _columns(schema: Schema) -> list[Column]:
 
 
 def _some(table: pa.Table, seed: int, rows: int = MOST_ROWS) -> pa.Table:
-    if table.num_rows <= rows:
-        return table
-    return table.take(np.sort(np.random.default_rng(seed).permutation(table.num_rows)[:rows]))
+    return some_rows(table, rows, np.random.default_rng(seed))
 
 
 def _values(table: pa.Table, column: Column, schema: Schema) -> np.ndarray:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from noisegate.schema import Schema
-from noisegate_evaluate.reading import read_levels, read_numbers
+from noisegate_evaluate.reading import read_levels, read_numbers, some_rows
 
 MOST = 2000  # records of each set that are compared; they are drawn by a public seed where there are more
 _AT_ONCE = 250
@@ -53,7 +53,7 @@ def nearest_records(
     many = min(train.num_rows, test.num_rows, MOST)
     draw = np.random.default_rng(seed)
     made, used, held_out = (
-        _coordinates(_some(table, count, draw), schema)
+        _coordinates(some_rows(table, count, draw), schema)
         for table, count in ((synthetic, MOST), (train, many), (test, many))
     )
     return NearestRecords.of(_nearest(made, used), _nearest(made, held_out), many)
@@ -68,10 +68,6 @@ def nearest_images(synthetic: np.ndarray, train: np.ndarray, test: np.ndarray, *
         for pixels, count in ((synthetic, MOST), (train, many), (test, many))
     )
     return NearestRecords.of(_nearest_pixels(made, used), _nearest_pixels(made, held_out), many)
-
-
-def _some(table: pa.Table, most: int, draw: np.random.Generator) -> pa.Table:
-    return table if table.num_rows <= most else table.take(np.sort(draw.permutation(table.num_rows)[:most]))
 
 
 def _coordinates(table: pa.Table, schema: Schema) -> tuple[np.ndarray, np.ndarray]:

@@ -25,10 +25,6 @@ class GapDistance:
     synthetic_median: float
     real_median: float
 
-    def to_json(self) -> dict[str, float]:
-        """Returns the figures as JSON values."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, kw_only=True)
 class LinkDistances:
@@ -55,7 +51,8 @@ class LinkDistances:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the figures as JSON values."""
-        return {field.name: as_json(getattr(self, field.name)) for field in fields(self)}
+        told = {field.name: as_json(getattr(self, field.name)) for field in fields(self)}
+        return {**told, "gaps": None if self.gaps is None else asdict(self.gaps)}
 
     def lines(self) -> Iterator[tuple[str, tuple[str, str]]]:
         """Yields what each figure is of, the figure, and where it is largest, as they are printed."""

@@ -9,7 +9,7 @@ own among its entry points, and reports, JSON and pages have it:
 
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from typing import Any, ClassVar, Literal, Self, TypeVar
@@ -66,6 +66,19 @@ def as_json(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: as_json(one) for name, one in value.items()}
     return value.to_json() if hasattr(value, "to_json") else value
+
+
+def numbers_in(value: Any, *path: str) -> Iterator[tuple[str, float]]:
+    """Yields the numbers among JSON values, each by the names on the way to it; a list may begin with its own."""
+    if isinstance(value, Mapping):
+        for name, one in value.items():
+            yield from numbers_in(one, *path, name)
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        named = path + tuple(one for one in value[:1] if isinstance(one, str))
+        for place, one in enumerate(value[len(named) - len(path) :], 1):
+            yield from numbers_in(one, *named, *([] if isinstance(one, Sequence) else [str(place)]))
+    elif isinstance(value, int | float):
+        yield ".".join(path) or "value", float(value)
 
 
 _METRICS: dict[str, type[MetricResult]] = {}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -27,11 +27,6 @@ _CODE = re.compile("`([^`]+)`")
 def render_page(template: str, **values: Any) -> str:
     """Returns the page of a template in this package; a value that the template names and nobody gave is an error."""
     return _environment().get_template(template).render(**values)
-
-
-def picture(png: bytes) -> str:
-    """Returns a PNG as an address that holds it."""
-    return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
 
 
 def percent(share: float) -> str:
@@ -67,7 +62,8 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"percent": percent, "number": number, "coded": coded}
+    made.globals["today"] = lambda: datetime.now(UTC).date().isoformat()
+    made.filters |= {"percent": percent, "number": number, "coded": coded, "cut": cut}
     return made
 
 
@@ -81,30 +77,14 @@ class Chart:
     drawing: Markup
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
+    of: int = 0  # how many rows there are, if these are but the first ones
     wide: bool = False
 
 
-def tag(name: str, *inside: object, **attributes: object) -> Markup:
-    """Returns an element; `cls` stands for class, and an underscore for a hyphen."""
-    named = (("class" if key == "cls" else key.replace("_", "-"), value) for key, value in attributes.items())
-    told = Markup("").join(Markup(' {}="{}"').format(key, _text(value)) for key, value in named)
-    return Markup("<{0}{1}>{2}</{0}>").format(name, told, Markup("").join(map(_text, inside)))
-
-
-def drawing(key: str, title: str, told: str, size: tuple[float, float], *inside: Markup) -> Markup:
-    """Returns the SVG element of a chart: its title, what it says in words, and what is in it; `key` is its own."""
-    width, height = size
-    return tag(
-        "svg",
-        tag("title", title, id=f"{key}-title"),
-        tag("desc", told, id=f"{key}-told"),
-        *inside,
-        viewBox=f"0 0 {_text(width)} {_text(height)}",
-        width=width,
-        height=height,
-        role="img",
-        aria_labelledby=f"{key}-title {key}-told",
-    )
+def _drawn(chart: str, key: str, title: str, told: str, size: tuple[int, int], **parts: Any) -> Markup:
+    """Returns the SVG element of a chart by its template, with what it says in words; `key` is its own."""
+    head = {"key": key, "title": title, "told": told, "width": size[0], "height": size[1]}
+    return Markup(_environment().get_template(f"{chart}.svg").render(head | parts))
 
 
 def cut(text: str, most: int) -> str:
@@ -113,19 +93,7 @@ def cut(text: str, most: int) -> str:
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
-def label(text: str, most: int, **attributes: object) -> Markup:
-    """Returns a text of at most so many characters; the whole of a longer one shows under the pointer."""
-    short = cut(text, most)
-    return tag("text", short, *([tag("title", text)] if short != text else []), **attributes)
-
-
-def _text(value: object) -> Markup:
-    if isinstance(value, float):
-        return Markup(f"{value:.2f}".rstrip("0").rstrip("."))
-    return escape(value)
-
-
-_BAR_WIDTH, _BAR_ROW, _BAR_NAMES, _BAR_RIGHT, _BAR_AXIS = 350.0, 20.0, 170.0, 12.0, 22.0
+_BAR_WIDTH, _BAR_ROW, _BAR_NAMES, _BAR_RIGHT, _BAR_AXIS = 350, 20, 170, 12, 22
 _BAR_LETTERS = 23  # of a name, such as a span of days
 
 
@@ -152,27 +120,20 @@ def bars(key: str, title: str, told: str, rows: Sequence[Bar]) -> Markup:
     def at(share: float) -> float:
         return _BAR_NAMES + min(max(share, 0.0), most) * scale
 
-    end = height - _BAR_AXIS + 4
-    inside = [tag("line", x1=at(part), x2=at(part), y1=0, y2=end, cls="grid") for part in (0.0, most)]
-    inside += [_row(row, at, place * _BAR_ROW) for place, row in enumerate(rows)]
-    for part, anchor in ((0.0, "start"), (most, "end")):
-        inside.append(tag("text", f"{100 * part:.3g} %", x=at(part), y=height - 4, text_anchor=anchor, cls="axis"))
-    return drawing(key, title, told, (_BAR_WIDTH, height), *inside)
-
-
-def _row(row: Bar, at: Callable[[float], float], top: float) -> Markup:
-    middle = top + _BAR_ROW / 2
-    parts = [
-        label(row.name, _BAR_LETTERS, x=_BAR_NAMES - 8, y=middle + 4, text_anchor="end", cls="name"),
-        tag("rect", x=at(0.0), y=top + 4, width=at(row.value) - at(0.0), height=_BAR_ROW - 8, cls="bar"),
-    ]
-    if row.error:
-        low, high = at(row.value - row.error), at(row.value + row.error)
-        parts.append(tag("path", d=f"M{low:.1f} {middle:.1f}H{high:.1f}", cls="error"))
-        parts += [tag("path", d=f"M{end:.1f} {middle - 3:.1f}v6", cls="error") for end in (low, high)]
-    if row.mark is not None:
-        parts.append(tag("circle", cx=at(row.mark), cy=middle, r=4, cls="mark"))
-    return tag("g", *parts)
+    # One path for all bars, and so on: a page of many columns stays small.
+    shapes = {"grid": "".join(f"M{at(part):.4g} 0v{height - _BAR_AXIS + 4}" for part in (0.0, most))}
+    shapes |= dict.fromkeys(("bar", "error", "mark"), "")
+    for place, row in enumerate(rows):
+        middle = place * _BAR_ROW + _BAR_ROW // 2
+        shapes["bar"] += f"M{_BAR_NAMES} {middle}H{at(row.value):.4g}"
+        if row.error:
+            low, high = at(row.value - row.error), at(row.value + row.error)
+            shapes["error"] += f"M{low:.4g} {middle - 3}v6m0-3H{high:.4g}m0-3v6"
+        if row.mark is not None:
+            shapes["mark"] += f"M{at(row.mark):.4g} {middle}h0"
+    parts: Any = {"rows": rows, "shapes": shapes, "left": _BAR_NAMES, "right": _BAR_WIDTH - _BAR_RIGHT}
+    parts |= {"row_height": _BAR_ROW, "letters": _BAR_LETTERS, "most": f"{100 * most:.3g} %"}
+    return _drawn("bars", key, title, told, (_BAR_WIDTH, height), **parts)
 
 
 SHADES = 9
@@ -180,84 +141,47 @@ _LETTERS = 18
 
 
 def heat_map(
-    key: str, title: str, told: str, names: Sequence[str], values: npt.NDArray[np.float64], *, most: float = 1.0
-) -> Markup:
-    """Returns a square of values, (names, names), from no shade at 0 to the darkest at `most`; hatched where NaN."""
-    side = 22.0 if len(names) <= 24 else 16.0
-    margin = LETTER * min(max(map(len, names), default=0), _LETTERS) + 12
-    end = margin + side * len(names)
-    inside = [tag("rect", x=margin, y=margin, width=end - margin, height=end - margin, cls="nothing")]
-    shades = np.where(np.isnan(values), -1, np.ceil(np.clip(values / most, 0, 1) * SHADES - 1e-9))
-    for shade in range(SHADES + 1):
-        # One path for all squares of a shade: a page of 200 columns stays small.
-        squares = [
-            f"M{margin + column * side:.0f} {margin + row * side:.0f}h{side:.0f}v{side:.0f}h-{side:.0f}z"
-            for row, column in zip(*np.nonzero(shades == shade), strict=True)
-        ]
-        if squares:
-            inside.append(tag("path", d="".join(squares), cls=f"shade-{shade}"))
-    hatched = np.isnan(values) & ~np.eye(len(names), dtype=bool)
-    if hatched.any():
-        lines = [
-            f"M{margin + column * side:.0f} {margin + (row + 1) * side:.0f}l{side:.0f} -{side:.0f}"
-            for row, column in zip(*np.nonzero(hatched), strict=True)
-        ]
-        inside.append(tag("path", d="".join(lines), cls="hatched"))
-    for place, name in enumerate(names):
-        middle = margin + (place + 0.5) * side
-        upright = f"translate({middle:.1f} {margin - 6:.1f}) rotate(-90)"
-        inside.append(label(name, _LETTERS, x=margin - 6, y=middle + 4, text_anchor="end", cls="name"))
-        inside.append(label(name, _LETTERS, x=0, y=4, cls="name", transform=upright))
-    return drawing(key, title, told, (end + 2, end + 2), *inside)
-
-
-def two_maps(
     key: str,
     title: str,
     told: str,
     names: Sequence[str],
-    values: Mapping[str, npt.NDArray[np.float64]],
+    values: npt.NDArray[np.float64],
     *,
-    headings: Sequence[str],
-    rows: Sequence[Sequence[str]],
-) -> list[Chart]:
-    """Returns a map of each of two squares, by what it is of; the last one has the table of both."""
-    drawings = [heat_map(f"{key}-{what}", f"{title}: {what}", told, names, square) for what, square in values.items()]
-    first = Chart(drawing=drawings[0], headings=(), rows=[], wide=True)
-    return [first, Chart(drawing=drawings[1], headings=headings, rows=rows, wide=True)]
+    most: float = 1.0,
+    ends: tuple[str, str] = ("0", "1"),
+) -> Markup:
+    """Returns a square of values, (names, names), from no shade at 0 to the darkest at `most`; hatched where NaN.
+
+    Below it stand the shades with their `ends`, and what hatched cells are.
+    """
+    side, letters = 22 if len(names) <= 24 else 16, min(max(map(len, names), default=0), _LETTERS)
+    margin = round(LETTER * letters) + 12
+    end = margin + side * len(names)
+    shades = np.where(np.isnan(values), -1, np.ceil(np.clip(values / most, 0, 1) * SHADES - 1e-9))
+
+    def marked(where: npt.NDArray[np.bool_], mark: str) -> str:
+        """One path for all squares of a shade, in squares: a page of 200 columns stays small."""
+        return "".join(f"M{column} {row}{mark}" for row, column in np.argwhere(where).tolist())
+
+    squares = {f"shade-{shade}": marked(shades == shade, "h1") for shade in range(SHADES + 1)}
+    squares |= {"nothing": marked(shades < 0, "h1")}
+    squares |= {"hatched": marked((shades < 0) & ~np.eye(len(names), dtype=bool), ".5l1-1")}
+    parts = {"names": names, "squares": squares, "ends": ends, "side": side, "margin": margin, "letters": _LETTERS}
+    return _drawn("heat_map", key, title, told, (max(end + 2, margin + 340), end + 40), **parts)
 
 
-_SIDE, _LEFT, _BOTTOM, _TOP, _RIGHT = 240.0, 52.0, 40.0, 8.0, 22.0
-_TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
+_SIDE, _LEFT, _BOTTOM, _TOP, _RIGHT = 240, 52, 40, 8, 22
 Points: TypeAlias = Sequence[tuple[float, float]]
 
 
 def lines(key: str, title: str, told: str, curves: Mapping[str, Points], axes: tuple[str, str]) -> Markup:
     """Returns curves, points in [0, 1] by the class of their style, over axes named to the right and upwards."""
-    width, height = _LEFT + _SIDE + _RIGHT, _TOP + _SIDE + _BOTTOM
-
-    def across(share: float) -> float:
-        return _LEFT + share * _SIDE
-
-    def up(share: float) -> float:
-        return _TOP + (1 - share) * _SIDE
-
-    inside = []
-    for tick in _TICKS:
-        share = f"{100 * tick:.0f} %"
-        inside += [
-            tag("line", x1=across(0), x2=across(1), y1=up(tick), y2=up(tick), cls="grid"),
-            tag("text", share, x=_LEFT - 6, y=up(tick) + 4, text_anchor="end", cls="axis"),
-        ]
-        if tick in (0.0, 0.5, 1.0):
-            inside.append(tag("text", share, x=across(tick), y=up(0) + 16, text_anchor="middle", cls="axis"))
-    for style, points in curves.items():
-        path = "L".join(f"{across(x):.1f} {up(y):.1f}" for x, y in points)
-        inside.append(tag("path", d=f"M{path}", cls=style))
-    named: Any = {"text_anchor": "middle", "cls": "name"}
-    inside.append(tag("text", axes[0], x=across(0.5), y=height - 6, **named))
-    inside.append(tag("text", axes[1], x=0, y=0, **named, transform=f"translate(11 {up(0.5)}) rotate(-90)"))
-    return drawing(key, title, told, (width, height), *inside)
+    drawn = {
+        style: "M" + "L".join(f"{_LEFT + x * _SIDE:.1f} {_TOP + (1 - y) * _SIDE:.1f}" for x, y in points)
+        for style, points in curves.items()
+    }
+    size, parts = (_LEFT + _SIDE + _RIGHT, _TOP + _SIDE + _BOTTOM), {"left": _LEFT, "top": _TOP, "side": _SIDE}
+    return _drawn("lines", key, title, told, size, curves=drawn, axes=axes, **parts)
 
 
 _MOST_ROWS = 14
@@ -291,7 +215,7 @@ def card(
     rows = [Bar(name=name, value=float(bar), mark=float(mark), error=error) for name, bar, mark in shown]
     between = f" ± {percent(error)}" if error else ""
     table = [(row.name, percent(row.value) + between, percent(row.mark or 0.0)) for row in rows]
-    whole = f"{told} {headings[0]} as bars, {headings[1]} as dots."
+    whole = f"{headings[0]} as bars, {headings[1]} as dots."
     drawn = bars(key, column, whole, rows if ordered else _fitting(rows, error))
     return Card(name=column, told=told, chart=Chart(drawing=drawn, headings=("", *headings), rows=table))
 

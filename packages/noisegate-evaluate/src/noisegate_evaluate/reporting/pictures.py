@@ -184,15 +184,11 @@ def _sheet(shown: np.ndarray, near: np.ndarray) -> Image.Image:
 
 def _write(draw: ImageDraw.ImageDraw, text: str, box: tuple[int, int, int, int]) -> None:
     """Writes in the middle of a box, as large as fits."""
-    from matplotlib.font_manager import FontProperties, findfont
-    from PIL import ImageFont
+    from noisegate_images.output.formats import font_of
 
     left, top, right, bottom = box
-    file = findfont(FontProperties(family="DejaVu Sans", weight="bold"))
-    size = bottom - top
-    while size > 6 and draw.textlength(text, ImageFont.truetype(file, size)) > right - left - 2 * _GAP:
-        size -= 1
-    font = ImageFont.truetype(file, min(size, (bottom - top) * 3 // 4))
+    fonts = (font_of("DejaVuSans-Bold", size) for size in range((bottom - top) * 3 // 4, 6, -1))
+    font = next((one for one in fonts if draw.textlength(text, one) <= right - left - 2 * _GAP), None)
     draw.text(((left + right) / 2, (top + bottom) / 2), text, fill=_INK, font=font, anchor="mm")
 
 

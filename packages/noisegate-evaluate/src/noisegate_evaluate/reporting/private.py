@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -15,17 +14,17 @@ from noisegate.models.synthesizer import Synthesizer
 from noisegate.schema import Column, EncodedTable, NumericColumn, Schema, decode
 from noisegate.schema.numeric import SteppedColumn
 from noisegate_evaluate import CAVEAT, Report, evaluate_images, evaluate_tables, images_of, read_classifiers
-from noisegate_evaluate.comparison import EvaluationReport, ImageReport, LinkedReport, printed
+from noisegate_evaluate.comparison import ImageReport, LinkedReport, printed
 from noisegate_evaluate.metrics.analyses import associations
 from noisegate_evaluate.metrics.copies import NearestRecords, nearest_images, nearest_records
 from noisegate_evaluate.metrics.marginals import ColumnShares, column_shares
 from noisegate_evaluate.reading import LinkedTables, Tables, beside, bring_together
-from noisegate_evaluate.reporting.page import Card, Chart, card, percent, render_page, two_maps
+from noisegate_evaluate.reporting.page import Card, Chart, card, heat_map, percent, render_page
 from noisegate_evaluate.reporting.released import MISSING, level_names, numbered, span_name
 from noisegate_evaluate.utility.runner import Progress
 
 _BINS = 20
-_MOST_PAIRED, _MOST_PAIRS = 100, 1000
+_MOST_PAIRED, _MOST_PAIRS = 100, 100
 _LARGEST = 10
 _MOST_COLUMNS = 40
 SEED = 0  # of what is drawn and trained for a page, so that it is the same whenever it is made
@@ -44,6 +43,7 @@ class Relation:
     figures: Sequence[tuple[str, ...]]  # of what, synthetic, by sampling alone, where largest
     shares: Sequence[ColumnShares]
     successions: Sequence[Chart]  # how a column of a child goes with one of the next, real and synthetic
+    columns: int  # how many columns a child has; of more than 40 the first ones are among `successions`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,27 +62,27 @@ class Measured:
     relations: Sequence[Relation] = ()
 
 
-def private_page(measured: Measured) -> str:
-    """Returns the page, HTML."""
+def private_page(measured: Measured, *, title: str = "", owner: str = "") -> str:
+    """Returns the page, HTML, dated today."""
     report, schema = measured.report, measured.schema
     shares: list[ColumnShares] = []
     pairs: list[Chart] = []
-    departures: list[tuple[str, str, str, str]] = []
+    departures: list[tuple[str, ...]] = []
     if measured.synthetic is not None and measured.real is not None:
         shares = [
             column_shares(measured.synthetic, measured.real, column, schema, bins=_BINS) for column in schema.columns
         ]
         shares.sort(key=lambda one: -one.distance)
-        pairs, departures = _pairs(measured.synthetic, measured.real, schema)
+        pairs, departures = _pairs(measured.synthetic, measured.real, schema, [one.column.name for one in shares])
     return render_page(
         "private.html",
+        title=title,
+        owner=owner,
         caveat=CAVEAT,
         verdict_=report.verdict,
         report=report,
         copies=measured.copies,
         counted=measured.counted,
-        scored=_scored(report),
-        beyond=_beyond(report),
         cards_=[_card(f"column-{place}", one, report.compared_with) for place, one in enumerate(shares)],
         relations=[
             (one, [_card(f"link-{place}-{part}", part_, report.compared_with) for part, part_ in enumerate(one.shares)])
@@ -91,7 +91,7 @@ def private_page(measured: Measured) -> str:
         largest=[(one.column.name, percent(one.distance)) for one in shares[:_LARGEST]],
         departures=departures[:_LARGEST],
         pairs=pairs,
-        left_out=len(schema.columns) - _MOST_PAIRED if pairs else 0,
+        left_out=(min(len(schema.columns), _MOST_PAIRED), len(schema.columns)),
         distances=list(_distances(report)),
         scores=report.scores(),
         notes=report.notes,
@@ -115,44 +115,38 @@ def _card(key: str, shown: ColumnShares, compared_with: str) -> Card:
     return card(key, [column], names, shares, told, headings)
 
 
-def _pairs(synthetic: pa.Table, real: pa.Table, schema: Schema) -> tuple[list[Chart], list[tuple[str, str, str, str]]]:
-    """Returns maps of both tables' associations, and the pairs by how far these are apart; the label is among them."""
-    label = [column for column in schema.columns if column.name == schema.label]
-    others = [column for column in schema.columns if column.name != schema.label]
-    columns = [*label, *others][:_MOST_PAIRED]
+def _pairs(
+    synthetic: pa.Table, real: pa.Table, schema: Schema, ranked: Sequence[str]
+) -> tuple[list[Chart], list[tuple[str, ...]]]:
+    """Returns maps of both tables' associations, and the pairs by how far these are apart: the label, and the first."""
+    shown = sorted(ranked, key=lambda name: name != schema.label)[:_MOST_PAIRED]
+    columns = [column for column in schema.columns if column.name in shown]
+    columns.sort(key=lambda column: column.name != schema.label)
     if len(columns) < 2:
         return [], []
-    names = [column.name for column in columns]
     theirs, ours = (associations(table, columns, schema) for table in (real, synthetic))
-    rows = sorted(
-        (
-            (abs(theirs[i, j] - ours[i, j]), f"{names[i]} × {names[j]}", theirs[i, j], ours[i, j])
-            for i, j in combinations(range(len(names)), 2)
-            if math.isfinite(theirs[i, j]) and math.isfinite(ours[i, j])
-        ),
-        key=lambda row: -row[0],
-    )
-    told = [(pair, f"{real:.2f}", f"{made:.2f}", f"{gap:.2f}") for gap, pair, real, made in rows[:_MOST_PAIRS]]
+    title, upper = "Association of each pair of columns", np.triu(np.ones_like(theirs), 1)
+    return _beside("pairs", title, columns, (theirs, ours), upper > 0, " × ")
+
+
+def _beside(
+    key: str, title: str, columns: Sequence[Column], maps: Sequence[np.ndarray], looked: np.ndarray, between: str
+) -> tuple[list[Chart], list[tuple[str, ...]]]:
+    """Returns maps of real and of synthetic records, and the pairs that are looked at by how far they are apart."""
+    names, (real, made) = [column.name for column in columns], maps
+    apart = np.where(looked, np.abs(real - made), math.nan)
+    order = np.argsort(-apart, axis=None, kind="stable")[: np.isfinite(apart).sum()]
+    rows = [
+        (f"{names[i]}{between}{names[j]}", *(f"{one[i, j]:.2f}" for one in (real, made, apart)))
+        for i, j in zip(*np.unravel_index(order, apart.shape), strict=True)
+    ]
+    drawn = [
+        heat_map(f"{key}-{what}", f"{title}: {what}", "", names, one)
+        for what, one in (("real", real), ("synthetic", made))
+    ]
     headings = ("pair", "real", "synthetic", "apart")
-    maps = {"real": theirs, "synthetic": ours}
-    charts = two_maps("pairs", "Association of each pair of columns", "", names, maps, headings=headings, rows=told)
-    return charts, told
-
-
-def _scored(report: EvaluationReport) -> tuple[str, str, str] | None:
-    """Returns a score, what models of synthetic records reach, and what those of real ones do."""
-    figures = {} if report.verdict is None else report.verdict.figures
-    if "score" not in figures:
-        return None
-    return str(figures["score"]), f"{figures['score_of_synthetic']:.3f}", f"{figures['score_of_real']:.3f}"
-
-
-def _beyond(report: Report | ImageReport) -> tuple[str, str] | None:
-    """Returns the total variation error beyond sampling, and of what."""
-    if not isinstance(report, Report):
-        return None
-    entry = report.marginals.orders[min(len(report.marginals.orders), 2) - 1]
-    return percent(entry.beyond_sampling), "a pair of columns" if entry.order == 2 else "a column"
+    first = Chart(drawing=drawn[0], headings=(), rows=[], wide=True)
+    return [first, Chart(drawing=drawn[1], headings=headings, rows=rows[:_MOST_PAIRS], of=len(rows), wide=True)], rows
 
 
 def _distances(report: Report | ImageReport) -> Iterator[tuple[str, ...]]:
@@ -258,7 +252,8 @@ def relation(synthetic: LinkedTables, real: LinkedTables, link: Link, report: Li
             bins = column.last + 1 if isinstance(column, SteppedColumn) and column.last < _MOST_COLUMNS else _BINS
             shares.append(column_shares(*both, column, link.schema, bins=bins))
     title = f"{link.parent.name} and their {link.name}"
-    return Relation(title=title, figures=figures, shares=shares, successions=_successions(synthetic, real, link))
+    told: Any = {"successions": _successions(synthetic, real, link), "columns": len(link.child.schema.columns)}
+    return Relation(title=title, figures=figures, shares=shares, **told)
 
 
 def _numbers(linked: LinkedTables, link: Link) -> dict[str, np.ndarray]:
@@ -280,22 +275,8 @@ def _successions(synthetic: LinkedTables, real: LinkedTables, link: Link) -> lis
     maps = [_succession(linked, link, columns) for linked in (real, synthetic)]
     if not columns or any(len(linked.families[link.name].consecutive[0]) < 2 for linked in (synthetic, real)):
         return []
-    names = [column.name for column in columns]
-    order = np.argsort(-np.abs(np.nan_to_num(maps[0] - maps[1])), axis=None)
-    rows = [
-        (f"{names[i]} → {names[j]}", *(f"{one[i, j]:.2f}" for one in maps))
-        for i, j in zip(*np.unravel_index(order, maps[0].shape), strict=True)
-        if np.isfinite(maps[0][i, j]) and np.isfinite(maps[1][i, j])
-    ]
-    return two_maps(
-        f"successions-{link.name}",
-        f"How a record of {link.name} goes with the next one",
-        "Rows are the columns of a record, columns those of the next one of the same parent.",
-        names,
-        dict(zip(("real", "synthetic"), maps, strict=True)),
-        headings=("a column → one of the next record", "real", "synthetic"),
-        rows=rows,
-    )
+    title = f"How a record of {link.name} (rows) goes with the next one of the same parent (columns)"
+    return _beside(f"successions-{link.name}", title, columns, maps, np.ones_like(maps[0], dtype=bool), " → ")[0]
 
 
 def _succession(linked: LinkedTables, link: Link, columns: Sequence[Column]) -> np.ndarray:

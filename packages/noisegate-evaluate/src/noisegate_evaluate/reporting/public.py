@@ -5,6 +5,7 @@ It says what the certificate promises: what an attacker can reach (G-28), and wh
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,12 +28,13 @@ from noisegate.privacy.events import (
     ZeroConcentratedEvent,
 )
 from noisegate.privacy.release import Release
+from noisegate.privacy.schema_certificate import with_schema
 from noisegate.schema import EncodedTable, NumericColumn
 from noisegate.schema.columns import column_form
 from noisegate.tables.associations import WEAKENED
 from noisegate.verdict import Verdict
 from noisegate_evaluate.reporting.change import Change
-from noisegate_evaluate.reporting.page import Card, Chart, card, heat_map, lines, number, percent, picture, render_page
+from noisegate_evaluate.reporting.page import Card, Chart, card, heat_map, lines, number, percent, render_page
 from noisegate_evaluate.reporting.released import (
     Marginal,
     PairError,
@@ -68,21 +70,7 @@ _MEANINGS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class AskedQuestion:
-    """One query run on the private records, as texts."""
-
-    name: str
-    meaning: str
-    numbers: str
-    moved: str  # how much one unit moves the sum at most
-    noise: str
-    ratio: str  # of the noise to that
-    share: float | None  # of the budget; None where costs do not add up in parts
-    alone: float  # ε of this question by itself
-
-
-def questions(certificate: Certificate, noise_std: Mapping[str, float]) -> list[AskedQuestion]:
+def questions(certificate: Certificate, noise_std: Mapping[str, float]) -> list[dict[str, Any]]:
     """Returns the queries, in order; `noise_std` gives the noise of released sums in the units of a record."""
     events = certificate.events
     if certificate.silos is not None:
@@ -110,7 +98,8 @@ def tradeoff_chart(curve: Tradeoff) -> Chart:
     return Chart(drawing=drawn, headings=headings, rows=rows)
 
 
-def _question(certificate: Certificate, event: Event, std: float | None, share: float | None) -> AskedQuestion:
+def _question(certificate: Certificate, event: Event, std: float | None, share: float | None) -> dict[str, Any]:
+    # How much one unit moves the sum at most, and the noise over that; no share where costs do not add up in parts.
     alone = accounting.epsilon([event], certificate.delta, certificate.adjacency)
     told = {"name": event.name, "meaning": _MEANINGS.get(event.name, ""), "share": share, "alone": alone}
     if isinstance(event, ZeroConcentratedEvent):
@@ -120,7 +109,7 @@ def _question(certificate: Certificate, event: Event, std: float | None, share: 
         grid = " (grid)" * (std is None)
         moved, noise = (f"{size * unit:.4g}{grid}" for size in (event.sensitivity, event.noise_std))
         texts = (_released(event), moved, noise, f"{event.noise_multiplier:.4g}")
-    return AskedQuestion(**told, **dict(zip(("numbers", "moved", "noise", "ratio"), texts, strict=True)))  # type: ignore[arg-type]
+    return told | dict(zip(("numbers", "moved", "noise", "ratio"), texts, strict=True))
 
 
 def _released(event: Event) -> str:
@@ -168,10 +157,11 @@ class Tradeoff:
 
 
 def tradeoff(certificate: Certificate) -> Tradeoff:
-    """Returns what follows from all that a certificate states; its own pair is among these."""
+    """Returns what follows from all that a certificate states, or from its own pair alone if that is of no events."""
     events, adjacency = certificate.composed, certificate.adjacency
     slow = any(isinstance(event, SampledGaussianEvent) and event.rate < 1 for event in events)
-    found = [(accounting.epsilon(events, delta, adjacency), delta) for delta in (_FEW if slow else _DELTAS)]
+    deltas: Sequence[float] = () if not events else _FEW if slow else _DELTAS
+    found = [(accounting.epsilon(events, delta, adjacency), delta) for delta in deltas]
     pairs = [(epsilon, delta) for epsilon, delta in found if math.isfinite(epsilon)]
     return Tradeoff(((certificate.epsilon, certificate.delta), *pairs))
 
@@ -181,6 +171,7 @@ _MOST_NAMED = 300  # columns that a heat map has room for
 
 
 _NOTHING: dict[str, Any] = {
+    **dict.fromkeys(("title", "owner"), ""),
     **dict.fromkeys(
         ("cards_", "marginals", "unfitted", "worst", "associations", "bounds", "relations", "changed", "change_cards"),
         (),
@@ -210,13 +201,14 @@ def public_page(
     drawn: EncodedTable | None,
     png: bytes | None,
     changed: Sequence[Change] = (),
+    **heading: str,
 ) -> str:
     """Returns the page of a model of one table or of images, HTML.
 
     `verdict` is what the fit came to, `distance` from the model to the release, over what the noise explains; None
     where nobody knows. `unfitted` are tables that the fit never saw, `bounds` what the method says of the error of its
     questions, in words. Of a stream `changed` is what moved in its last period. Of a classifier nothing is `drawn`; of
-    images `png` is a picture of some.
+    images `png` is a picture of some. The `heading` is what its owner says: title and owner.
     """
     schema = release.schema
     found = [] if drawn is None else noisy_marginals(released, drawn)
@@ -249,7 +241,8 @@ def public_page(
         **_associations(verdict),
         changed=[one.row for one in changed if one.clear],
         change_cards=[one.card(place) for place, one in enumerate(changed[:_MOST_CHANGED])],
-        picture=None if png is None else picture(png),
+        picture=None if png is None else base64.b64encode(png).decode("ascii"),
+        **heading,
     )
 
 
@@ -269,11 +262,13 @@ def _associations(verdict: Verdict | None) -> dict[str, Any]:
 def promised(release: Release) -> dict[str, Any]:
     """Returns what the page of any release says of the promise, by the names of the template."""
     certificate = release.certificate
-    curve, settings = tradeoff(certificate), certificate.public.get("settings")
+    together, settings = with_schema(certificate), certificate.public.get("settings")
+    curve = tradeoff(together)
     # A unit that has several records is called "all records of ..." or "one record of ... with all that belongs to it".
     whole = bool(certificate.contributions) or isinstance(release.stated_schema, LinkedSchema)
     return {
         "certificate": certificate,
+        "together": together,
         "recomputed": certificate.check(),
         "digest": certificate.digest(),
         "somebody": certificate.unit if whole else f"one {certificate.unit}",
@@ -322,7 +317,8 @@ def errors_chart(found: Sequence[Marginal], errors: Sequence[PairError], key: st
     most = max(float(np.nanmax(matrix)), 1e-9)
     worst = max(errors, key=lambda error: error.error)
     told = f"The largest is {percent(worst.error)}, of {' and '.join(worst.columns)}."
-    drawn = heat_map(key, "Expected error of each pair of columns", told, names, matrix, most=most)
+    scale: Any = {"most": most, "ends": ("0 %", percent(most))}
+    drawn = heat_map(key, "Expected error of each pair of columns", told, names, matrix, **scale)
     rows = [(" × ".join(error.columns), f"{error.cells:,}", percent(error.error)) for error in errors]
     return Chart(drawing=drawn, headings=("pair", "cells", "expected error"), rows=rows, wide=True)
 
@@ -346,6 +342,7 @@ def linked_page(
     *,
     schema: LinkedSchema,
     links: Sequence[ReleasedLink],
+    **heading: str,
 ) -> str:
     """Returns the page of a model of linked tables, HTML; `links` are those of the schema, parents first."""
     records, unit = told_records(links[0].released)
@@ -360,6 +357,7 @@ def linked_page(
         records=(records, unit.replace("records", f"records of {schema.root.name}")),
         columns=[described(column) for table in schema.tables for column in qualified(table)],
         relations=[_shown(one, founding=not place) for place, one in enumerate(links)],
+        **heading,
     )
 
 

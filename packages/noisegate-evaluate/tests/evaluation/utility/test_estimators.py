@@ -19,11 +19,15 @@ def train_and_score(recipe, train, test, *, classes, seed):
     return outcome
 
 
-def rows(seed, count=200, classes=2):
+def blobs(seed, classes, rows=300, columns=4, gap=1.0):
     generator = np.random.default_rng(seed)
-    labels = generator.integers(0, classes, count)
-    features = generator.normal(size=(count, 3)) + 0.7 * labels[:, None]
-    return LabelledRows(features=features.astype(np.float32), labels=labels)
+    labels = generator.integers(0, classes, rows)
+    return (generator.normal(size=(rows, columns)) + gap * labels[:, None]).astype(np.float32), labels
+
+
+def rows(seed, classes=2):
+    features, labels = blobs(seed, classes, rows=200, columns=3, gap=0.7)
+    return LabelledRows(features=features, labels=labels)
 
 
 def test_the_ranking_is_of_scores_and_not_of_hard_predictions():
@@ -69,12 +73,6 @@ def test_too_little_memory_is_no_property_of_the_rows(monkeypatch):
     monkeypatch.setattr("sklearn.tree.DecisionTreeClassifier.fit", full)
     with pytest.raises(MemoryError):
         train_and_score(TREE, rows(0), rows(1), classes=2, seed=0)
-
-
-def blobs(seed, classes, rows=300, columns=4, gap=1.0):
-    generator = np.random.default_rng(seed)
-    labels = generator.integers(0, classes, rows)
-    return (generator.normal(size=(rows, columns)) + gap * labels[:, None]).astype(np.float32), labels
 
 
 class Given:

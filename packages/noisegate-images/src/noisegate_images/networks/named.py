@@ -56,12 +56,10 @@ def load_network(name: str, weights: str | None = None, sha256: str | None = Non
     source, _, model = name.partition(":")
     if name in _PACKAGED:
         return _packaged(name, None if weights is None else Path(weights), sha256)
-    if not model or source not in {*_SOURCES, *_ELSEWHERE}:
+    if not model or source not in _SOURCES:
         given = "give 'encoder', 'strokes', 'torchvision:NAME' or 'timm:NAME', as in 'torchvision:vgg19'"
         raise OptionError(f"network={name!r} is not known; {given}.")
-    if source in _SOURCES:
-        return _SOURCES[source](model, weights, sha256)
-    module, _, function = _ELSEWHERE[source].partition(":")
+    module, _, function = _SOURCES[source].partition(":")
     network: FrozenNetwork = getattr(import_module(module), function)(model, weights, sha256)
     return network
 
@@ -129,10 +127,10 @@ def _timm(model: str, weights: str | None, sha256: str | None) -> FrozenNetwork:
     return loaded(module, Path(weights), found, tuple(public["mean"]), tuple(public["std"]))
 
 
-_Load: TypeAlias = Callable[[str, str | None, str | None], FrozenNetwork]
-_SOURCES: dict[str, _Load] = {"torchvision": _torchvision, "timm": _timm}
 # By name, so that nothing of other libraries is imported before it is needed.
-_ELSEWHERE = {
+_SOURCES = {
+    "torchvision": f"{__name__}:_torchvision",
+    "timm": f"{__name__}:_timm",
     "inception": "noisegate_evaluate.inception:load_inception",
     "hed": "noisegate_papers.contrib.hed:load_hed",
 }

@@ -136,7 +136,14 @@ def image_rows(form: ImageForm) -> tuple[pa.Schema, Callable[[ImageBatch], pa.Ta
     import pyarrow as pa
 
     by_position = form.labels == tuple(range(len(form.labels))) or isinstance(next(iter(form.labels), None), str)
-    schema = _table_schema(form, by_position=by_position)
+    image = "image" if form.label != "image" else "picture"
+    fields = [(image, pa.struct({"bytes": pa.binary(), "path": pa.string()}))]
+    features: dict[str, Any] = {image: {"_type": "Image"}}
+    if form.label is not None:
+        fields.append((form.label, pa.int64()))
+        named = {"names": [str(label) for label in form.labels], "_type": "ClassLabel"}
+        features[form.label] = named if by_position else {"dtype": "int64", "_type": "Value"}
+    schema = pa.schema(fields, metadata={"huggingface": json.dumps({"info": {"features": features}})})
     places = {label: place if by_position else label for place, label in enumerate(form.labels)}
 
     def table(batch: ImageBatch) -> pa.Table:
@@ -155,20 +162,6 @@ def image_table(batches: Iterable[ImageBatch], form: ImageForm) -> pa.Table:
 
     schema, rows = image_rows(form)
     return pa.concat_tables([schema.empty_table(), *map(rows, batches)])
-
-
-def _table_schema(form: ImageForm, *, by_position: bool) -> pa.Schema:
-    """Returns the Arrow schema of images with their labels, with what `datasets` needs to show them."""
-    import pyarrow as pa
-
-    image = "image" if form.label != "image" else "picture"
-    fields = [(image, pa.struct({"bytes": pa.binary(), "path": pa.string()}))]
-    features: dict[str, Any] = {image: {"_type": "Image"}}
-    if form.label is not None:
-        fields.append((form.label, pa.int64()))
-        named = {"names": [str(label) for label in form.labels], "_type": "ClassLabel"}
-        features[form.label] = named if by_position else {"dtype": "int64", "_type": "Value"}
-    return pa.schema(fields, metadata={"huggingface": json.dumps({"info": {"features": features}})})
 
 
 @contextmanager

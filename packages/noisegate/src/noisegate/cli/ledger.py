@@ -1,6 +1,7 @@
 """`noisegate ledger`: privacy budgets, and what was spent on each data set."""
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -10,12 +11,14 @@ import typer
 from noisegate.cli.console import OUT, Verbs, print_json, say, table, warn
 from noisegate.cli.options import Adjacency, Delta, Json, LedgerOption, Unit
 from noisegate.errors import LedgerWarning, OptionError
+from noisegate.ledger.accounts import Account, Kind, cost
 from noisegate.ledger.ledger import Entry, Ledger
 from noisegate.privacy.events import RECORD, event_to_json
 
 app = typer.Typer(
     cls=Verbs, no_args_is_help=True, help="Track privacy budgets and their use.", rich_markup_mode="markdown"
 )
+_MOST_PARTS = 6  # runs on a data set that are told one by one
 Dataset = Annotated[str, typer.Argument(help="Name of the data set.")]
 
 
@@ -91,6 +94,19 @@ def show_command(
     )
     OUT.print(table(f"Ledger {Ledger(ledger).location}", headings | {"neighbours, unit": "left"}, rows))
     OUT.print("left ε: the most that one more run may cost; done, open and void: numbers of runs; open ones are spent.")
+    for account in accounts:
+        if account.committed + account.reserved:
+            OUT.print(_sum(account, book.history(account.dataset)), soft_wrap=True, markup=False)
+
+
+def _sum(account: Account, entries: Sequence[Entry]) -> str:
+    """Returns what each run on a data set cost, what all cost together, and what is left, at the cap's δ."""
+    void = {entry.reservation for entry in entries if entry.kind is Kind.VOID}
+    runs = [entry for entry in entries if entry.kind is Kind.RESERVE and entry.reservation not in void]
+    parts = [f"{run.purpose} {cost(run.events, account.delta, account.adjacency):.4g}" for run in runs]
+    summed = " + ".join(parts) if len(parts) <= _MOST_PARTS else f"{len(parts)} runs"
+    left = "" if account.remaining is None else f"; {account.remaining:.4g} left for one more"
+    return f"{account.dataset}: {summed} = {account.spent:.4g} at δ = {account.delta:g}; cap {account.epsilon:g}{left}"
 
 
 @app.command("history")

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from decimal import ROUND_CEILING, Context, Decimal
 from functools import lru_cache
 from itertools import accumulate
 
@@ -341,3 +342,19 @@ def _epsilon_at(log_excess: float, rho: float, delta: float) -> float:
     excess = math.exp(log_excess)
     alpha = 1 + excess
     return alpha * rho + math.log1p(-1 / alpha) - (math.log(delta) + math.log(alpha)) / excess
+
+
+def together(
+    before: Sequence[Event], events: Sequence[Event], delta: float, adjacency: Adjacency
+) -> tuple[float, float] | None:
+    """Returns ε of Gaussian events that came before, and of all events, at one δ; None where others are among them."""
+    both = (*before, *events)
+    if not all(isinstance(event, GaussianEvent | ThresholdedGaussianEvent) for event in both):
+        return None
+    found = epsilon(before, delta, adjacency), epsilon(both, delta, adjacency)
+    return found if math.isfinite(found[1]) else None
+
+
+def upwards(value: Decimal, digits: int = 6) -> float:
+    """Rounds a cost to so many digits, as pages print it, never below what it is."""
+    return float(Context(prec=digits, rounding=ROUND_CEILING).plus(value))

@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from noisegate._version import __version__
@@ -31,9 +32,7 @@ from noisegate.privacy.events import (
 )
 from noisegate.privacy.silos import Silos, Stream
 
-HEADINGS = (
-    *("question", "numbers released", "sensitivity (grid)", "noise (grid)", "noise / sensitivity", "noise drawn by"),
-)
+HEADINGS = "question", "numbers released", "sensitivity (grid)", "noise (grid)", "noise / sensitivity", "noise drawn by"
 _SAMPLERS = {
     Sampler.DISCRETE_GAUSSIAN: "exact discrete Gaussian (OpenDP)",
     Sampler.ROUNDED_GAUSSIAN: "float64 Gaussian from ChaCha20, rounded to a grid",
@@ -304,20 +303,20 @@ def canonical_json(data: Any) -> bytes:
 
 
 def schema_cost(certificate: Certificate) -> str | None:
-    """Returns what the schema cost, if it was bought from private records, and what that makes together."""
-    discovery = certificate.public.get("discovery")
-    if not isinstance(discovery, Mapping):
+    """Returns what the schema cost, if it was bought from private records, and what both cost, at one δ."""
+    claim = certificate.public.get("discovery")
+    if not isinstance(claim, Mapping):
         return None
-    together = discovery.get("together")
-    both = (
-        f"both together satisfy ({together['epsilon']:.6g}, {together['delta']:.6g})-differential privacy"
-        if isinstance(together, Mapping)
-        else "its cost is additional and cannot be combined: it is for another adjacency or another privacy unit"
-    )
-    return (
-        f"The schema was estimated with ({discovery['epsilon']:g}, {discovery['delta']:g})-differential privacy; the "
-        f"certificate of that run has the SHA-256 {discovery['digest']}. If it used the same records, {both}."
-    )
+    stated = f"The schema was estimated with ({claim['epsilon']:g}, {claim['delta']:g})-differential privacy"
+    if claim.get("together") is None:
+        return f"{stated}, for another adjacency or another privacy unit: this is additional and cannot be combined."
+    before, delta = events_from_json(claim["certificate"]["events"]), certificate.delta
+    costs = accounting.together(before, certificate.composed, delta, certificate.adjacency)
+    if costs is None:
+        costs, delta = (claim["epsilon"], claim["together"]["epsilon"]), claim["together"]["delta"]
+    schema, both, table = (accounting.upwards(Decimal(repr(cost)), 4) for cost in (*costs, certificate.epsilon))
+    sums = f"schema {schema:g} + table {table:g} = {both:g} at δ = {delta:g}"
+    return f"{stated}. If it used the same records, ε of both together: {sums}."
 
 
 _MASKED = (
@@ -346,6 +345,7 @@ def render(certificate: Certificate) -> str:
         f"by a factor of at most exp({certificate.epsilon:g}) = {factor}, except with probability "
         f"{certificate.delta:g}.",
         "",
+        *([] if (bought := schema_cost(certificate)) is None else [bought, ""]),
         f"Method: {certificate.method}. Written by noisegate {certificate.version}.",
         "",
         "## What was computed from private records",
@@ -393,8 +393,8 @@ def _public(certificate: Certificate) -> list[str]:
     if records is not None:
         exact = certificate.adjacency is Adjacency.REPLACE_ONE
         lines.append(f"* {'The number of records' if exact else 'A guess of the number of records'}: {records}.")
-    bought = schema_cost(certificate)
-    lines += [] if bought is None else ["", bought]
+    if isinstance(discovery := certificate.public.get("discovery"), Mapping):
+        lines += ["", f"The certificate of the schema's discovery has the SHA-256 {discovery['digest']}."]
     if certificate.ledger:
         lines += ["", f"The cost is recorded in a ledger under the data set {certificate.ledger.get('dataset')!r}."]
     return lines

@@ -4,8 +4,8 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context, Decimal
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -193,14 +193,25 @@ def _together(discovery: Certificate, fit: Budget | Certificate, events: tuple[E
     """Returns ε and δ of both: their sums, or less if all is Gaussian (G-13, G-15); None for unlike units."""
     if (discovery.adjacency, discovery.unit, discovery.contributions) != (fit.adjacency, fit.unit, fit.contributions):
         return None
-    delta = _up(Decimal(repr(discovery.delta)) + Decimal(repr(fit.delta)))
+    delta = accounting.upwards(Decimal(repr(discovery.delta)) + Decimal(repr(fit.delta)))
     both = (*discovery.events, *events)
     epsilon = discovery.epsilon + fit.epsilon
     if all(isinstance(event, _COMPOSED) for event in both):
         epsilon = min(epsilon, accounting.epsilon(both, delta, fit.adjacency))
-    return {"epsilon": _up(Decimal(epsilon)), "delta": delta}
+    return {"epsilon": accounting.upwards(Decimal(epsilon)), "delta": delta}
 
 
-def _up(value: Decimal) -> float:
-    """Rounds a cost to six digits, as pages print it, never below what it is."""
-    return float(Context(prec=6, rounding=ROUND_CEILING).plus(value))
+def with_schema(fit: Certificate) -> Certificate:
+    """Returns the certificate of a fit and of the discovery of its schema, if one was and their costs add up.
+
+    It is at the fit's δ; where only the sums of ε and of δ are known, it has no events.
+    """
+    claim = fit.public.get(KEY)
+    if not isinstance(claim, Mapping) or claim.get("together") is None:
+        return fit
+    before = Certificate.from_json(claim["certificate"]).events
+    found = accounting.together(before, fit.composed, fit.delta, fit.adjacency)
+    if found is None:
+        return replace(fit, **claim["together"], events=(), silos=None)
+    epsilon = max(accounting.upwards(Decimal(repr(found[1])), 4), fit.epsilon)
+    return replace(fit, epsilon=epsilon, events=(*before, *fit.composed), silos=None)
