@@ -1,5 +1,6 @@
-"""What `noisegate start` asks, and how an answer is read."""
+"""What `noisegate start` asks and how an answer is read; and who asks it."""
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -8,8 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
+from noisegate.cli.console import ERR, say
 from noisegate.cli.options import LedgerOption
+from noisegate.errors import NoisegateError
 
+TABLES = (".csv", ".parquet")
 SOURCES = ("schema", "public", "dictionary", "discover")  # what the description of the columns may come from
 
 
@@ -46,17 +50,83 @@ class StartOptions:
         typer.Option(help="Held-out real records for the private page, a share to set aside, such as 0.2, or 'none'."),
     ] = None
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether to go on.")] = False
+    browser: Annotated[bool, typer.Option("--browser", help="Ask on a page in your browser, and show all there.")] = (
+        False
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """A question with what is to be known of it, and how its answer is read."""
+    """A question with what is to be known of it, and how its answer is read.
+
+    Where there are `choices`, the answer is one of them; `files` are the endings of files that it may name.
+    """
 
     key: str
     asks: str
-    says: str
-    read: Callable[[str], Any]
+    says: str = ""
+    read: Callable[[str], Any] = str
     default: str | None = None
+    choices: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+    def value(self, text: str) -> Any:
+        """Returns what an answer means; ValueError says why it cannot be taken."""
+        return _one_of(self.choices, text) if self.choices else self.read(text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """A file to look at or to hand over."""
+
+    name: str
+    path: Path
+    private: bool = False
+
+
+class Asker:
+    """Asks in the terminal, where there is one, and tells what is done; `page.Page` does so on a page."""
+
+    def __init__(self) -> None:
+        self.asks = sys.stdin is not None and sys.stdin.isatty()
+
+    def stage(self, number: int) -> None:
+        """Begins a stage, counted from 0; in a terminal the commands tell."""
+
+    def say(self, text: str) -> None:
+        """Tells something that belongs to what follows."""
+        say(f"\n{text}")
+
+    def prompt(self, question: Question, complaint: str = "") -> str:
+        """Returns an answer as it was given; a `complaint` says why the one before could not be taken."""
+        if complaint:
+            say(complaint)
+        elif question.says:
+            self.say(question.says)
+        return str(typer.prompt(question.asks, default=question.default, err=True))
+
+    def confirm(self, asks: str, file: str = "") -> bool:
+        """Returns whether to go on; `file` is what is to be read first."""
+        where = f"Read {file} now, in another window. " if file else ""
+        return typer.confirm(f"{where}{asks}?", err=True)
+
+    def command(self, text: str) -> None:
+        """Shows a command that is run now, unbroken, to be copied."""
+        self._print(f"\n$ {text}")
+
+    def end(self, commands: Sequence[str], made: Sequence[Made]) -> None:
+        """Shows what was run and, on a page, what was made."""
+        say("\nTo repeat this non-interactively:")
+        for command in commands:
+            self._print(f"  {command}")
+
+    def again(self, error: NoisegateError) -> bool:
+        """Returns whether to begin again after an error; in a terminal the line is typed again."""
+        return False
+
+    @staticmethod
+    def _print(text: str) -> None:
+        ERR.print(text, soft_wrap=True, markup=False)
 
 
 def file(text: str) -> str:
@@ -88,16 +158,14 @@ def _above_zero(kind: type[int] | type[float], text: str) -> Any:
     return number
 
 
-def one_of(names: Sequence[str], text: str) -> str:
-    """Returns which of some names a text is, or is the beginning of, alone."""
+def _one_of(names: Sequence[str], text: str) -> str:
     meant = [text] if text in names else [name for name in names if text and name.startswith(text)]
     if len(meant) != 1:
         raise ValueError(f"{text!r} is none of {', '.join(names)}")
     return meant[0]
 
 
-def within(low: float, high: float, text: str) -> float:
-    """Returns a number from `low` up to `high`."""
+def _within(low: float, high: float, text: str) -> float:
     number = float(_above_zero(float, text))
     if not low <= number <= high:
         raise ValueError(f"{text!r} is not from {low:g} to {high:g}")
@@ -107,11 +175,17 @@ def within(low: float, high: float, text: str) -> float:
 def _held_out(text: str) -> str | float | None:
     if text.lower() == "none":
         return None
-    return within(0.001, 0.9, text) if text.replace(".", "", 1).isdecimal() else file(text)
+    return _within(0.001, 0.9, text) if text.replace(".", "", 1).isdecimal() else file(text)
 
 
 QUESTIONS = (
-    Question(key="data", asks="Private records", says="A CSV or Parquet file. Only the fit reads it.", read=file),
+    Question(
+        key="data",
+        asks="Private records",
+        says="A CSV or Parquet file. Only the fit reads it.",
+        read=file,
+        files=TABLES,
+    ),
     Question(
         key="records",
         asks="Approximate number of records",
@@ -122,14 +196,13 @@ QUESTIONS = (
         key="epsilon",
         asks="Epsilon",
         says="How much the result may depend on one record: 1 is common, 0.1 is strict, 10 is loose.",
-        read=partial(within, 0.01, 1000),
+        read=partial(_within, 0.01, 1000),
         default="1",
     ),
     Question(
         key="dataset",
         asks="Name of the data set in the ledger",
         says="The ledger adds up the cost of all runs on the same records, and refuses runs beyond the cap.",
-        read=str,
         default="data",
     ),
     Question(key="out", asks="Model folder", says="It may be shared.", read=_new, default="model"),
@@ -139,8 +212,9 @@ QUESTIONS = (
         says="Used to compare the copy with real records, on a second, private page: a file, or a number such as 0.2.",
         read=_held_out,
         default="0.2",
+        files=TABLES,
     ),
-    Question(key="pages", asks="Folder of the pages", says="One page may be published.", read=str, default="pages"),
+    Question(key="pages", asks="Folder of the pages", says="One page may be published.", default="pages"),
 )
 """All but those of the columns and of the cap, in their order."""
 
@@ -151,7 +225,7 @@ def cap_question(epsilon: float) -> Question:
         key="cap",
         asks="Cap on epsilon over all runs",
         says="The data set is not in the ledger yet. Its cap never changes.",
-        read=partial(within, epsilon, 1000),
+        read=partial(_within, epsilon, 1000),
         default=f"{max(4, epsilon):g}",
     )
 
@@ -162,6 +236,20 @@ def part_question(epsilon: float) -> Question:
         key="bounds",
         asks=f"Epsilon for bounds and levels, of the {epsilon:g}",
         says="A smaller part gives coarser bounds. The fit uses the rest.",
-        read=partial(within, 0.01, epsilon - 0.01),
+        read=partial(_within, 0.01, epsilon - 0.01),
         default=f"{epsilon / 4:g}",
+    )
+
+
+def source_question(likely: str) -> Question:
+    """Returns the question for where the description of the columns comes from."""
+    return Question(
+        key="",
+        asks="Which of them",
+        says="The schema states what is publicly known about the columns: kinds, bounds, levels. Nothing in it may be "
+        "looked up in the private records. Use an existing file (schema), or draft one from public records (public) or "
+        "a data dictionary (dictionary). If you have none of these, bounds and levels can be estimated from the "
+        "private records with part of epsilon (discover).",
+        choices=SOURCES,
+        default=likely,
     )

@@ -1,0 +1,123 @@
+"use strict";
+
+const at = (id) => document.getElementById(id);
+let asked = 0;
+let over = false;
+
+// An element with its attributes, text and children: what is shown is always text, never markup.
+function make(tag, attributes = {}, ...children) {
+  const one = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) if (value !== false) one.setAttribute(name, value === true ? "" : value);
+  one.append(...children.filter((child) => child !== null));
+  return one;
+}
+
+const output = (label, text, more = "") => make("pre", { tabindex: 0, role: "region", "aria-label": label, class: more }, text);
+
+async function send(what) {
+  document.querySelectorAll("button").forEach((button) => (button.disabled = true));
+  await fetch("answer", { method: "POST", body: JSON.stringify(what) }).catch(() => null);
+}
+
+function field(ask) {
+  const wrong = ask.complaint ? { "aria-invalid": "true" } : {};
+  const described = [ask.says && "help", ask.complaint && "error"].filter(Boolean).join(" ");
+  const shared = described ? { "aria-describedby": described } : {};
+  const error = ask.complaint ? make("p", { id: "error", class: "error" }, ask.complaint) : null;
+  const help = ask.says ? make("p", { id: "help" }, ask.says) : null;
+  if (ask.choices.length) {
+    const choices = ask.choices.map((name, i) => {
+      const chosen = ask.default ? name === ask.default : i === 0;
+      return make("label", {}, make("input", { type: "radio", name: "answer", value: name, checked: chosen, "data-focus": chosen }), name);
+    });
+    return [make("fieldset", shared, make("legend", {}, make("h2", {}, ask.asks)), help, ...choices), error];
+  }
+  const typed = {
+    id: "answer", name: "answer", value: ask.default ?? "", required: ask.default === null, "data-focus": true,
+    autocomplete: "off", spellcheck: "false", autocapitalize: "off", ...shared, ...wrong,
+  };
+  if (ask.near.length) typed.list = "near";
+  const near = ask.near.length ? make("datalist", { id: "near" }, ...ask.near.map((name) => make("option", { value: name }))) : null;
+  return [make("h2", {}, make("label", { for: "answer" }, ask.asks)), help, make("input", typed), near, error];
+}
+
+function offered(ask) {
+  const files = ask.files.map((file, i) => {
+    const how = file.path.endsWith(".csv") ? { download: true } : { target: "_blank", rel: "noopener" };
+    const mark = file.private ? make("strong", { class: "error" }, " Private: do not share. ") : " ";
+    return make("li", {}, make("a", { href: String(i), ...how }, file.name), mark, make("code", {}, file.path));
+  });
+  const again = make("details", {}, make("summary", {}, "To repeat this non-interactively"), output("Commands", ask.commands.join("\n")));
+  return [make("ul", {}, ...files), make("p", {}, "All lies in ", make("code", {}, ask.folder), "."), again];
+}
+
+function form(ask, number) {
+  const parts = ask.buttons ? [make("h2", { tabindex: -1, "data-focus": true }, ask.asks)] : field(ask);
+  if (ask.buttons && ask.complaint) parts.push(make("p", { class: "error" }, ask.complaint));
+  if (ask.text !== undefined) parts.push(make("p", {}, "Read it now: ", make("code", {}, ask.file)), output(ask.file, ask.text, "file"));
+  if (ask.files) parts.push(...offered(ask));
+  const buttons = (ask.buttons ?? ["Next"]).map((name, i) => make("button", { value: name, class: i ? "quiet" : "" }, name));
+  const made = make("form", {}, ...parts, make("div", {}, ...buttons));
+  made.addEventListener("submit", (event) => {
+    event.preventDefault();
+    send({ number, answer: ask.buttons ? event.submitter.value : new FormData(made).get("answer") });
+  });
+  return made;
+}
+
+function stop(running) {
+  const button = make("button", { class: "quiet", type: "button" }, "Stop");
+  button.addEventListener("click", () => send({ stop: true }));
+  if (!running) return button;
+  return make("details", {}, make("summary", {}, "Stop …"), make("p", {}, "What a fit or a discovery has reserved stays spent."), button);
+}
+
+function show(state) {
+  document.title = `${state.ask ? state.ask.asks : state.status} – noisegate`;
+  at("status").textContent = state.ask?.files ? "Done." : state.status;
+  [...at("stages").children].forEach((item, i) => {
+    item.className = i < state.stage ? "done" : "";
+    if (i === state.stage) item.setAttribute("aria-current", "step");
+    else item.removeAttribute("aria-current");
+  });
+  at("answers").hidden = !state.answers.length;
+  at("answers").lastChild.replaceChildren(...state.answers.flatMap(([asks, text]) => [make("dt", {}, asks), make("dd", {}, text || "–")]));
+  state.printed.forEach(([command, text], i) => {
+    const shown = at("printed").children;
+    if (i === shown.length) {
+      if (i) shown[i - 1].open = false;
+      at("printed").append(make("details", { open: true }, make("summary", {}, make("code", {}, command)), output(`Output of ${command}`, "")));
+    }
+    shown[i].hidden = !text && (i === 0 || i < state.printed.length - 1);
+    const live = shown[i].lastChild;
+    if (live.textContent !== text) live.textContent = text;
+    live.hidden = !text;
+  });
+  at("says").replaceChildren(...state.says.map((text) => make("p", {}, text)));
+  const now = state.ask ? state.number : state.over ? -1 : 0;
+  if (now !== asked || !at("stop").firstChild) {
+    at("ask").replaceChildren(...(state.ask ? [form(state.ask, state.number)] : []));
+    at("ask").querySelector("[data-focus]")?.focus();
+    at("stop").replaceChildren(stop(!state.ask));
+    asked = now;
+  }
+  at("stop").hidden = state.over || Boolean(state.ask?.buttons);
+  over = state.over;
+}
+
+async function follow() {
+  for (let seen = ""; !over; ) {
+    try {
+      const answer = await fetch(`state?seen=${seen}`);
+      if (!answer.ok) throw new Error(answer.statusText);
+      const state = await answer.json();
+      if (state.turn !== seen) show(state);
+      seen = state.turn;
+    } catch {
+      show({ ask: null, over: true, status: "noisegate has ended; its terminal says more. This page can be closed.", stage: -1, answers: [], printed: [], says: [] });
+    }
+    await new Promise((done) => setTimeout(done, 200));
+  }
+}
+
+follow();
