@@ -1,4 +1,4 @@
-"""`noisegate start --browser` for someone who fears a terminal: one page here, from a bare file to what is handed on."""
+"""`noisegate start --browser`, for who fears a terminal: a page here, from a bare file to what is handed on."""
 
 import http.client
 import os
