@@ -17,7 +17,6 @@ from noisegate.discovery.questions import (
     SOURCES,
     TABLES,
     Asker,
-    Made,
     Question,
     StartOptions,
     cap_question,
@@ -230,7 +229,6 @@ class Guide:
 
     def price(self, schema: str) -> None:
         """Shows the plan, and asks whether to go on."""
-        self._asker.stage(1)
         known = self.known
         self.run("plan", "--schema", schema, "--epsilon", self._left, "--records", str(known["records"]))
         self.go_on(f"The fit spends epsilon = {self._left}, which cannot be taken back. Go on")
@@ -252,14 +250,12 @@ class Guide:
 
     def fit(self, schema: str) -> None:
         """Fits, and records the cost in the ledger."""
-        self._asker.stage(2)
         self.register()
         spent = ["--epsilon", self._left, "--dataset", self.known["dataset"], *self._book]
         self.run("fit", self.known["data"], "--schema", schema, *spent, "--out", self.known["out"])
 
     def look(self) -> None:
         """Samples, makes the pages, and verifies."""
-        self._asker.stage(3)
         known = self.known
         test = [] if known["test"] is None else ["--test", known["test"]]
         self.run("sample", known["out"], "-n", str(known["records"]), "-o", synthetic(known["out"]))
@@ -270,16 +266,12 @@ class Guide:
             f"Share {synthetic(known['out'])}, {known['out']} and {Path(known['pages']) / 'public.html'}.{private}"
         )
 
-    def made(self) -> list[Made]:
+    def made(self) -> dict[str, Path]:
         """Returns what may be handed over, and what is to be looked at."""
-        known, pages = self.known, Path(self.known["pages"])
-        private = [Made(name="Private page", path=pages / "private.html", private=True)] * (known["test"] is not None)
-        return [
-            Made(name="Synthetic records", path=Path(synthetic(known["out"]))),
-            Made(name="Certificate", path=Path(known["out"]) / "certificate.md"),
-            Made(name="Public page", path=pages / "public.html"),
-            *private,
-        ]
+        model, pages = self.known["out"], Path(self.known["pages"])
+        made = {"Synthetic records": Path(synthetic(model)), "Certificate": Path(model) / "certificate.md"}
+        made["Public page"] = pages / "public.html"
+        return made if self.known["test"] is None else made | {"Private page": pages / "private.html"}
 
     def run(self, *arguments: str) -> None:
         """Shows a command and runs it."""

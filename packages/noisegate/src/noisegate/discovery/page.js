@@ -42,10 +42,10 @@ function field(ask) {
 }
 
 function offered(ask) {
-  const files = ask.files.map((file, i) => {
-    const how = file.path.endsWith(".csv") ? { download: true } : { target: "_blank", rel: "noopener" };
-    const mark = file.private ? make("strong", { class: "error" }, " Private: do not share. ") : " ";
-    return make("li", {}, make("a", { href: String(i), ...how }, file.name), mark, make("code", {}, file.path));
+  const files = ask.files.map(([name, path]) => {
+    const how = path.endsWith(".csv") ? { download: true } : { target: "_blank", rel: "noopener" };
+    const mark = name.startsWith("Private") ? make("strong", { class: "error" }, " Private: do not share. ") : " ";
+    return make("li", {}, make("a", { href: encodeURIComponent(name), ...how }, name), mark, make("code", {}, path));
   });
   const again = make("details", {}, make("summary", {}, "To repeat this non-interactively"), output("Commands", ask.commands.join("\n")));
   return [make("ul", {}, ...files), make("p", {}, "All lies in ", make("code", {}, ask.folder), "."), again];

@@ -1,8 +1,7 @@
 """The page of `noisegate start`: asks the same questions in a browser of this computer, and shows what is printed."""
 
-from __future__ import annotations
-
 import io
+import json
 import os
 import re
 import signal
@@ -17,26 +16,27 @@ from types import TracebackType
 from typing import Any, Self
 
 from noisegate.discovery.page_server import PageServer
-from noisegate.discovery.questions import Asker, Made, Question
+from noisegate.discovery.questions import Asker, Question
 from noisegate.errors import NoisegateError
 
 _PATIENCE = 25.0  # seconds for which a browser waits for news
 _COLUMNS = "88"
-_CONTROL = re.compile(r"(\x1b\[[?0-9;]*[A-Za-z]|[\r\n])")
+_STAGES = {"plan": 1, "fit": 2, "sample": 3}
+# How rich moves its bars: it erases a line, or goes up to the one before.
+_ERASED = re.compile(r"[^\n]*\x1b\[2K|\n[^\n]*\x1b\[1A")
+_CONTROL = re.compile(r"\x1b\[[?0-9;]*[A-Za-z]|\r")
 
 
-class Page(Asker):
-    """Asks on a page, one question at a time; commands run here, and the page shows what they print."""
+class Page(io.TextIOBase, Asker):
+    """Asks on a page, one question at a time, and is the terminal of the commands that run between them."""
 
     def __init__(self) -> None:
         self.asks, self._files = True, dict[str, Path]()
         self._changed, self._streams = threading.Condition(), ExitStack()
-        self._turn, self._number, self._stopped = 1, 0, False
         self._posted: list[str] = []
-        self._answers: list[tuple[str, str]] = []
-        self._says: list[str] = []
-        self._commands: list[tuple[str, _Screen]] = []
-        self._shown: dict[str, Any] = {"stage": 0, "status": "Starting …", "ask": None, "over": False}
+        self._stopped = False
+        self._shown: dict[str, Any] = {"stage": 0, "status": "", "ask": None, "over": False, "turn": 0, "number": 0}
+        self._shown |= {"answers": [], "says": [], "printed": [["noisegate start", ""]]}
 
     def __enter__(self) -> Self:
         self._server = PageServer(self.state, self.told, self._files)
@@ -47,7 +47,8 @@ class Page(Asker):
         for work in (self._server.serve_forever, partial(webbrowser.open, self._server.once)):
             threading.Thread(target=work, daemon=True).start()
         os.environ["COLUMNS"] = _COLUMNS
-        self.command("noisegate start")
+        self._streams.enter_context(redirect_stdout(self))
+        self._streams.enter_context(redirect_stderr(self))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
@@ -59,23 +60,39 @@ class Page(Asker):
         self._server.shutdown()
         self._server.server_close()
 
-    def stage(self, number: int) -> None:
-        """Shows a stage as begun."""
-        self._show(stage=number)
+    def isatty(self) -> bool:
+        """Returns that bars can be shown."""
+        return True
+
+    def write(self, text: str) -> int:
+        """Shows what a command prints."""
+        with self._news():
+            last = self._shown["printed"][-1]
+            last[1] += text
+            while _ERASED.search(last[1]):
+                last[1] = _ERASED.sub("", last[1], count=1)
+        return len(text)
 
     def say(self, text: str) -> None:
         """Shows a paragraph until the next command."""
-        self._says.append(text)
+        self._show(says=[*self._shown["says"], text])
+
+    def command(self, text: str) -> None:
+        """Shows a command, above what it prints."""
+        stage = _STAGES.get(text.split()[1], self._shown["stage"])
+        printed = [*self._shown["printed"], [text, ""]]
+        self._show(says=[], printed=printed, stage=stage, status=f"Running {text.partition(' -')[0]} …")
 
     def prompt(self, question: Question, complaint: str = "") -> str:
         """Returns what was sent; nothing means the default, and is asked for again where there is none."""
-        typed = self._answers.pop()[1] if complaint else question.default
+        answers = self._shown["answers"]
+        typed = answers.pop()[1] if complaint else question.default
+        shown = {name: getattr(question, name) for name in ("asks", "says", "choices")}
         near = sorted(path.name for path in Path().iterdir() if path.suffix.lower() in question.files)
-        asked = {"asks": question.asks, "says": question.says, "default": typed, "complaint": complaint}
         text: str | None = None
         while text is None:
-            text = self._ask(**asked, choices=question.choices, near=near).strip() or question.default
-        self._answers.append((question.asks, text))
+            text = self._ask(**shown, default=typed, complaint=complaint, near=near).strip() or question.default
+        answers.append((question.asks, text))
         return text
 
     def confirm(self, asks: str, file: str = "") -> bool:
@@ -83,22 +100,12 @@ class Page(Asker):
         shown = {"file": str(Path(file).absolute()), "text": Path(file).read_text("utf-8")} if file else {}
         return self._press("Yes, go on", "No, stop", asks=f"{asks}?", **shown)
 
-    def command(self, text: str) -> None:
-        """Shows a command, and from now on what it prints."""
-        self._streams.close()
-        screen = _Screen(self._news)
-        self._streams.enter_context(redirect_stdout(screen))
-        self._streams.enter_context(redirect_stderr(screen))
-        self._says = []
-        self._commands.append((text, screen))
-        self._show(status=f"Running {text.partition(' -')[0]} …")
-
-    def end(self, commands: Sequence[str], made: Sequence[Made]) -> None:
+    def end(self, commands: Sequence[str], made: Mapping[str, Path]) -> None:
         """Offers what was made until the page is closed."""
-        self._files |= {str(number): one.path for number, one in enumerate(made)}
-        files = [{"name": one.name, "path": str(one.path), "private": one.private} for one in made]
+        self._files |= made
         self._show(stage=4)
         with suppress(KeyboardInterrupt):
+            files = [(name, str(path)) for name, path in made.items()]
             shown = {"files": files, "folder": str(Path.cwd()), "commands": commands}
             self._press("Close", asks="Done: look, and download", **shown)
 
@@ -106,8 +113,7 @@ class Page(Asker):
         """Returns whether to begin again, asked under the error."""
         begins = self._press("Begin again", "End", asks="This did not work", complaint=str(error))
         if begins:
-            self._answers, self._says = [], []
-            self._show(stage=0)
+            self._show(stage=0, answers=[], says=[])
         return begins
 
     def _press(self, *buttons: str, **shown: Any) -> bool:
@@ -115,79 +121,48 @@ class Page(Asker):
 
     def _ask(self, **ask: Any) -> str:
         with self._changed:
-            self._number, self._posted = self._number + 1, []
-            self._show(status="Waiting for your answer.", ask=ask)
+            self._posted = []
+            self._show(status="Waiting for your answer.", ask=ask, number=self._shown["number"] + 1)
             while not (self._posted or self._stopped):
                 self._changed.wait(1)  # in parts: on Windows, Ctrl-C is heard between them
-            posted = self._posted
             self._show(status="Working …", ask=None)
-        if not posted:
-            raise KeyboardInterrupt
-        return posted[0]
+            if not self._posted:
+                raise KeyboardInterrupt
+            return self._posted[0]
 
     @contextmanager
     def _news(self) -> Iterator[None]:
         with self._changed:
             yield
-            self._turn += 1
+            self._shown["turn"] += 1
             self._changed.notify_all()
 
     def _show(self, **what: Any) -> None:
         with self._news():
             self._shown |= what
 
-    def state(self, seen: str) -> dict[str, Any]:
-        """Returns what the page shows, once it is not the turn that was `seen`."""
+    def state(self, seen: str) -> bytes:
+        """Returns what the page shows, as JSON, once it is not the turn that was `seen`."""
         with self._changed:
-            self._changed.wait_for(lambda: str(self._turn) != seen, _PATIENCE)
-            printed = [(text, screen.text()) for text, screen in self._commands]
-            lists = {"answers": self._answers, "says": self._says, "printed": printed}
-            return self._shown | lists | {"turn": self._turn, "number": self._number}
+            self._changed.wait_for(lambda: str(self._shown["turn"]) != seen, _PATIENCE)
+            printed = [(command, _CONTROL.sub("", text).strip("\n")) for command, text in self._shown["printed"]]
+            return json.dumps({**self._shown, "printed": printed}).encode()
 
     def told(self, sent: Mapping[str, Any]) -> None:
         """Takes the first answer to what is asked now, from whichever window, or stops."""
+        asked = self._shown["ask"] is not None
         with self._news():
             if sent.get("stop"):
                 self._stopped = True
-                if self._shown["ask"] is None and not self._shown["over"]:
+                if not asked and not self._shown["over"]:
                     _interrupt()
-            elif self._shown["ask"] is not None and not self._posted and sent.get("number") == self._number:
+            elif asked and not self._posted and sent.get("number") == self._shown["number"]:
                 self._posted = [str(sent.get("answer", ""))]
 
 
 def _interrupt() -> None:
     """Does what Ctrl-C does."""
-    if hasattr(signal, "pthread_kill"):
+    if hasattr(signal, "pthread_kill"):  # which wakes the thread up, too
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
     else:
         signal.raise_signal(signal.SIGINT)
-
-
-class _Screen(io.TextIOBase):
-    """What a terminal would show, as text; rich moves its bars by erasing lines."""
-
-    def __init__(self, news: Any) -> None:
-        self._news, self._lines, self._row = news, [""], 0
-
-    def isatty(self) -> bool:
-        """Returns that bars can be shown."""
-        return True
-
-    def write(self, text: str) -> int:
-        """Takes what is printed."""
-        with self._news():
-            for part in _CONTROL.split(text):
-                if part == "\n":
-                    self._row += 1
-                    self._lines += [""] * (self._row == len(self._lines))
-                elif part.startswith("\x1b") and part.endswith("A"):
-                    self._row -= int(part[2:-1] or 1)
-                elif part == "\x1b[2K":
-                    self._lines[self._row] = ""
-                elif part != "\r" and not part.startswith("\x1b"):
-                    self._lines[self._row] += part
-        return len(text)
-
-    def text(self) -> str:
-        """Returns what stands on it."""
-        return "\n".join(self._lines).strip("\n")

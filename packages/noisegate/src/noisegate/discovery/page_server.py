@@ -1,5 +1,6 @@
 """Serves one page to browsers of this computer: to who knows its address, and to nobody else."""
 
+import io
 import json
 import secrets
 import shutil
@@ -9,8 +10,8 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from importlib import resources
 from pathlib import Path
-from typing import Any
-from urllib.parse import parse_qs, quote
+from typing import IO, Any
+from urllib.parse import quote, unquote
 
 _PARTS = {"": "page.html", "page.css": "page.css", "page.js": "page.js"}
 _KINDS = {".css": "text/css", ".js": "text/javascript", ".html": "text/html", ".json": "application/json"}
@@ -39,7 +40,7 @@ class PageServer(socketserver.ThreadingTCPServer):
     daemon_threads = True  # a browser that waits for news does not hold up the end
 
     def __init__(
-        self, state: Callable[[str], Any], told: Callable[[Mapping[str, Any]], None], files: Mapping[str, Path]
+        self, state: Callable[[str], bytes], told: Callable[[Mapping[str, Any]], None], files: Mapping[str, Path]
     ) -> None:
         super().__init__(("127.0.0.1", 0), _Request)
         self.state, self.told, self.files = state, told, files
@@ -61,44 +62,45 @@ class _Request(BaseHTTPRequestHandler):
         """Admits only what is sent to this host by its name, under the secret."""
         if not super().parse_request():
             return False
-        server = self.server
-        key, _, name = self.path.removeprefix("/").partition("/")
-        self._name, _, self._query = name.partition("?")
-        named = self.headers.get("Host") == server.host
-        if named and secrets.compare_digest(key.encode(), server.token.encode()):
-            return True
-        if named and server.ticket and secrets.compare_digest(key.encode(), server.ticket.encode()):
-            server.ticket = ""
-            self._answer(HTTPStatus.SEE_OTHER, Location=f"/{server.token}/")
-        else:
-            self.send_error(HTTPStatus.FORBIDDEN, explain="Open the address that the terminal shows.")
+        key, _, self._asked = self.path.removeprefix("/").partition("/")
+        known = [one.encode() for one in (self.server.token, self.server.ticket)]
+        if self.headers.get("Host") == self.server.host:
+            if secrets.compare_digest(key.encode(), known[0]):
+                return True
+            if known[1] and secrets.compare_digest(key.encode(), known[1]):
+                self.server.ticket = ""
+                self._answer(HTTPStatus.SEE_OTHER, Location=f"/{self.server.token}/")
+                return False
+        self.send_error(HTTPStatus.FORBIDDEN, explain="Open the address that the terminal shows.")
         return False
 
     def do_GET(self) -> None:
         """Sends the page, its state, or a file that was made."""
-        server = self.server
-        if self._name in _PARTS:
-            part = resources.files(__package__).joinpath(_PARTS[self._name])
-            self._send(part.read_bytes(), Path(part.name).suffix)
-        elif self._name == "state":
-            self._send(json.dumps(server.state(parse_qs(self._query).get("seen", [""])[0])).encode(), ".json")
-        elif self._name in server.files:
-            self._send_file(server.files[self._name])
+        name, _, seen = unquote(self._asked).partition("?seen=")
+        if name in _PARTS:
+            part = resources.files(__package__).joinpath(_PARTS[name])
+            self._send(part.open("rb"), part.name)
+        elif name == "state":
+            self._send(io.BytesIO(self.server.state(seen)), ".json")
+        elif name in self.server.files:
+            path = self.server.files[name]
+            saved = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(path.name)}"}
+            self._send(path.open("rb"), path.name, _POLICY_OF_FILES, **(saved if path.suffix == ".csv" else {}))
         else:
             self.send_error(HTTPStatus.NOT_FOUND)
 
     def do_POST(self) -> None:
-        """Takes an answer."""
-        size = self.headers.get("Content-Length", "")
+        """Takes what the page sends."""
         try:
-            sent = json.loads(self.rfile.read(int(size))) if size.isdecimal() and int(size) <= _MOST_POSTED else None
-        except ValueError:
-            sent = None
-        if not isinstance(sent, dict):
+            sent = json.loads(self.rfile.read(min(int(self.headers["Content-Length"]), _MOST_POSTED)))
+            self.server.told({**sent})
+        except (TypeError, ValueError):
             self.send_error(HTTPStatus.BAD_REQUEST)
             return
-        self.server.told(sent)
         self._answer(HTTPStatus.NO_CONTENT)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Logs nothing: an address holds the secret."""
 
     def end_headers(self) -> None:
         """Adds what every answer has."""
@@ -106,29 +108,14 @@ class _Request(BaseHTTPRequestHandler):
             self.send_header(name, value)
         super().end_headers()
 
-    def log_message(self, format: str, *args: Any) -> None:
-        """Logs nothing: an address holds the secret."""
-
-    def version_string(self) -> str:
-        """Names no version."""
-        return "noisegate"
-
     def _answer(self, status: HTTPStatus, **headers: str) -> None:
         self.send_response(status)
         for name, value in headers.items():
-            self.send_header(name.replace("_", "-"), value)
+            self.send_header(name, value)
         self.end_headers()
 
-    def _send(self, body: bytes, suffix: str) -> None:
-        kind = f"{_KINDS[suffix]}; charset=utf-8"
-        self._answer(HTTPStatus.OK, Content_Type=kind, Content_Length=str(len(body)), Content_Security_Policy=_POLICY)
-        self.wfile.write(body)
-
-    def _send_file(self, path: Path) -> None:
-        kind = f"{_KINDS.get(path.suffix, 'text/plain')}; charset=utf-8"
-        saved = (
-            {"Content_Disposition": f"attachment; filename*=UTF-8''{quote(path.name)}"} if path.suffix == ".csv" else {}
-        )
-        with path.open("rb") as file:
-            self._answer(HTTPStatus.OK, Content_Type=kind, Content_Security_Policy=_POLICY_OF_FILES, **saved)
+    def _send(self, file: IO[bytes], name: str, policy: str = _POLICY, **more: str) -> None:
+        kind = f"{_KINDS.get(Path(f'_{name}').suffix, 'text/plain')}; charset=utf-8"
+        with file:
+            self._answer(HTTPStatus.OK, **{"Content-Type": kind, "Content-Security-Policy": policy, **more})
             shutil.copyfileobj(file, self.wfile)

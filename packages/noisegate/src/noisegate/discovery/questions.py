@@ -1,7 +1,7 @@
 """What `noisegate start` asks and how an answer is read; and who asks it."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -75,23 +75,11 @@ class Question:
         return _one_of(self.choices, text) if self.choices else self.read(text)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Made:
-    """A file to look at or to hand over."""
-
-    name: str
-    path: Path
-    private: bool = False
-
-
 class Asker:
     """Asks in the terminal, where there is one, and tells what is done; `page.Page` does so on a page."""
 
     def __init__(self) -> None:
         self.asks = sys.stdin is not None and sys.stdin.isatty()
-
-    def stage(self, number: int) -> None:
-        """Begins a stage, counted from 0; in a terminal the commands tell."""
 
     def say(self, text: str) -> None:
         """Tells something that belongs to what follows."""
@@ -114,7 +102,7 @@ class Asker:
         """Shows a command that is run now, unbroken, to be copied."""
         self._print(f"\n$ {text}")
 
-    def end(self, commands: Sequence[str], made: Sequence[Made]) -> None:
+    def end(self, commands: Sequence[str], made: Mapping[str, Path]) -> None:
         """Shows what was run and, on a page, what was made."""
         say("\nTo repeat this non-interactively:")
         for command in commands:
