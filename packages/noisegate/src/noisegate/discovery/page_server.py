@@ -1,17 +1,16 @@
 """Serves one page to browsers of this computer: to who knows its address, and to nobody else."""
 
-import io
 import json
 import secrets
-import shutil
-import socketserver
-from collections.abc import Callable, Mapping
-from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler
+from collections.abc import Callable, Iterable, Mapping
 from importlib import resources
+from io import BytesIO
 from pathlib import Path
+from socketserver import TCPServer, ThreadingMixIn
 from typing import IO, Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+from wsgiref.util import FileWrapper
 
 _PARTS = {"": "page.html", "page.css": "page.css", "page.js": "page.js"}
 _KINDS = {".css": "text/css", ".js": "text/javascript", ".html": "text/html", ".json": "application/json"}
@@ -20,17 +19,18 @@ _POLICY = (
     "base-uri 'none'; frame-ancestors 'none'"
 )
 _POLICY_OF_FILES = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
+# Of every answer: it is kept nowhere, and its address is told to nobody.
 _HEADERS = {
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-"""Of every answer: it is kept nowhere, and its address is told to nobody."""
 _MOST_POSTED = 2**16
+_STRANGER = b"Open the address that the terminal shows."
 
 
-class PageServer(socketserver.ThreadingTCPServer):
+class PageServer(ThreadingMixIn, WSGIServer):
     """Listens on a free port of this computer alone; `address` holds the secret that every request must have.
 
     `state` returns what the page shows once it is not what was seen, `told` takes what the page sends, and `files` are
@@ -43,79 +43,64 @@ class PageServer(socketserver.ThreadingTCPServer):
         self, state: Callable[[str], bytes], told: Callable[[Mapping[str, Any]], None], files: Mapping[str, Path]
     ) -> None:
         super().__init__(("127.0.0.1", 0), _Request)
-        self.state, self.told, self.files = state, told, files
-        self.host = f"127.0.0.1:{self.server_address[1]}"
-        self.token, self.ticket = secrets.token_urlsafe(), secrets.token_urlsafe()
-        self.address = f"http://{self.host}/{self.token}/"
+        self._state, self._told, self._files = state, told, files
+        self._token, self._ticket = secrets.token_urlsafe(), secrets.token_urlsafe()
+        self._host = f"127.0.0.1:{self.server_port}"
+        self.address = f"http://{self._host}/{self._token}/"
         # Other users of a computer can read with which address a browser was started: that one leads here once.
-        self.once = f"http://{self.host}/{self.ticket}/"
+        self.once = f"http://{self._host}/{self._ticket}/"
+        self.set_app(self._answer)
+
+    def server_bind(self) -> None:
+        """Takes a port; no name server is asked what this computer is called."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
+        self.setup_environ()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Says nothing of a browser that has left."""
 
+    def _answer(self, asked: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        key, _, name = asked["PATH_INFO"].removeprefix("/").partition("/")
+        status, headers = "403 Forbidden", {"Content-Type": "text/plain"}
+        body: IO[bytes] = BytesIO(_STRANGER)
+        # To this host by its name, which the page of another site has wrong, and under the secret.
+        if asked.get("HTTP_HOST") == self._host:
+            if secrets.compare_digest(key.encode(), self._token.encode()):
+                status, headers, body = self._admitted(name, asked)
+            elif self._ticket and secrets.compare_digest(key.encode(), self._ticket.encode()):
+                self._ticket, status, headers = "", "303 See Other", {"Location": f"/{self._token}/"}
+        start(status, [*_HEADERS.items(), *headers.items()])
+        return FileWrapper(body)
 
-class _Request(BaseHTTPRequestHandler):
-    server: PageServer
-    timeout = 60.0
-
-    def parse_request(self) -> bool:
-        """Admits only what is sent to this host by its name, under the secret."""
-        if not super().parse_request():
-            return False
-        key, _, self._asked = self.path.removeprefix("/").partition("/")
-        known = [one.encode() for one in (self.server.token, self.server.ticket)]
-        if self.headers.get("Host") == self.server.host:
-            if secrets.compare_digest(key.encode(), known[0]):
-                return True
-            if known[1] and secrets.compare_digest(key.encode(), known[1]):
-                self.server.ticket = ""
-                self._answer(HTTPStatus.SEE_OTHER, Location=f"/{self.server.token}/")
-                return False
-        self.send_error(HTTPStatus.FORBIDDEN, explain="Open the address that the terminal shows.")
-        return False
-
-    def do_GET(self) -> None:
-        """Sends the page, its state, or a file that was made."""
-        name, _, seen = unquote(self._asked).partition("?seen=")
+    def _admitted(self, name: str, asked: dict[str, Any]) -> tuple[str, dict[str, str], IO[bytes]]:
+        if asked["REQUEST_METHOD"] == "POST":
+            try:
+                size = min(int(asked["CONTENT_LENGTH"]), _MOST_POSTED)
+                self._told({**json.loads(asked["wsgi.input"].read(size))})
+            except (TypeError, ValueError):
+                return "400 Bad Request", {}, BytesIO()
+            return "204 No Content", {}, BytesIO()
+        policy, more = _POLICY, {}
         if name in _PARTS:
             part = resources.files(__package__).joinpath(_PARTS[name])
-            self._send(part.open("rb"), part.name)
+            body, suffix = part.open("rb"), Path(part.name).suffix
         elif name == "state":
-            self._send(io.BytesIO(self.server.state(seen)), ".json")
-        elif name in self.server.files:
-            path = self.server.files[name]
-            saved = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(path.name)}"}
-            self._send(path.open("rb"), path.name, _POLICY_OF_FILES, **(saved if path.suffix == ".csv" else {}))
+            body, suffix = BytesIO(self._state(asked["QUERY_STRING"].removeprefix("seen="))), ".json"
+        elif name in self._files:
+            path, policy = self._files[name], _POLICY_OF_FILES
+            body, suffix = path.open("rb"), path.suffix
+            more = (
+                {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(path.name)}"} if suffix == ".csv" else {}
+            )
         else:
-            self.send_error(HTTPStatus.NOT_FOUND)
+            return "404 Not Found", {}, BytesIO()
+        kind = f"{_KINDS.get(suffix, 'text/plain')}; charset=utf-8"
+        return "200 OK", {"Content-Type": kind, "Content-Security-Policy": policy, **more}, body
 
-    def do_POST(self) -> None:
-        """Takes what the page sends."""
-        try:
-            sent = json.loads(self.rfile.read(min(int(self.headers["Content-Length"]), _MOST_POSTED)))
-            self.server.told({**sent})
-        except (TypeError, ValueError):
-            self.send_error(HTTPStatus.BAD_REQUEST)
-            return
-        self._answer(HTTPStatus.NO_CONTENT)
+
+class _Request(WSGIRequestHandler):
+    timeout = 60.0
 
     def log_message(self, format: str, *args: Any) -> None:
         """Logs nothing: an address holds the secret."""
-
-    def end_headers(self) -> None:
-        """Adds what every answer has."""
-        for name, value in _HEADERS.items():
-            self.send_header(name, value)
-        super().end_headers()
-
-    def _answer(self, status: HTTPStatus, **headers: str) -> None:
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-
-    def _send(self, file: IO[bytes], name: str, policy: str = _POLICY, **more: str) -> None:
-        kind = f"{_KINDS.get(Path(f'_{name}').suffix, 'text/plain')}; charset=utf-8"
-        with file:
-            self._answer(HTTPStatus.OK, **{"Content-Type": kind, "Content-Security-Policy": policy, **more})
-            shutil.copyfileobj(file, self.wfile)
