@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
+from importlib import resources
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -25,25 +26,6 @@ MEDIA_TYPES = {
     ".json": "application/json",
     ".md": "text/markdown",
 }
-_TERMS = (
-    "citeAs column equivalentProperty extract field fileObject fileProperty fileSet format includes isLiveDataset "
-    "jsonPath key md5 parentField path recordSet references regex repeated replace samplingRate separator source "
-    "subField transform"
-)
-# The context of the specification, whole: readers warn of any other.
-_CONTEXT = {
-    "@language": "en",
-    "@vocab": "https://schema.org/",
-    "sc": "https://schema.org/",
-    "cr": "http://mlcommons.org/croissant/",
-    "rai": "http://mlcommons.org/croissant/RAI/",
-    "dct": "http://purl.org/dc/terms/",
-    "conformsTo": "dct:conformsTo",
-    "data": {"@id": "cr:data", "@type": "@json"},
-    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    "examples": {"@id": "cr:examples", "@type": "@json"},
-    **{term: f"cr:{term}" for term in _TERMS.split()},
-}
 # As the specification calls it, and mlcroissant reads it.
 _FORMATS = MEDIA_TYPES | {".parquet": "application/x-parquet"}
 _RECORDS = "records"
@@ -52,8 +34,10 @@ _RECORDS = "records"
 def croissant(name: str, release: Release, *, files: Mapping[str, str], licence: str | None) -> dict[str, Any]:
     """Returns the description of the records in the file `name`, among files whose SHA-256 is given by name."""
     columns = resource_columns(name, release.schema)
+    # The context of the specification, whole: readers warn of any other.
+    context = resources.files(__package__).joinpath("croissant_context.json").read_text("utf-8")
     described = {
-        "@context": _CONTEXT,
+        "@context": json.loads(context),
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.0",
         "name": title(release),
@@ -94,7 +78,8 @@ def _croissant_field(name: str, column: str, data_type: str, **more: Any) -> dic
 def _pictures(name: str, columns: PictureColumns) -> list[dict[str, Any]]:
     fields = [_croissant_field(name, columns.image, "sc:ImageObject", transform={"jsonPath": "bytes"})]
     if columns.label is not None:
-        meaning = {"description": columns.meaning} if columns.names else {}
+        told = ", ".join(f"{place}: {name}" for place, name in enumerate(columns.names))
+        meaning = {"description": told} if told else {}
         fields.append(_croissant_field(name, columns.label, "sc:Integer") | meaning)
     return fields
 
@@ -178,11 +163,6 @@ class PictureColumns:
     image: str
     label: str | None
     names: tuple[str, ...]
-
-    @property
-    def meaning(self) -> str:
-        """What the label's numbers stand for, in words."""
-        return ", ".join(f"{place}: {name}" for place, name in enumerate(self.names))
 
 
 def resource_columns(name: str, schema: Schema) -> tuple[Column, ...] | PictureColumns:
