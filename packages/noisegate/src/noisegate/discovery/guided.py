@@ -5,26 +5,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from dataclasses import fields
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from noisegate.cli.options import one_by_one
-from noisegate.discovery.questions import (
-    QUESTIONS,
-    SOURCES,
-    TABLES,
-    Asker,
-    Question,
-    StartOptions,
-    cap_question,
-    file,
-    part_question,
-    source_question,
-    synthetic,
-)
+from noisegate.discovery.questions import ASKED, SOURCES, Asker, Question, StartOptions, question, synthetic, within
 from noisegate.errors import BudgetRefusedError, LedgerError, NoisegateError, OptionError, SchemaError
 
 if TYPE_CHECKING:
@@ -99,7 +87,7 @@ class Guide:
         self._book = ["--ledger", str(given["ledger"])] if "ledger" in given else []
         self._bought = 0.0
         self.ran: list[str] = []
-        missing = [question.key for question in QUESTIONS if question.key not in given]
+        missing = [key for key in ASKED if key not in given]
         if "cap" not in given and ("dataset" in missing or self._account(given["dataset"]) is None):
             missing.append("cap")
         if not set(SOURCES) & set(given):
@@ -111,21 +99,21 @@ class Guide:
                 f"them as options, or as keys of --answers FILE. Or use the commands that it runs: {_PLAIN}."
             )
 
-    def answer(self, question: Question) -> Any:
+    def answer(self, asked: Question) -> Any:
         """Returns the answer that was given, or asks until there is one that can be read."""
-        if question.key in self._given:
-            text = str(self._given[question.key])
+        if asked.key in self._given:
+            text = str(self._given[asked.key])
             try:
-                return question.value(text)
+                return asked.value(text)
             except ValueError as error:
-                raise OptionError(f"{question.key}: {error}; {question.asks.lower()} is asked for.") from None
+                raise OptionError(f"{asked.key}: {error}; {asked.asks.lower()} is asked for.") from None
         if not self._asker.asks:
-            raise OptionError(f"{question.key} is not answered; {question.asks.lower()} is asked for.")
+            raise OptionError(f"{asked.key} is not answered; {asked.asks.lower()} is asked for.")
         complaint = ""
         while True:
-            text = self._asker.prompt(question, complaint).strip()
+            text = self._asker.prompt(asked, complaint).strip()
             try:
-                return question.value(text)
+                return asked.value(text)
             except ValueError as error:
                 complaint = f"{error}."
 
@@ -133,9 +121,9 @@ class Guide:
     def known(self) -> dict[str, Any]:
         """The answers to all questions; what they ask for is within the cap."""
         known: dict[str, Any] = {}
-        for question in QUESTIONS:
-            known[question.key] = self.answer(question)
-            if question.key == "dataset":
+        for key in ASKED:
+            known[key] = self.answer(question(key))
+            if key == "dataset":
                 known["cap"] = self._cap(known["epsilon"], known["dataset"])
         kept = 1 - known["test"] if isinstance(known["test"], float) else 1
         known["records"] = max(1, round(known["records"] * kept))
@@ -145,7 +133,8 @@ class Guide:
         """Returns the cap that a data set is to get; None where it has one, under which the run must fit."""
         account = self._account(dataset)
         if account is None:
-            return float(self.answer(cap_question(epsilon)))
+            read = partial(within, epsilon, 1000)
+            return float(self.answer(question("cap", read=read, default=f"{max(4, epsilon):g}")))
         if account.delta == _DELTA and account.remaining is not None and epsilon > account.remaining:
             raise BudgetRefusedError(
                 f"epsilon {epsilon:g}: of the cap of data set {dataset!r}, {account.epsilon:g}, about "
@@ -166,13 +155,13 @@ class Guide:
         """Returns a schema file that is complete, after it was drafted or bought where there was none."""
         source = self._source()
         if source == "schema":
-            return self._file(source, ".toml")
+            return str(self.answer(question(source)))
         if Path(_SCHEMA).exists():
             raise OptionError(f"{_SCHEMA} is there already; give it with --schema {_SCHEMA}, or move it away.")
         if source == "discover":
             self._discover()
             return _SCHEMA
-        path = self._file(source, *TABLES)
+        path = str(self.answer(question(source)))
         kind = ["--dictionary"] if source == "dictionary" else []
         self.run("schema", "init", *kind, path, "-o", _SCHEMA, *self._label())
         try:
@@ -185,27 +174,25 @@ class Guide:
         self.go_on("Is everything in it public, and as it should be", _SCHEMA)
         return _SCHEMA
 
-    def _file(self, source: str, *files: str) -> str:
-        asked = Question(key=source, asks=f"File of the {source}", says="Its path.", read=file, files=files)
-        return str(self.answer(asked))
-
     def _label(self) -> list[str]:
         label = self._given.get("label", "")
         if not label and self._asker.asks:
-            asked = Question(key="label", asks="Column to be predicted from the others, if any", default="")
-            label = self._asker.prompt(asked)
+            label = self._asker.prompt(question("label"))
         return ["--label", str(label)] if label else []
 
     def _source(self) -> str:
         source = next((key for key in SOURCES if key in self._given), None)
         if source is not None:
             return source
-        return str(self.answer(source_question("schema" if Path(_SCHEMA).exists() else "public")))
+        return str(self.answer(question("source", default="schema" if Path(_SCHEMA).exists() else "public")))
 
     def _discover(self) -> None:
         known, kinds = self.known, self._kinds()
         fixed = ["--records", str(known["records"]), *(["--kinds", kinds] if kinds else []), *self._label()]
-        self._bought = part = float(self.answer(part_question(known["epsilon"])))
+        epsilon = known["epsilon"]
+        asks = f"Epsilon for bounds and levels, of the {epsilon:g}"
+        read = partial(within, 0.01, epsilon - 0.01)
+        self._bought = part = float(self.answer(question("bounds", asks=asks, read=read, default=f"{epsilon / 4:g}")))
         asked = ["--epsilon", _text(part), *fixed, "-o", _SCHEMA]
         self.run("schema", "discover", known["data"], *asked, "--price")
         self.go_on(f"The discovery spends {_text(part)} of epsilon = {_text(known['epsilon'])} for good. Go on")

@@ -1,9 +1,11 @@
 """What `noisegate start` asks and how an answer is read; and who asks it."""
 
 import sys
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,8 +15,9 @@ from noisegate.cli.console import ERR, say
 from noisegate.cli.options import LedgerOption
 from noisegate.errors import NoisegateError
 
-TABLES = (".csv", ".parquet")
 SOURCES = ("schema", "public", "dictionary", "discover")  # what the description of the columns may come from
+ASKED = ("data", "records", "epsilon", "dataset", "out", "test", "pages")
+"""All but what describes the columns and the cap, in their order."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +70,8 @@ class Question:
     says: str = ""
     read: Callable[[str], Any] = str
     default: str | None = None
-    choices: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
+    choices: Sequence[str] = ()
+    files: Sequence[str] = ()
 
     def value(self, text: str) -> Any:
         """Returns what an answer means; ValueError says why it cannot be taken."""
@@ -153,7 +156,8 @@ def _one_of(names: Sequence[str], text: str) -> str:
     return meant[0]
 
 
-def _within(low: float, high: float, text: str) -> float:
+def within(low: float, high: float, text: str) -> float:
+    """Returns a number from `low` up to `high`."""
     number = float(_above_zero(float, text))
     if not low <= number <= high:
         raise ValueError(f"{text!r} is not from {low:g} to {high:g}")
@@ -163,81 +167,19 @@ def _within(low: float, high: float, text: str) -> float:
 def _held_out(text: str) -> str | float | None:
     if text.lower() == "none":
         return None
-    return _within(0.001, 0.9, text) if text.replace(".", "", 1).isdecimal() else file(text)
+    return within(0.001, 0.9, text) if text.replace(".", "", 1).isdecimal() else file(text)
 
 
-QUESTIONS = (
-    Question(
-        key="data",
-        asks="Private records",
-        says="A CSV or Parquet file. Only the fit reads it.",
-        read=file,
-        files=TABLES,
-    ),
-    Question(
-        key="records",
-        asks="Approximate number of records",
-        says="A rounded number that may be public. Used to forecast accuracy.",
-        read=partial(_above_zero, int),
-    ),
-    Question(
-        key="epsilon",
-        asks="Epsilon",
-        says="How much the result may depend on one record: 1 is common, 0.1 is strict, 10 is loose.",
-        read=partial(_within, 0.01, 1000),
-        default="1",
-    ),
-    Question(
-        key="dataset",
-        asks="Name of the data set in the ledger",
-        says="The ledger adds up the cost of all runs on the same records, and refuses runs beyond the cap.",
-        default="data",
-    ),
-    Question(key="out", asks="Model folder", says="It may be shared.", read=_new, default="model"),
-    Question(
-        key="test",
-        asks="Held-out real records, a share to set aside now, or none",
-        says="Used to compare the copy with real records, on a second, private page: a file, or a number such as 0.2.",
-        read=_held_out,
-        default="0.2",
-        files=TABLES,
-    ),
-    Question(key="pages", asks="Folder of the pages", says="One page may be published.", default="pages"),
-)
-"""All but those of the columns and of the cap, in their order."""
+_READERS: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("schema", "public", "dictionary", "data"), file),
+    "records": partial(_above_zero, int),
+    "epsilon": partial(within, 0.01, 1000),
+    "out": _new,
+    "test": _held_out,
+}
 
 
-def cap_question(epsilon: float) -> Question:
-    """Returns the question for the cap of a data set that is not in the ledger; a run is to cost `epsilon`."""
-    return Question(
-        key="cap",
-        asks="Cap on epsilon over all runs",
-        says="The data set is not in the ledger yet. Its cap never changes.",
-        read=partial(_within, epsilon, 1000),
-        default=f"{max(4, epsilon):g}",
-    )
-
-
-def part_question(epsilon: float) -> Question:
-    """Returns the question for the part of `epsilon` that estimates bounds and levels."""
-    return Question(
-        key="bounds",
-        asks=f"Epsilon for bounds and levels, of the {epsilon:g}",
-        says="A smaller part gives coarser bounds. The fit uses the rest.",
-        read=partial(_within, 0.01, epsilon - 0.01),
-        default=f"{epsilon / 4:g}",
-    )
-
-
-def source_question(likely: str) -> Question:
-    """Returns the question for where the description of the columns comes from."""
-    return Question(
-        key="",
-        asks="Which of them",
-        says="The schema states what is publicly known about the columns: kinds, bounds, levels. Nothing in it may be "
-        "looked up in the private records. Use an existing file (schema), or draft one from public records (public) or "
-        "a data dictionary (dictionary). If you have none of these, bounds and levels can be estimated from the "
-        "private records with part of epsilon (discover).",
-        choices=SOURCES,
-        default=likely,
-    )
+def question(key: str, **known: Any) -> Question:
+    """Returns a question of the interview, with what is known of it by now."""
+    told = tomllib.loads(resources.files(__package__).joinpath("interview.toml").read_text("utf-8"))[key]
+    return Question(key=key, **{"read": _READERS.get(key, str), **told, **known})
