@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import textwrap
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -115,16 +118,10 @@ _LEAST_FOUND = 0.9
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
-_TRUTHS = (
-    ("y", "n"),
-    ("t", "f"),
-    ("ja", "nein"),
-    ("j", "n"),
-    ("oui", "non"),
-    ("sí", "no"),
-    ("si", "no"),
-    ("tak", "nie"),
-)
+@cache
+def vocabulary(name: str) -> Any:
+    """Returns the words of one sort by which public files are read."""
+    return tomllib.loads(resources.files(__package__).joinpath("vocabulary.toml").read_text("utf-8"))[name]
 
 
 def draft_boolean(name: str, values: pa.Array, *, missing: bool) -> DraftedColumn | None:
@@ -135,7 +132,7 @@ def draft_boolean(name: str, values: pa.Array, *, missing: bool) -> DraftedColum
     lowered = {word.lower() for word in words}
     if lowered <= {"true", "false"}:
         return DraftedColumn.of(Boolean(name=name, missing=missing))
-    true, false = next((pair for pair in _TRUTHS if lowered == {*pair}), ("", ""))
+    true, false = next((pair for pair in vocabulary("truths") if lowered == {*pair}), ("", ""))
     if not true:
         return None
     said = {key: [each for each in words if each.lower() == one] for key, one in (("true", true), ("false", false))}

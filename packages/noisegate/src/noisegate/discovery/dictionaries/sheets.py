@@ -13,58 +13,16 @@ from typing import Any
 from zipfile import BadZipFile
 
 from noisegate.discovery.dictionaries.variable import COMMA, FREE_TEXT, IDENTIFIER, Variable
+from noisegate.discovery.drafted import vocabulary
 from noisegate.errors import MissingExtraError, SchemaError
 from noisegate.schema.files import read_text
 
 EXCEL = (".xlsx", ".xlsm")
 _MARKS = (",", ";", "\t", "|")
 _MOST_ABOVE = 10  # rows above the headings
-_HEADINGS = {
-    "name": "variablename columnname fieldname variable column field varname var name item",
-    "type": "type datatype variabletype fieldtype columntype vartype kind class format measure",
-    "label": "label variablelabel description fieldlabel definition meaning question title comment",
-    "lower": "min minimum lower lowerbound minvalue rangemin validmin from",
-    "upper": "max maximum upper upperbound maxvalue rangemax validmax to",
-    "range": "range validrange allowedrange",
-    "values": "values levels codes choices categories valuelabels allowedvalues validvalues permissiblevalues "
-    "permittedvalues enum coding options responseoptions value",
-    "codes": "missingcodes missingvalues missingcode navalues missing",
-    "absent": "missing nullable optional maybemissing canbemissing",
-    "required": "required mandatory requiredfield",
-    "decimals": "decimals decimalplaces precision",
-    "step": "step resolution",
-    "unit": "unit units",
-    "identifier": "identifier phi pii isid isidentifier",
-}
-_YES = ("y", "yes", "1", "true", "x")
-_NO = ("", "n", "no", "0", "0%", "false", "none", "never", "-")
-_KINDS = {
-    "integer": r"int(eger)?|whole( number)?|count|smallint|bigint|long|i(nt)?(8|16|32|64)",
-    "continuous": r"num(eric|ber)?|float(32|64)?|double|decimal|real|continuous|scale|interval|ratio",
-    "datetime": r"date ?time|timestamp|posixct",
-    "date": r"date",
-    "ordinal": r"ordinal|ordered( factor)?",
-    "categorical": r"categor(y|ical)|factor|nominal|enum|coded|code|select( one)?|radio|dropdown|single choice|choice",
-    "boolean": r"bool(ean)?|logical|binary|yes ?/? ?no|flag|dichotomous|indicator",
-    "identifier": r"id|identifier|key|primary key|uuid",
-    "text": r"str(ing)?|text|char(acter)?|varchar|object|free ?text|note|memo|open|comment",
-}
+_HEADINGS: dict[str, str] = vocabulary("headings")
+_YES, _NO = vocabulary("yes"), vocabulary("no")
 _RANGE = re.compile(r"\s*\[?\s*(-?[0-9.]+|[0-9]{4}-[0-9]{2}-[0-9]{2})\s*(?:-|–|\.\.|to|bis|,)\s*([^\s\]]+)\s*\]?\s*")
-_REDCAP = {
-    "name": "variablefieldname fieldname",
-    "form": "formname",
-    "type": "fieldtype",
-    "label": "fieldlabel",
-    "choices": "choicescalculationsorsliderlabels choicesorcalculations selectchoicesorcalculations",
-    "validation": "textvalidationtypeorshowslidernumber",
-    "lower": "textvalidationmin",
-    "upper": "textvalidationmax",
-    "identifier": "identifier",
-}
-_REDCAP_TYPES = {"yesno": "boolean", "truefalse": "boolean", "radio": "radio", "dropdown": "dropdown"}
-_REDCAP_TYPES |= {"slider": "integer", "calc": "continuous", "notes": "text"}
-_VALIDATED = {"int(eger)?": "integer", "float|number(_[1-4]dp)?": "continuous", "datetime.*": "datetime"}
-_VALIDATED |= {"date.*": "date", "": "text"}
 ADDED = (
     *("redcap_event_name", "redcap_repeat_instrument", "redcap_repeat_instance", "redcap_data_access_group"),
     "redcap_survey_identifier",
@@ -161,7 +119,7 @@ def codebook(rows: Sequence[Sequence[str]]) -> list[Variable] | None:
 
 def _variable(row: dict[str, str], *, told: bool = False) -> Variable:
     plain = re.sub(r"[\s_-]+", " ", re.sub(r"\(.*?\)", "", row["type"])).strip().lower()
-    kind = next((kind for kind, pattern in _KINDS.items() if re.fullmatch(pattern, plain)), None)
+    kind = next((kind for kind, pattern in vocabulary("kinds").items() if re.fullmatch(pattern, plain)), None)
     lower, upper, values = row["lower"] or None, row["upper"] or None, row["values"]
     span = _RANGE.fullmatch(row["range"] or ("" if kind in ("categorical", "ordinal") else values))
     if span:
@@ -204,7 +162,7 @@ def _step(row: dict[str, str]) -> float | None:
 
 def redcap(rows: Sequence[Sequence[str]]) -> tuple[list[Variable], tuple[str, ...]] | None:
     """Returns the variables, and what else an export may have; None if the rows are no REDCap dictionary."""
-    fields = _headed_rows(rows, _REDCAP, "choices")
+    fields = _headed_rows(rows, vocabulary("redcap"), "choices")
     if fields is None or not any(field["name"] for field in fields):
         return None
     found = [variable for place, field in enumerate(fields) for variable in _columns(field, first=place == 0)]
@@ -236,11 +194,13 @@ def _single(name: str, kind: str, field: dict[str, str]) -> Variable:
     validation = field["validation"].strip().lower() if kind == "text" else ""
     number = re.fullmatch(r"number(?:_([1-4])dp)?(_comma_decimal)?", validation)
     if kind == "text":
-        told = next((told for pattern, told in _VALIDATED.items() if re.fullmatch(pattern, validation)), None)
+        told = next(
+            (told for pattern, told in vocabulary("validated").items() if re.fullmatch(pattern, validation)), None
+        )
         unread = COMMA if number and number[2] else f"text of the validation {validation!r}"
         said["decimals"] = (number[1] if number else None) or ""
     else:
-        told, unread = _REDCAP_TYPES.get(kind), f"a field of type {kind or 'unknown'}"
+        told, unread = vocabulary("redcap_types").get(kind), f"a field of type {kind or 'unknown'}"
     if told is None:
         unread += "" if unread == COMMA else ", which has no kind in a schema"
         return Variable(name=name, kind=None, about=field["label"], ignored=unread)
