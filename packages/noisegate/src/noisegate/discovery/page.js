@@ -1,8 +1,8 @@
 "use strict";
 
 const at = (id) => document.getElementById(id);
+const STAGES = { plan: 1, split: 2, ledger: 2, fit: 2, sample: 3, report: 3, verify: 3 };
 let asked = 0;
-let over = false;
 
 // An element with its attributes, text and children: what is shown is always text, never markup.
 function make(tag, attributes = {}, ...children) {
@@ -73,11 +73,15 @@ function stop(running) {
 }
 
 function show(state) {
-  document.title = `${state.ask ? state.ask.asks : state.status} – noisegate`;
-  at("status").textContent = state.ask?.files ? "Done." : state.status;
+  const last = state.printed.at(-1)?.[0] ?? "";
+  const running = last.includes(" -") || state.printed.length > 1 ? `Running ${last.split(" -")[0]} …` : "Starting …";
+  const status = state.ended || (state.ask?.files ? "Done." : state.ask ? "Waiting for your answer." : running);
+  const stage = state.ask?.files || state.ended ? 4 : STAGES[last.split(" ")[1]] ?? 0;
+  document.title = `${state.ask ? state.ask.asks : status} – noisegate`;
+  at("status").textContent = status;
   [...at("stages").children].forEach((item, i) => {
-    item.className = i < state.stage ? "done" : "";
-    if (i === state.stage) item.setAttribute("aria-current", "step");
+    item.className = i < stage ? "done" : "";
+    if (i === stage) item.setAttribute("aria-current", "step");
     else item.removeAttribute("aria-current");
   });
   at("answers").hidden = !state.answers.length;
@@ -85,36 +89,37 @@ function show(state) {
   state.printed.forEach(([command, text], i) => {
     const shown = at("printed").children;
     if (i === shown.length) {
-      if (i) shown[i - 1].open = false;
-      at("printed").append(make("details", { open: true }, make("summary", {}, make("code", {}, command)), output(`Output of ${command}`, "")));
+      if (command && i) shown[i - 1].open = false;
+      const summary = make("summary", {}, make("code", {}, command));
+      at("printed").append(command ? make("details", { open: true }, summary, output(`Output of ${command}`, "")) : make("p", {}, text));
     }
+    if (!command) return;
     shown[i].hidden = !text && (i === 0 || i < state.printed.length - 1);
     const live = shown[i].lastChild;
     if (live.textContent !== text) live.textContent = text;
     live.hidden = !text;
   });
-  at("says").replaceChildren(...state.says.map((text) => make("p", {}, text)));
-  const now = state.ask ? state.number : state.over ? -1 : 0;
+  const now = state.ask ? state.number : state.ended ? -1 : 0;
   if (now !== asked || !at("stop").firstChild) {
     at("ask").replaceChildren(...(state.ask ? [form(state.ask, state.number)] : []));
     at("ask").querySelector("[data-focus]")?.focus();
     at("stop").replaceChildren(stop(!state.ask));
     asked = now;
   }
-  at("stop").hidden = state.over || Boolean(state.ask?.buttons);
-  over = state.over;
+  at("stop").hidden = Boolean(state.ended || state.ask?.buttons);
 }
 
 async function follow() {
-  for (let seen = ""; !over; ) {
+  for (let seen = "", ended = ""; !ended; ) {
     try {
       const answer = await fetch(`state?seen=${seen}`);
       if (!answer.ok) throw new Error(answer.statusText);
       const state = await answer.json();
       if (state.turn !== seen) show(state);
-      seen = state.turn;
+      ({ turn: seen, ended } = state);
     } catch {
-      show({ ask: null, over: true, status: "noisegate has ended; its terminal says more. This page can be closed.", stage: -1, answers: [], printed: [], says: [] });
+      ended = "noisegate has ended; its terminal says more. This page can be closed.";
+      show({ ask: null, ended, answers: [], printed: [] });
     }
     await new Promise((done) => setTimeout(done, 200));
   }

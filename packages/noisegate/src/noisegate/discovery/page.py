@@ -21,7 +21,6 @@ from noisegate.errors import NoisegateError
 
 _PATIENCE = 25.0  # seconds for which a browser waits for news
 _COLUMNS = "88"
-_STAGES = {"plan": 1, "fit": 2, "sample": 3}
 # How rich moves its bars: it erases a line, or goes up to the one before.
 _ERASED = re.compile(r"[^\n]*\x1b\[2K|\n[^\n]*\x1b\[1A")
 _CONTROL = re.compile(r"\x1b\[[?0-9;]*[A-Za-z]|\r")
@@ -35,8 +34,8 @@ class Page(io.TextIOBase, Asker):
         self._changed, self._streams = threading.Condition(), ExitStack()
         self._posted: list[str] = []
         self._stopped = False
-        self._shown: dict[str, Any] = {"stage": 0, "status": "", "ask": None, "over": False, "turn": 0, "number": 0}
-        self._shown |= {"answers": [], "says": [], "printed": [["noisegate start", ""]]}
+        self._shown: dict[str, Any] = {"turn": 0, "number": 0, "ask": None, "ended": "", "answers": []}
+        self._shown["printed"] = [["noisegate start", ""]]  # commands with what they print; what is said has none
 
     def __enter__(self) -> Self:
         self._server = PageServer(self.state, self.told, self._files)
@@ -55,7 +54,7 @@ class Page(io.TextIOBase, Asker):
         self._streams.close()
         why = str(error) if isinstance(error, NoisegateError) else "If a fit had begun, its epsilon counts as spent."
         ended = f"Stopped. {why}" if error is not None else "Ended."
-        self._show(status=f"{ended} This page can be closed.", ask=None, over=True)
+        self._show(ended=f"{ended} This page can be closed.", ask=None)
         time.sleep(1)  # browsers fetch the last of it
         self._server.shutdown()
         self._server.server_close()
@@ -74,14 +73,12 @@ class Page(io.TextIOBase, Asker):
         return len(text)
 
     def say(self, text: str) -> None:
-        """Shows a paragraph until the next command."""
-        self._show(says=[*self._shown["says"], text])
+        """Shows a paragraph."""
+        self._show(printed=[*self._shown["printed"], ["", text]])
 
     def command(self, text: str) -> None:
         """Shows a command, above what it prints."""
-        stage = _STAGES.get(text.split()[1], self._shown["stage"])
-        printed = [*self._shown["printed"], [text, ""]]
-        self._show(says=[], printed=printed, stage=stage, status=f"Running {text.partition(' -')[0]} …")
+        self._show(printed=[*self._shown["printed"], [text, ""]])
 
     def prompt(self, question: Question, complaint: str = "") -> str:
         """Returns what was sent; nothing means the default, and is asked for again where there is none."""
@@ -103,7 +100,6 @@ class Page(io.TextIOBase, Asker):
     def end(self, commands: Sequence[str], made: Mapping[str, Path]) -> None:
         """Offers what was made until the page is closed."""
         self._files |= made
-        self._show(stage=4)
         with suppress(KeyboardInterrupt):
             files = [(name, str(path)) for name, path in made.items()]
             shown = {"files": files, "folder": str(Path.cwd()), "commands": commands}
@@ -113,7 +109,7 @@ class Page(io.TextIOBase, Asker):
         """Returns whether to begin again, asked under the error."""
         begins = self._press("Begin again", "End", asks="This did not work", complaint=str(error))
         if begins:
-            self._show(stage=0, answers=[], says=[])
+            self._show(answers=[])
         return begins
 
     def _press(self, *buttons: str, **shown: Any) -> bool:
@@ -122,10 +118,10 @@ class Page(io.TextIOBase, Asker):
     def _ask(self, **ask: Any) -> str:
         with self._changed:
             self._posted = []
-            self._show(status="Waiting for your answer.", ask=ask, number=self._shown["number"] + 1)
+            self._show(ask=ask, number=self._shown["number"] + 1)
             while not (self._posted or self._stopped):
                 self._changed.wait(1)  # in parts: on Windows, Ctrl-C is heard between them
-            self._show(status="Working …", ask=None)
+            self._show(ask=None)
             if not self._posted:
                 raise KeyboardInterrupt
             return self._posted[0]
@@ -154,7 +150,7 @@ class Page(io.TextIOBase, Asker):
         with self._news():
             if sent.get("stop"):
                 self._stopped = True
-                if not asked and not self._shown["over"]:
+                if not asked and not self._shown["ended"]:
                     _interrupt()
             elif asked and not self._posted and sent.get("number") == self._shown["number"]:
                 self._posted = [str(sent.get("answer", ""))]
