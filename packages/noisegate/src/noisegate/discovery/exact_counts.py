@@ -170,14 +170,14 @@ def read_counts(
         missing={gap.name: 0 for gap in wanted},
     )
     for batch in table.batches(wanted, partial.missing_values):
-        for name, found in batch.items():
-            counted.missing[name] += found.missing
+        for name, (values, missing) in batch.items():
+            counted.missing[name] += missing
             if name in edges:
-                counted.bins[name] += edges[name].counts(found.values)
+                counted.bins[name] += edges[name].counts(values)
             else:
-                counted.levels[name].add(found.values)
-        column = next(iter(batch.values()))
-        counted.records += len(column.values) + column.missing
+                counted.levels[name].add(values)
+        values, missing = next(iter(batch.values()))
+        counted.records += len(values) + missing
         if progress:
             progress(counted.records)
     check_room(counted.records)

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from noisegate.cli.console import say
 from noisegate.cli.options import one_by_one
 from noisegate.discovery.questions import ASKED, SOURCES, Asker, Question, StartOptions, question, synthetic, within
-from noisegate.errors import BudgetRefusedError, LedgerError, NoisegateError, OptionError, SchemaError
+from noisegate.errors import BudgetRefusedError, LedgerError, OptionError, SchemaError
 
 if TYPE_CHECKING:
     from noisegate.ledger.ledger import Account
@@ -40,29 +41,25 @@ def start_command(context: typer.Context, options: StartOptions) -> None:
     Example: `noisegate start`
     """
     given = _given(options)
-    if not options.browser:
-        _guided(context, given, Asker())
+    if options.browser:
+        from noisegate.discovery.page import Page
+
+        with Page() as page:
+            page.run(partial(_guided, context, given, page))
         return
-    from noisegate.discovery.page import Page
+    guide = _guided(context, given, Asker())
+    say("\nTo repeat this non-interactively:")
+    for command in guide.ran:
+        Asker.line(f"  {command}")
 
-    with Page() as page:
-        _guided(context, given, page)
 
-
-def _guided(context: typer.Context, given: Mapping[str, Any], asker: Asker) -> None:
-    while True:
-        try:
-            guide = Guide(context, given, asker)
-            schema = guide.described()
-            guide.price(schema)
-            guide.fit(schema)
-            guide.look()
-        except NoisegateError as error:
-            if not asker.again(error):
-                raise
-        else:
-            asker.end(guide.ran, guide.made())
-            return
+def _guided(context: typer.Context, given: Mapping[str, Any], asker: Asker) -> Guide:
+    guide = Guide(context, given, asker)
+    schema = guide.described()
+    guide.price(schema)
+    guide.fit(schema)
+    guide.look()
+    return guide
 
 
 def _given(options: StartOptions) -> dict[str, Any]:

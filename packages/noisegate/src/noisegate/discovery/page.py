@@ -1,5 +1,7 @@
 """The page of `noisegate start`: asks the same questions in a browser of this computer, and shows what is printed."""
 
+from __future__ import annotations
+
 import io
 import json
 import os
@@ -8,16 +10,19 @@ import signal
 import threading
 import time
 import webbrowser
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from noisegate.discovery.page_server import PageServer
 from noisegate.discovery.questions import Asker, Question
 from noisegate.errors import NoisegateError
+
+if TYPE_CHECKING:
+    from noisegate.discovery.guided import Guide
 
 _PATIENCE = 25.0  # seconds for which a browser waits for news
 _COLUMNS = "88"
@@ -39,10 +44,8 @@ class Page(io.TextIOBase, Asker):
 
     def __enter__(self) -> Self:
         self._server = PageServer(self.state, self.told, self._files)
-        self._print(
-            "The page opens in your browser, on this computer only. If it does not, open this address there:\n\n  "
-            f"{self._server.address}\n\nCtrl-C ends it."
-        )
+        super().say("The page opens in your browser, on this computer only. If it does not, open this address there:")
+        self.line(f"\n  {self._server.address}\n\nCtrl-C ends it.")
         for work in (self._server.serve_forever, partial(webbrowser.open, self._server.once)):
             threading.Thread(target=work, daemon=True).start()
         os.environ["COLUMNS"] = _COLUMNS
@@ -81,14 +84,12 @@ class Page(io.TextIOBase, Asker):
         self._show(printed=[*self._shown["printed"], [text, ""]])
 
     def prompt(self, question: Question, complaint: str = "") -> str:
-        """Returns what was sent; nothing means the default, and is asked for again where there is none."""
+        """Returns what was sent; nothing means the default."""
         answers = self._shown["answers"]
         typed = answers.pop()[1] if complaint else question.default
         shown = {name: getattr(question, name) for name in ("asks", "says", "choices")}
         near = sorted(path.name for path in Path().iterdir() if path.suffix.lower() in question.files)
-        text: str | None = None
-        while text is None:
-            text = self._ask(**shown, default=typed, complaint=complaint, near=near).strip() or question.default
+        text = self._ask(**shown, default=typed, complaint=complaint, near=near).strip() or question.default or ""
         answers.append((question.asks, text))
         return text
 
@@ -97,20 +98,21 @@ class Page(io.TextIOBase, Asker):
         shown = {"file": str(Path(file).absolute()), "text": Path(file).read_text("utf-8")} if file else {}
         return self._press("Yes, go on", "No, stop", asks=f"{asks}?", **shown)
 
-    def end(self, commands: Sequence[str], made: Mapping[str, Path]) -> None:
-        """Offers what was made until the page is closed."""
-        self._files |= made
+    def run(self, guided: Callable[[], Guide]) -> None:
+        """Asks to the end, or again from the beginning after an error; then offers what was made until it is closed."""
+        while True:
+            try:
+                guide = guided()
+                break
+            except NoisegateError as error:
+                if not self._press("Begin again", "End", asks="This did not work", complaint=str(error)):
+                    raise
+                self._show(answers=[])
+        self._files |= guide.made()
+        files = [(name, str(path)) for name, path in self._files.items()]
         with suppress(KeyboardInterrupt):
-            files = [(name, str(path)) for name, path in made.items()]
-            shown = {"files": files, "folder": str(Path.cwd()), "commands": commands}
-            self._press("Close", asks="Done: look, and download", **shown)
-
-    def again(self, error: NoisegateError) -> bool:
-        """Returns whether to begin again, asked under the error."""
-        begins = self._press("Begin again", "End", asks="This did not work", complaint=str(error))
-        if begins:
-            self._show(answers=[])
-        return begins
+            asks = "Done: look, and download"
+            self._press("Close", asks=asks, files=files, folder=str(Path.cwd()), commands=guide.ran)
 
     def _press(self, *buttons: str, **shown: Any) -> bool:
         return self._ask(buttons=buttons, **shown) == buttons[0]

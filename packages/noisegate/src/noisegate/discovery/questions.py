@@ -2,7 +2,7 @@
 
 import sys
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import resources
@@ -13,7 +13,6 @@ import typer
 
 from noisegate.cli.console import ERR, say
 from noisegate.cli.options import LedgerOption
-from noisegate.errors import NoisegateError
 
 SOURCES = ("schema", "public", "dictionary", "discover")  # what the description of the columns may come from
 ASKED = ("data", "records", "epsilon", "dataset", "out", "test", "pages")
@@ -75,7 +74,12 @@ class Question:
 
     def value(self, text: str) -> Any:
         """Returns what an answer means; ValueError says why it cannot be taken."""
-        return _one_of(self.choices, text) if self.choices else self.read(text)
+        if not self.choices:
+            return self.read(text)
+        meant = [text] if text in self.choices else [name for name in self.choices if text and name.startswith(text)]
+        if len(meant) != 1:
+            raise ValueError(f"{text!r} is none of {', '.join(self.choices)}")
+        return meant[0]
 
 
 class Asker:
@@ -102,21 +106,12 @@ class Asker:
         return typer.confirm(f"{where}{asks}?", err=True)
 
     def command(self, text: str) -> None:
-        """Shows a command that is run now, unbroken, to be copied."""
-        self._print(f"\n$ {text}")
-
-    def end(self, commands: Sequence[str], made: Mapping[str, Path]) -> None:
-        """Shows what was run and, on a page, what was made."""
-        say("\nTo repeat this non-interactively:")
-        for command in commands:
-            self._print(f"  {command}")
-
-    def again(self, error: NoisegateError) -> bool:
-        """Returns whether to begin again after an error; in a terminal the line is typed again."""
-        return False
+        """Shows a command that is run now."""
+        self.line(f"\n$ {text}")
 
     @staticmethod
-    def _print(text: str) -> None:
+    def line(text: str) -> None:
+        """Prints a line that is not broken, to be copied."""
         ERR.print(text, soft_wrap=True, markup=False)
 
 
@@ -147,13 +142,6 @@ def _above_zero(kind: type[int] | type[float], text: str) -> Any:
     if not 0 < number < float("inf"):
         raise ValueError(f"{text!r} is not a {'whole ' if kind is int else ''}number above 0")
     return number
-
-
-def _one_of(names: Sequence[str], text: str) -> str:
-    meant = [text] if text in names else [name for name in names if text and name.startswith(text)]
-    if len(meant) != 1:
-        raise ValueError(f"{text!r} is none of {', '.join(names)}")
-    return meant[0]
 
 
 def within(low: float, high: float, text: str) -> float:

@@ -213,11 +213,13 @@ class SchemaGate(Session):
         there_are = (
             f"records={self._records}" if self._records else f"without records=, {ASSUMED_RECORDS:,} are assumed"
         )
+        enough = epsilon * least / part / records
+        unit = 10.0 ** (math.floor(math.log10(enough)) - 1)
         raise OptionError(
             f"epsilon={epsilon:g}: every count gets noise of about ±{2 * self.plan.noise_records:,.0f} records, so "
             f"{what} is seen only where some {least:,.0f} records have it; that should be 1 in {1 / part:.0f} of them, "
             f"and {there_are}. Nothing was spent. It takes about {least / part:,.0f} records; or a larger epsilon, of "
-            f"about {_round_up(epsilon * least / part / records)}; or fewer columns than these "
+            f"about {math.ceil(enough / unit) * unit:.3g}; or fewer columns than these "
             f"{len(self._numeric) + len(self._texts)} (kind 'ignore', or bounds and levels that are publicly known); "
             "or a public estimate of the number of records, if there are more."
         )
@@ -327,11 +329,6 @@ class SchemaGate(Session):
         """Returns the places of the counts that pass, and these counts with their noise, in records."""
         places, noisy = self._noisy_above(counts * RECORD, event)
         return places, noisy / RECORD
-
-
-def _round_up(number: float) -> str:
-    unit = 10.0 ** (math.floor(math.log10(number)) - 1)
-    return f"{math.ceil(number / unit) * unit:.3g}"
 
 
 def discover_schema(data: Any, *, epsilon: float, **options: Any) -> Discovery:

@@ -27,7 +27,6 @@ from noisegate.linked.families import (
     Families,
     Records,
     Spill,
-    Transitions,
     Unmatched,
     families,
     spilled_parts,
@@ -39,8 +38,6 @@ from noisegate.records import WHOLE, WeightedRows
 from noisegate.schema import Schema
 from noisegate.schema.columns import Problem
 from noisegate.schema.encode import Mask, encode
-
-__all__ = ["LinkedSource", "Transitions"]
 
 
 class LinkedSource:
@@ -132,15 +129,14 @@ class LinkedSource:
 
     def transitions(
         self, link: Link, grid: int = WHOLE, *, share: tuple[int, int] | None = None
-    ) -> Iterator[Transitions]:
+    ) -> Iterator[WeightedRows]:
         """Yields the rows of a link, with weights that come to at most ``grid`` for each unit; see `families`."""
         # With a ``share``, which one of how many, of those parents alone whose hashed key falls into it. A DataError if
         # a record does not fit the schema, a key is missing or there twice, or a record has no parent.
         for found in self.families(link):
             made = transitions(found if share is None else found.share(*share), link, grid)
             for start in range(0, len(made), self.batch_rows):
-                part = slice(start, start + self.batch_rows)
-                yield Transitions(made.rows.rows(part), made.weights[part])
+                yield made.rows(slice(start, start + self.batch_rows))
 
     def _read(self) -> None:
         self.check()
@@ -279,7 +275,7 @@ class LinkRows:
         """Yields a function for each batch, which returns it."""
         with nullcontext() if self.share is None else self.tables:
             for found in self.tables.transitions(self.of, share=self.share):
-                yield partial(WeightedRows, found.rows.numeric, found.rows.codes, found.weights)
+                yield partial(found.rows, slice(None))
 
     def parts(self, size: int, shares: int) -> Iterator[Part]:
         """Yields so many shares of the parents: whoever has one reads all tables, and counts the families in it."""
