@@ -17,7 +17,7 @@ import pyarrow.types as pt
 
 from noisegate.data.frames import read_table
 from noisegate.discovery.draft import Draft, draft
-from noisegate.discovery.drafted import called_id
+from noisegate.discovery.drafted import called_id, vocabulary
 from noisegate.errors import DataError, OptionError, SchemaError
 from noisegate.linked.families import Families
 from noisegate.linked.links import Link
@@ -31,10 +31,6 @@ from noisegate.schema.files import write_toml
 from noisegate.schema.numeric import outwards
 
 _LEAST_PARENTS = 30  # what is the same in all children is remarked where so many parents have two or more
-_NAMED_TIME = re.compile(
-    r"(?:^|[^a-z])(day|days|date|time|year|month|week|period|wave|visit|seq|sequence|order|round|rank)(?:$|[^a-z])"
-)
-_NAMED_PART = re.compile(r"(?:^|[^a-z])(?:no|nr|num|number|seq|sequence|line|position)$")
 _LEAST_FOUND = 0.9
 """Of the records of a child, at least so many name one of the parents: a sample may hold some without theirs."""
 
@@ -183,7 +179,7 @@ def _text_columns(table: pa.Table) -> dict[Key, pa.Array]:
         with suppress(Problem):  # of a type that names nothing
             if pt.is_string((names := names_of(cells, name)).type):
                 found[name] = pc.if_else(pa.array(present), names, pa.scalar(None, pa.string()))
-    parts = [name for name in found if _NAMED_PART.search(str(name).lower()) or called_id(str(name))]
+    parts = [name for name in found if re.search(vocabulary("parts"), str(name).lower()) or called_id(str(name))]
     single = {name for name in parts if _is_key(found[name])}
     several = [pair for pair in permutations(parts, 2) if single.isdisjoint(pair)]
     found.update({pair: joined_names([found[name] for name in pair]) for pair in several})
@@ -250,7 +246,7 @@ def _order(table: pa.Table, drafted: Draft, link: DraftedLink) -> str | None:
         if column.numeric and not column.missing and not any(column.outer):
             if isinstance(column, Date | Datetime):
                 dated.append(column.name)
-            elif _NAMED_TIME.search(column.name.lower()):
+            elif re.search(vocabulary("times"), column.name.lower()):
                 named.append(column.name)
     rows = encode({name: table[name].combine_chunks() for name in drafted.schema.names}, drafted.schema)
     for name in (*dated, *named):

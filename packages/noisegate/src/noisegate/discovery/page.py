@@ -1,7 +1,5 @@
 """The page of `noisegate start`: asks the same questions in a browser of this computer, and shows what is printed."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -15,14 +13,11 @@ from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdo
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from noisegate.discovery.page_server import PageServer
 from noisegate.discovery.questions import Asker, Question
 from noisegate.errors import NoisegateError
-
-if TYPE_CHECKING:
-    from noisegate.discovery.guided import Guide
 
 _PATIENCE = 25.0  # seconds for which a browser waits for news
 _COLUMNS = "88"
@@ -98,7 +93,7 @@ class Page(io.TextIOBase, Asker):
         shown = {"file": str(Path(file).absolute()), "text": Path(file).read_text("utf-8")} if file else {}
         return self._press("Yes, go on", "No, stop", asks=f"{asks}?", **shown)
 
-    def run(self, guided: Callable[[], Guide]) -> None:
+    def run(self, guided: Callable[[], Any]) -> None:
         """Asks to the end, or again from the beginning after an error; then offers what was made until it is closed."""
         while True:
             try:

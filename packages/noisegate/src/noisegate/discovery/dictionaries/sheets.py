@@ -23,11 +23,6 @@ _MOST_ABOVE = 10  # rows above the headings
 _HEADINGS: dict[str, str] = vocabulary("headings")
 _YES, _NO = vocabulary("yes"), vocabulary("no")
 _RANGE = re.compile(r"\s*\[?\s*(-?[0-9.]+|[0-9]{4}-[0-9]{2}-[0-9]{2})\s*(?:-|–|\.\.|to|bis|,)\s*([^\s\]]+)\s*\]?\s*")
-ADDED = (
-    *("redcap_event_name", "redcap_repeat_instrument", "redcap_repeat_instance", "redcap_data_access_group"),
-    "redcap_survey_identifier",
-)
-"""Columns that an export may have beside those of the dictionary."""
 
 
 def read_sheets(path: Path) -> dict[str, list[list[str]]]:
@@ -168,7 +163,7 @@ def redcap(rows: Sequence[Sequence[str]]) -> tuple[list[Variable], tuple[str, ..
     found = [variable for place, field in enumerate(fields) for variable in _columns(field, first=place == 0)]
     forms = dict.fromkeys(field["form"] for field in fields if field["form"])
     names = {variable.name for variable in found}
-    added = (*ADDED, *(name for form in forms for name in (f"{form}_complete", f"{form}_timestamp")))
+    added = (*vocabulary("added"), *(name for form in forms for name in (f"{form}_complete", f"{form}_timestamp")))
     return found, tuple(name for name in added if name not in names)
 
 
@@ -210,13 +205,8 @@ def _single(name: str, kind: str, field: dict[str, str]) -> Variable:
     return _variable(dict.fromkeys(_HEADINGS, "") | said | {"type": told, "values": values})
 
 
-_TYPES = {"integer": "integer", "year": "integer", "number": "continuous"}
-_TYPES |= {kind: kind for kind in ("boolean", "date", "datetime")}
-_SIGNS = {"nonNegativeInteger": {"lower": 0}, "positiveInteger": {"lower": 1}, "nonPositiveInteger": {"upper": 0}}
-_WHOLE = {"integer", "int", "long", "short", "byte", "gYear", *_SIGNS}
-_WHOLE |= {"unsignedInt", "unsignedLong", "unsignedShort", "unsignedByte", "negativeInteger"}
-_REAL = {"decimal", "double", "float", "number", "percent"}
-_ENDS = {"lower": ("minimum", "minInclusive", "minExclusive"), "upper": ("maximum", "maxInclusive", "maxExclusive")}
+_TYPES: dict[str, str] = vocabulary("fields")
+_CSVW = vocabulary("csvw")
 _ALTERNATIVES = re.compile(r"\^?\(?([\w .-]+(?:\|[\w .-]+)+)\)?\$?")
 
 
@@ -289,13 +279,13 @@ def _of_column(column: Mapping[str, Any], keys: set[str], place: int) -> Variabl
     if column.get("name") in keys:
         return Variable(kind=None, ignored=IDENTIFIER, **said)
     ends: dict[str, Any] = {
-        key: next((rules[one] for one in ones if one in rules), None) for key, ones in _ENDS.items()
+        key: next((rules[one] for one in ones if one in rules), None) for key, ones in _CSVW["ends"].items()
     }
-    ends = {key: _SIGNS.get(base, {}).get(key) if end is None else end for key, end in ends.items()}
-    if base in _WHOLE or base in _REAL:
+    ends = {key: _CSVW["signs"].get(base, {}).get(key) if end is None else end for key, end in ends.items()}
+    if base in _CSVW["whole"] or base in _CSVW["real"]:
         comma = isinstance(form, Mapping) and form.get("decimalChar", ".") != "."
         unread = COMMA if comma else None
-        return Variable(kind="integer" if base in _WHOLE else "continuous", ignored=unread, **ends, **said)
+        return Variable(kind="integer" if base in _CSVW["whole"] else "continuous", ignored=unread, **ends, **said)
     if base in ("date", "datetime", "dateTime", "dateTimeStamp"):
         foreign = isinstance(form, str) and not form.startswith("yyyy-MM-dd")
         unread = _foreign_days(form) if foreign else None
