@@ -126,7 +126,7 @@ def _real(name: str, numbers: npt.NDArray[np.float64], *, missing: bool, all_fin
     known = _known_ends(name, inner[0], inner[-1]) or (lower, upper)
     lower, upper = max(lower, known[0]), min(upper, known[1])
     described: dict[str, Any] = {"name": name, "missing": missing}
-    grid = _grid(inner, rows) or _decimals(inner, rows) if all_finite else None
+    grid = _grid(inner, rows) if all_finite else None
     if grid is None:
         atoms, why = _atoms(distinct, counts, outer, math.inf)
         return DraftedColumn.of(Continuous(**described, lower=lower, upper=upper, atoms=atoms), why)
@@ -215,11 +215,13 @@ def _sentinels(values: _Numbers, counts: npt.NDArray[np.int64]) -> npt.NDArray[n
 
 def _grid(values: _Numbers, rows: int) -> _SampledGrid | None:
     """Returns the coarsest grid on which all values stand, ascending and distinct ones of so many records, if any."""
-    if rows < _LEAST_ROWS or len(values) < _LEAST_DISTINCT:
+    # Too few of them to tell its step show as many decimals as they have.
+    clear, whole = rows >= _LEAST_ROWS and len(values) >= _LEAST_DISTINCT, values.dtype.kind != "f"
+    if not clear and (whole or rows < _LEAST_SHOWN):
         return None
-    for digits in range(_MOST_DIGITS + 1):
+    for digits in range(0 if clear else 1, _MOST_DIGITS + 1):
         scale = 10**digits
-        if values.dtype.kind != "f":
+        if whole:
             units = values.astype(np.int64)
         elif float(np.abs(values).max()) * scale > _MOST_UNITS:
             return None
@@ -227,18 +229,7 @@ def _grid(values: _Numbers, rows: int) -> _SampledGrid | None:
             units = np.rint(values * float(scale)).astype(np.int64)
             if not (units / float(scale) == values).all():
                 continue
-        return _SampledGrid(step=int(np.gcd.reduce(np.diff(units))), scale=scale, units=units)
-    return None
-
-
-def _decimals(values: _Numbers, rows: int) -> _SampledGrid | None:
-    """Returns the grid of as many decimals as the values, ascending and distinct, show."""
-    for digits in range(1, _MOST_DIGITS + 1):
-        units = np.rint(values * 10.0**digits)
-        if float(np.abs(units).max()) > _MOST_UNITS:
-            return None
-        if rows >= _LEAST_SHOWN and (units / 10.0**digits == values).all():
-            return _SampledGrid(step=1, scale=10**digits, units=units.astype(np.int64))
+        return _SampledGrid(step=int(np.gcd.reduce(np.diff(units))) if clear else 1, scale=scale, units=units)
     return None
 
 
