@@ -106,7 +106,7 @@ def test_weights_of_a_unit_come_to_the_grid_and_never_to_more(table):
         data = records((size,), seed=size)
         if size == 0 and table == "codes":
             with LinkedSource(data, clinic()) as source:
-                assert not list(source.transitions(source.schema.links[1]))
+                assert not list(source.transitions(source.linked.links[1]))
             continue
         found, _ = read(data, table=table)
         rows = max(size, 1) * (1 if table == "visits" else 5)

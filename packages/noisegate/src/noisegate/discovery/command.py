@@ -192,29 +192,24 @@ def check(
     from noisegate.schema.schema import is_linked, read_schema
 
     schema = read_schema(path)
-    if is_linked(schema):
-        _check_linked(schema, as_json)
-        return
-    warn_about_constraints(schema)
-    share = kept_share(schema.constraints, schema.layout, schema.missing_values)
+    linked = schema if is_linked(schema) else None
+    for one in [schema] if linked is None else [link.records for link in linked.links]:
+        warn_about_constraints(one)
+    share = None if linked else kept_share(schema.constraints, schema.layout, schema.missing_values)
     if as_json:
         print_json({"ok": True, "digest": schema.digest(), "schema": schema.to_json(), "kept_share": share})
-        return
-    if schema.images is not None:
+    elif linked:
+        _show_linked(linked)
+    elif schema.images is not None:
         OUT.print(f"{path}: {pictured(schema)}. The schema is good.", markup=False)
-        return
-    _show_columns(str(path), schema)
-    if schema.constraints:
-        OUT.print(f"Of records drawn evenly within the bounds, about {share:.1%} keep to all of them.")
-    OUT.print("The schema is good.")
+    else:
+        _show_columns(str(path), schema)
+        if schema.constraints:
+            OUT.print(f"Of records drawn evenly within the bounds, about {share:.1%} keep to all of them.")
+        OUT.print("The schema is good.")
 
 
-def _check_linked(schema: Any, as_json: bool) -> None:
-    for link in schema.links:
-        warn_about_constraints(link.records)
-    if as_json:
-        print_json({"ok": True, "digest": schema.digest(), "schema": schema.to_json(), "kept_share": None})
-        return
+def _show_linked(schema: Any) -> None:
     for one in schema.tables:
         _show_columns(one.name, one.schema)
         OUT.print(f"{schema.told(one)}\n", markup=False)

@@ -261,7 +261,7 @@ def _measured(found: LinkedDraft, tables: Mapping[str, pa.Table]) -> LinkedDraft
     measured, rules, reasons = {table.name: table for table in found.schema.tables}, [], []
     loose = [replace(table, orphans="drop") if table.child else table for table in found.schema.tables]
     with LinkedSource(tables, LinkedSchema(loose), held_bytes=2**62) as source:
-        for link in source.schema.links:
+        for link in source.linked.links:
             [family] = source.families(link)
             most = int(outwards(0.0, float(max(family.counts.max(), 1)), smallest=1.0)[1])
             since, why = _since(family, link)

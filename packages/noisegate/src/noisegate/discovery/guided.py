@@ -44,8 +44,8 @@ def start_command(context: typer.Context, options: StartOptions) -> None:
     if options.browser:
         from noisegate.discovery.page import Page
 
-        with Page() as page:
-            page.run(partial(_guided, context, given, page))
+        page = Page()
+        page.run(partial(_guided, context, given, page))
         return
     guide = _guided(context, given, Asker())
     say("\nTo repeat this non-interactively:")

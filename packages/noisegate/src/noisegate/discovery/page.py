@@ -9,11 +9,10 @@ import threading
 import time
 import webbrowser
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from noisegate.discovery.page_server import PageServer
 from noisegate.discovery.questions import Asker, Question
@@ -31,31 +30,45 @@ class Page(io.TextIOBase, Asker):
 
     def __init__(self) -> None:
         self.asks, self._files = True, dict[str, Path]()
-        self._changed, self._streams = threading.Condition(), ExitStack()
+        self._changed = threading.Condition()
         self._posted: list[str] = []
         self._stopped = False
         self._shown: dict[str, Any] = {"turn": 0, "number": 0, "ask": None, "ended": "", "answers": []}
         self._shown["printed"] = [["noisegate start", ""]]  # commands with what they print; what is said has none
 
-    def __enter__(self) -> Self:
-        self._server = PageServer(self.state, self.told, self._files)
+    def run(self, guided: Callable[[], Any]) -> None:
+        """Opens the page, asks to the end, and offers what was made until the page is closed."""
+        server, ended = PageServer(self.state, self.told, self._files), "Ended."
         super().say("The page opens in your browser, on this computer only. If it does not, open this address there:")
-        self.line(f"\n  {self._server.address}\n\nCtrl-C ends it.")
-        for work in (self._server.serve_forever, partial(webbrowser.open, self._server.once)):
+        self.line(f"\n  {server.address}\n\nCtrl-C ends it.")
+        for work in (server.serve_forever, partial(webbrowser.open, server.once)):
             threading.Thread(target=work, daemon=True).start()
         os.environ["COLUMNS"] = _COLUMNS
-        self._streams.enter_context(redirect_stdout(self))
-        self._streams.enter_context(redirect_stderr(self))
-        return self
+        try:
+            with redirect_stdout(self), redirect_stderr(self):
+                guide = self._guided(guided)
+                self._files |= guide.made()
+                files = [(name, str(path)) for name, path in self._files.items()]
+                with suppress(KeyboardInterrupt):
+                    shown = {"files": files, "folder": str(Path.cwd()), "commands": guide.ran}
+                    self._press("Close", asks="Done: look, and download", **shown)
+        except BaseException as error:
+            begun = "If a fit had begun, its epsilon counts as spent."
+            ended = f"Stopped. {error if isinstance(error, NoisegateError) else begun}"
+            raise
+        finally:
+            self._show(ended=f"{ended} This page can be closed.", ask=None)
+            time.sleep(1)  # browsers fetch the last of it
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self._streams.close()
-        why = str(error) if isinstance(error, NoisegateError) else "If a fit had begun, its epsilon counts as spent."
-        ended = f"Stopped. {why}" if error is not None else "Ended."
-        self._show(ended=f"{ended} This page can be closed.", ask=None)
-        time.sleep(1)  # browsers fetch the last of it
-        self._server.shutdown()
-        self._server.server_close()
+    def _guided(self, guided: Callable[[], Any]) -> Any:
+        """Returns what asked to the end; after an error it may begin again."""
+        while True:
+            try:
+                return guided()
+            except NoisegateError as error:
+                if not self._press("Begin again", "End", asks="This did not work", complaint=str(error)):
+                    raise
+                self._show(answers=[])
 
     def isatty(self) -> bool:
         """Returns that bars can be shown."""
@@ -93,22 +106,6 @@ class Page(io.TextIOBase, Asker):
         shown = {"file": str(Path(file).absolute()), "text": Path(file).read_text("utf-8")} if file else {}
         return self._press("Yes, go on", "No, stop", asks=f"{asks}?", **shown)
 
-    def run(self, guided: Callable[[], Any]) -> None:
-        """Asks to the end, or again from the beginning after an error; then offers what was made until it is closed."""
-        while True:
-            try:
-                guide = guided()
-                break
-            except NoisegateError as error:
-                if not self._press("Begin again", "End", asks="This did not work", complaint=str(error)):
-                    raise
-                self._show(answers=[])
-        self._files |= guide.made()
-        files = [(name, str(path)) for name, path in self._files.items()]
-        with suppress(KeyboardInterrupt):
-            asks = "Done: look, and download"
-            self._press("Close", asks=asks, files=files, folder=str(Path.cwd()), commands=guide.ran)
-
     def _press(self, *buttons: str, **shown: Any) -> bool:
         return self._ask(buttons=buttons, **shown) == buttons[0]
 
@@ -143,8 +140,8 @@ class Page(io.TextIOBase, Asker):
 
     def told(self, sent: Mapping[str, Any]) -> None:
         """Takes the first answer to what is asked now, from whichever window, or stops."""
-        asked = self._shown["ask"] is not None
         with self._news():
+            asked = self._shown["ask"] is not None
             if sent.get("stop"):
                 self._stopped = True
                 if not asked and not self._shown["ended"]:

@@ -50,6 +50,8 @@ class LinkedSource:
     for the operator only, with the number of records read so far, of all tables.
     """
 
+    in_parts: ClassVar[bool] = True
+
     def __init__(
         self,
         data: Any,
@@ -61,7 +63,7 @@ class LinkedSource:
         key: bytes | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> None:
-        self.schema, self.batch_rows, self._show_values, self._held_bytes = schema, batch_rows, show_values, held_bytes
+        self.linked, self.batch_rows, self._show_values, self._held_bytes = schema, batch_rows, show_values, held_bytes
         self._progress, self._seen = progress, 0
         self._key = secrets.token_bytes(32) if key is None else key
         parts = schema.parts(data)
@@ -70,9 +72,23 @@ class LinkedSource:
         self._parents: dict[str, Spill] = {}  # by their own keys, with shares
         self._children: dict[str, Spill] = {}  # by the keys of their parents
 
+    @property
+    def schema(self) -> Schema:
+        """Of the table whose records are the units."""
+        return self.linked.root.schema
+
+    @property
+    def links(self) -> tuple[str, ...]:
+        """Each link, by the name of its child's table."""
+        return tuple(link.name for link in self.linked.links)
+
+    def link(self, name: str) -> LinkRows:
+        """Returns the rows of the link to the table called `name`."""
+        return LinkRows(tables=self, of=next(link for link in self.linked.links if link.name == name))
+
     def beside(self, data: Any) -> LinkedSource:
         """Returns a source of other tables of the same schema, whose keys are hashed under the same secret."""
-        return LinkedSource(data, self.schema, key=self._key)
+        return LinkedSource(data, self.linked, key=self._key)
 
     def __enter__(self) -> Self:
         return self
@@ -88,7 +104,7 @@ class LinkedSource:
 
     def check(self) -> None:
         """Checks names and types of the columns of all tables; no record is read."""
-        for table in self.schema.tables:
+        for table in self.linked.tables:
             known = replace(table.schema, ignore=tuple({*table.schema.ignore, *table.keys}))
             headers = []
             for origin in self._origins[table.name]:
@@ -125,7 +141,7 @@ class LinkedSource:
 
     def no_records(self) -> DataError:
         """Returns the error of tables without a unit."""
-        return DataError(f"{self._origins[self.schema.root.name][0].name}: there are no records; expected at least one")
+        return DataError(f"{self._origins[self.linked.root.name][0].name}: there are no records; expected at least one")
 
     def transitions(
         self, link: Link, grid: int = WHOLE, *, share: tuple[int, int] | None = None
@@ -140,19 +156,19 @@ class LinkedSource:
 
     def _read(self) -> None:
         self.check()
-        root, self._seen = self.schema.root, 0
+        root, self._seen = self.linked.root, 0
         self._parents[root.name] = self._spill(root, "key")
         for records in self._records(root):
             self._parents[root.name].add(records)
         if not self._seen:
             raise self.no_records()
         units = self._seen
-        for link in self.schema.links:
+        for link in self.linked.links:
             totals = np.zeros(units, dtype=np.int64)
             spill = self._children[link.name] = self._spill(link.child, "parent")
             for records in self._records(link.child):
                 spill.add(records)
-            parents = self._spill(link.child, "key") if self.schema.children(link.name) else None
+            parents = self._spill(link.child, "key") if self.linked.children(link.name) else None
             # Of all links at once, so that a key that is wrong is told before anything is asked.
             for found in self.families(link):
                 found.add_weights(totals)
@@ -213,7 +229,7 @@ class LinkedSource:
                 records["share"], records["numeric"], records["codes"] = 1, rows.numeric, rows.codes
                 records["unit"] = np.arange(self._seen, self._seen + len(rows))  # others take their parent's
                 used = np.ones(len(rows), dtype=np.bool_)
-                if table.key is not None and self.schema.children(table.name):
+                if table.key is not None and self.linked.children(table.name):
                     read = partial(self._hashes, table, table.key, arrays, may_miss=False)
                     records["key"], _ = told(read, origin, done, show_values=False)
                 if table.parent_key is not None:
@@ -290,43 +306,8 @@ class LinkRows:
         return self.tables.no_records()
 
 
-@dataclass(kw_only=True)
-class LinkedRecords:
-    """Linked tables as a gate holds them: the rows of each link by the name of its child's table."""
-
-    tables: LinkedSource
-    in_parts: ClassVar[bool] = True
-
-    @property
-    def schema(self) -> Schema:
-        """Of the table whose records are the units."""
-        return self.tables.schema.root.schema
-
-    @property
-    def name(self) -> str:
-        """What messages call the tables."""
-        return self.tables.name
-
-    @property
-    def links(self) -> tuple[str, ...]:
-        """Each link, by the name of its child's table."""
-        return tuple(link.name for link in self.tables.schema.links)
-
-    def check(self) -> None:
-        """Checks names and types of the columns of all tables; no record is read."""
-        self.tables.check()
-
-    def check_parts(self) -> None:
-        """Refuses tables in memory, which nobody else can read."""
-        self.tables.check_parts()
-
-    def link(self, name: str) -> LinkRows:
-        """Returns the rows of the link to the table called `name`."""
-        return LinkRows(tables=self.tables, of=next(link for link in self.tables.schema.links if link.name == name))
-
-
 def open_linked(
     data: Any, schema: LinkedSchema, *, show_values: bool, progress: Callable[[int], None] | None
-) -> LinkedRecords:
+) -> LinkedSource:
     """Returns linked tables as a gate holds them; nothing is read yet."""
-    return LinkedRecords(tables=LinkedSource(data, schema, show_values=show_values, progress=progress))
+    return LinkedSource(data, schema, show_values=show_values, progress=progress)
