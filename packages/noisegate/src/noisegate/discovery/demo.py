@@ -53,8 +53,7 @@ def demo_command(
     from noisegate.privacy.plan import Budget
 
     Budget(epsilon=epsilon)
-    for package in ("torch",) if images else ("statsmodels",):
-        require(package, "the demo")
+    require("torch" if images else "statsmodels", "the demo")
     out = out or Path("noisegate-demo-images" if images else "noisegate-demo")
     _remove_earlier(out, MADE_OF_IMAGES if images else MADE)
     told: list[tuple[dict[str, Any], Any]] = []
@@ -62,8 +61,12 @@ def demo_command(
     write_folder(out, lambda folder: told.append(make(folder, epsilon)))
     figures, text = told[0]
     check = f"(check it: noisegate verify {out / MODEL})"
-    files = {"synthetic": "synthetic.csv", "certificate": CERTIFICATE}
-    files |= {"public": "public.html", "private": "private.html"}
+    files = {
+        "synthetic": "synthetic.csv",
+        "certificate": CERTIFICATE,
+        "public": "public.html",
+        "private": "private.html",
+    }
     lines = [f"\nThe synthetic table:  {out / 'synthetic.csv'}", f"Its certificate:      {out / CERTIFICATE}   {check}"]
     pages = [
         f"What it promises:     {out / 'public.html'}   (a page that may be published with it)",

@@ -23,7 +23,7 @@ from noisegate.linked.families import Families
 from noisegate.linked.links import Link
 from noisegate.linked.schema import LinkedSchema, LinkedTable
 from noisegate.linked.source import LinkedSource
-from noisegate.linked.table_schema import Key, can_be_origin, key_parts, origin_ticks, ticks_at, ticks_per_unit
+from noisegate.linked.table_schema import Key, check_origin, key_parts, origin_ticks, ticks_at, ticks_per_unit
 from noisegate.schema import DEFAULT_MISSING_VALUES, Comparison, Date, Datetime
 from noisegate.schema.columns import Problem
 from noisegate.schema.encode import encode, joined_names, names_of, plain_cells
@@ -296,7 +296,11 @@ def _since(family: Families, link: Link) -> tuple[str | None, str]:
     ticks = ticks_at(order, family.children["numeric"][:, link.child.schema.layout.place(order.name)])
     nearest: tuple[float, str] | None = None
     for column in link.parent.schema.columns:
-        if not isinstance(column, type(order)) or not can_be_origin(order, column):
+        if not isinstance(column, type(order)):
+            continue
+        try:
+            check_origin(order, column, "")
+        except SchemaError:
             continue
         positions = family.parents["numeric"][family.of, link.parent.schema.layout.place(column.name)]
         gaps = ticks - origin_ticks(order, column, positions)

@@ -60,11 +60,6 @@ class BinEdges:
         bins = np.clip(bins, 0, self.size - 1) if self.clamped else bins[(bins >= 0) & (bins < self.size)]
         return np.bincount(bins, minlength=self.size).astype(np.int64)
 
-    @property
-    def middle(self) -> int:
-        """The bin in the middle: that of zero where there are as many bins on either side."""
-        return self.size // 2
-
     def within(self, first: int, last: int, cells: int = FINE) -> BinEdges:
         """Returns at most so many even bins, `FINE` or fewer, from the bin `first` to the bin `last`, both included."""
         low, high = self.edges[first], self.edges[last + 1]

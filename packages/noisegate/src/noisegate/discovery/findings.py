@@ -109,9 +109,10 @@ def bounds(
 ) -> tuple[Any, Any] | None:
     """Returns the bounds that both looks show, or None where they show zeros alone."""
     if found.first == found.last == coarse.zero:
-        beside = [fine.middle, *np.flatnonzero(cells > threshold(std, fine.size)).tolist()]
+        middle = fine.size // 2  # the bin of zero: as many lie on either side
+        beside = [middle, *np.flatnonzero(cells > threshold(std, fine.size)).tolist()]
         low, high = span(fine, min(beside), max(beside))
-        ends = (0 if min(beside) == fine.middle else low), (0 if max(beside) == fine.middle else high)
+        ends = (0 if min(beside) == middle else low), (0 if max(beside) == middle else high)
         return None if ends == (0, 0) else ends
     return span(fine, *kept(cells, std, max(_records(coarse, found, noisy), std)))
 

@@ -19,7 +19,6 @@ from noisegate.discovery.questions import Asker, Question
 from noisegate.errors import NoisegateError
 
 _PATIENCE = 25.0  # seconds for which a browser waits for news
-_COLUMNS = "88"
 # How rich moves its bars: it erases a line, or goes up to the one before.
 _ERASED = re.compile(r"[^\n]*\x1b\[2K|\n[^\n]*\x1b\[1A")
 _CONTROL = re.compile(r"\x1b\[[?0-9;]*[A-Za-z]|\r")
@@ -43,7 +42,7 @@ class Page(io.TextIOBase, Asker):
         self.line(f"\n  {server.address}\n\nCtrl-C ends it.")
         for work in (server.serve_forever, partial(webbrowser.open, server.once)):
             threading.Thread(target=work, daemon=True).start()
-        os.environ["COLUMNS"] = _COLUMNS
+        os.environ["COLUMNS"] = "88"  # of what is printed, whatever the terminal has
         try:
             with redirect_stdout(self), redirect_stderr(self):
                 guide = self._guided(guided)

@@ -27,7 +27,6 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 _MOST_POSTED = 2**16
-_STRANGER = b"Open the address that the terminal shows."
 
 
 class PageServer(ThreadingMixIn, WSGIServer):
@@ -63,7 +62,7 @@ class PageServer(ThreadingMixIn, WSGIServer):
     def _answer(self, asked: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         key, _, name = asked["PATH_INFO"].removeprefix("/").partition("/")
         status, headers = "403 Forbidden", {"Content-Type": "text/plain"}
-        body: IO[bytes] = BytesIO(_STRANGER)
+        body: IO[bytes] = BytesIO(b"Open the address that the terminal shows.")
         # To this host by its name, which the page of another site has wrong, and under the secret.
         if asked.get("HTTP_HOST") == self._host:
             if secrets.compare_digest(key.encode(), self._token.encode()):

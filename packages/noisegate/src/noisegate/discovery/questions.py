@@ -52,9 +52,7 @@ class StartOptions:
         typer.Option(help="Held-out real records for the private page, a share to set aside, such as 0.2, or 'none'."),
     ] = None
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether to go on.")] = False
-    browser: Annotated[bool, typer.Option("--browser", help="Ask on a page in your browser, and show all there.")] = (
-        False
-    )
+    browser: Annotated[bool, typer.Option("--browser", help="Ask and show all on a page in your browser.")] = False
 
 
 @dataclass(frozen=True, kw_only=True)

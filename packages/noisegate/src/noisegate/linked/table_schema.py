@@ -240,15 +240,6 @@ def check_origin(order: NumericColumn, since: NumericColumn, where: str) -> None
         raise SchemaError(f"{where}: since = {since.name!r} lies after all of order = {order.name!r}; correct a bound")
 
 
-def can_be_origin(order: NumericColumn, since: NumericColumn) -> bool:
-    """Returns whether distances can be counted from ``since`` to ``order``."""
-    try:
-        check_origin(order, since, "")
-    except SchemaError:
-        return False
-    return True
-
-
 def ticks_per_unit(order: NumericColumn) -> float:
     """Returns how many ticks make one of what ``longest_gap`` counts: numbers, days or, for moments, seconds."""
     if isinstance(order, Continuous):
