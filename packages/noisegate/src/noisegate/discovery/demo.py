@@ -61,12 +61,8 @@ def demo_command(
     write_folder(out, lambda folder: told.append(make(folder, epsilon)))
     figures, text = told[0]
     check = f"(check it: noisegate verify {out / MODEL})"
-    files = {
-        "synthetic": "synthetic.csv",
-        "certificate": CERTIFICATE,
-        "public": "public.html",
-        "private": "private.html",
-    }
+    files = {"synthetic": "synthetic.csv", "certificate": CERTIFICATE}
+    files |= {"public": "public.html", "private": "private.html"}
     lines = [f"\nThe synthetic table:  {out / 'synthetic.csv'}", f"Its certificate:      {out / CERTIFICATE}   {check}"]
     pages = [
         f"What it promises:     {out / 'public.html'}   (a page that may be published with it)",

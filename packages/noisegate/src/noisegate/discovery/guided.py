@@ -44,8 +44,7 @@ def start_command(context: typer.Context, options: StartOptions) -> None:
     if options.browser:
         from noisegate.discovery.page import Page
 
-        page = Page()
-        page.run(partial(_guided, context, given, page))
+        Page().run(partial(_guided, context, given))
         return
     guide = _guided(context, given, Asker())
     say("\nTo repeat this non-interactively:")

@@ -35,7 +35,7 @@ class Page(io.TextIOBase, Asker):
         self._shown: dict[str, Any] = {"turn": 0, "number": 0, "ask": None, "ended": "", "answers": []}
         self._shown["printed"] = [["noisegate start", ""]]  # commands with what they print; what is said has none
 
-    def run(self, guided: Callable[[], Any]) -> None:
+    def run(self, guided: Callable[[Asker], Any]) -> None:
         """Opens the page, asks to the end, and offers what was made until the page is closed."""
         server, ended = PageServer(self.state, self.told, self._files), "Ended."
         super().say("The page opens in your browser, on this computer only. If it does not, open this address there:")
@@ -59,11 +59,11 @@ class Page(io.TextIOBase, Asker):
             self._show(ended=f"{ended} This page can be closed.", ask=None)
             time.sleep(1)  # browsers fetch the last of it
 
-    def _guided(self, guided: Callable[[], Any]) -> Any:
+    def _guided(self, guided: Callable[[Asker], Any]) -> Any:
         """Returns what asked to the end; after an error it may begin again."""
         while True:
             try:
-                return guided()
+                return guided(self)
             except NoisegateError as error:
                 if not self._press("Begin again", "End", asks="This did not work", complaint=str(error)):
                     raise
