@@ -76,7 +76,7 @@ function show(state) {
   const last = state.printed.at(-1)?.[0] ?? "";
   const running = last.includes(" -") || state.printed.length > 1 ? `Running ${last.split(" -")[0]} …` : "Starting …";
   const status = state.ended || (state.ask?.files ? "Done." : state.ask ? "Waiting for your answer." : running);
-  const stage = state.ask?.files || state.ended ? 4 : STAGES[last.split(" ")[1]] ?? 0;
+  const stage = state.ask?.files || state.ended.startsWith("Ended") ? 4 : STAGES[last.split(" ")[1]] ?? 0;
   document.title = `${state.ask ? state.ask.asks : status} – noisegate`;
   at("status").textContent = status;
   [...at("stages").children].forEach((item, i) => {

@@ -30,8 +30,7 @@ class Page(io.TextIOBase, Asker):
     def __init__(self) -> None:
         self.asks, self._files = True, dict[str, Path]()
         self._changed = threading.Condition()
-        self._posted: list[str] = []
-        self._stopped = False
+        self._posted, self._stopped = list[str](), False
         self._shown: dict[str, Any] = {"turn": 0, "number": 0, "ask": None, "ended": "", "answers": []}
         self._shown["printed"] = [["noisegate start", ""]]  # commands with what they print; what is said has none
 
@@ -42,6 +41,7 @@ class Page(io.TextIOBase, Asker):
         self.line(f"\n  {server.address}\n\nCtrl-C ends it.")
         for work in (server.serve_forever, partial(webbrowser.open, server.once)):
             threading.Thread(target=work, daemon=True).start()
+        self.console.is_interactive = True  # it moves bars, as this page can show
         os.environ["COLUMNS"] = "88"  # of what is printed, whatever the terminal has
         try:
             with redirect_stdout(self), redirect_stderr(self):
@@ -49,8 +49,7 @@ class Page(io.TextIOBase, Asker):
                 self._files |= guide.made()
                 files = [(name, str(path)) for name, path in self._files.items()]
                 with suppress(KeyboardInterrupt):
-                    shown = {"files": files, "folder": str(Path.cwd()), "commands": guide.ran}
-                    self._press("Close", asks="Done: look, and download", **shown)
+                    self._press("Close", asks="Done", files=files, folder=str(Path.cwd()), commands=guide.ran)
         except BaseException as error:
             begun = "If a fit had begun, its epsilon counts as spent."
             ended = f"Stopped. {error if isinstance(error, NoisegateError) else begun}"

@@ -26,7 +26,6 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-_MOST_POSTED = 2**16
 
 
 class PageServer(ThreadingMixIn, WSGIServer):
@@ -75,7 +74,7 @@ class PageServer(ThreadingMixIn, WSGIServer):
     def _admitted(self, name: str, asked: dict[str, Any]) -> tuple[str, dict[str, str], IO[bytes]]:
         if asked["REQUEST_METHOD"] == "POST":
             try:
-                size = min(int(asked["CONTENT_LENGTH"]), _MOST_POSTED)
+                size = min(int(asked["CONTENT_LENGTH"]), 2**16)
                 self._told({**json.loads(asked["wsgi.input"].read(size))})
             except (TypeError, ValueError):
                 return "400 Bad Request", {}, BytesIO()

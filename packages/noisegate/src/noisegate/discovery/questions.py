@@ -83,6 +83,8 @@ class Question:
 class Asker:
     """Asks in the terminal, where there is one, and tells what is done; `page.Page` does so on a page."""
 
+    console = ERR
+
     def __init__(self) -> None:
         self.asks = sys.stdin is not None and sys.stdin.isatty()
 
