@@ -147,8 +147,8 @@ looks-without-noise: The counts along a column are exact.
     wrap noise.add_noise: lambda _, sums, **__: sums
 bounds-from-exact-counts: Bounds are found in exact counts.
     by test_a_record_with_an_extreme_value_hardly_moves_the_bounds
-    rewrite discovery.SchemaGate._bounds: occupied(any_noisy, any_std, any_zero) =>
-        occupied(first.bins[name].astype(float), any_std, any_zero)
+    rewrite discovery.SchemaGate._bounds: findings.occupied(any_noisy, any_std, any_zero) =>
+        findings.occupied(first.bins[name].astype(float), any_std, any_zero)
 opendp-spends-twice: OpenDP is told to spend twice what was paid.
     by test_opendp_finds_the_cost_of_a_neighbour_within_the_plan
     wrap shard_plan.MarginalPlan.spendable: lambda spendable, plan: 2 * spendable(plan)

@@ -82,7 +82,7 @@ class LinkedFound:
 
         with LinkedSource(drawn, self.model.schema, key=bytes(16)) as source:
             parts = list(source.transitions(link))
-        rows = EncodedTable.concatenate([part.rows for part in parts])
+        rows = EncodedTable.concatenate([EncodedTable(part.numeric, part.codes) for part in parts])
         weights = np.concatenate([part.weights for part in parts]).astype(np.float64)
         random = np.random.default_rng(_SEED)
         return rows.rows(random.choice(len(rows), size=_FAMILIES, p=weights / weights.sum()))

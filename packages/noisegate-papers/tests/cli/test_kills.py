@@ -201,13 +201,13 @@ DISCOVERY = [
     (f"{LEDGER}.confirm", "before"),
     (f"{LEDGER}.confirm", "after"),
     ("noisegate.privacy.noise:add_noise", "before"),
-    ("noisegate.discovery.schema_gate:schema_text", "before"),
+    ("noisegate.discovery.findings:schema_text", "before"),
     (f"{LEDGER}.commit", "after"),
     ("noisegate.privacy.schema_certificate:certificate_text", "before"),
 ]
 QUICK_DISCOVERY = {
     ("noisegate.discovery.schema_gate:read_counts", "before", "term"),
-    ("noisegate.discovery.schema_gate:schema_text", "before", "int"),
+    ("noisegate.discovery.findings:schema_text", "before", "int"),
 }
 
 

@@ -15,9 +15,9 @@ from noisegate.errors import DataError
 from noisegate.linked import families as linking
 from noisegate.linked import families as room
 from noisegate.linked.schema import LinkedSchema, LinkedTable
-from noisegate.linked.source import LinkedSource, Transitions
+from noisegate.linked.source import LinkedSource
 from noisegate.records import WHOLE as GRID
-from noisegate.records import Rows
+from noisegate.records import Rows, WeightedRows
 from noisegate.schema import Schema, decode
 
 PEOPLE = Schema([integer("start", 0, 50), boolean("ill")])
@@ -58,14 +58,14 @@ def read(data, schema=None, table="visits", **options):
     link = next(link for link in schema.links if link.name == table)
     with LinkedSource(data, schema, key=b"secret", **options) as source:
         found = list(source.transitions(link))
-    rows = Rows.concatenate([each.rows for each in found])
-    return Transitions(rows, np.concatenate([each.weights for each in found])), link
+    rows = Rows.concatenate([Rows(each.numeric, each.codes) for each in found])
+    return WeightedRows(rows.numeric, rows.codes, np.concatenate([each.weights for each in found])), link
 
 
 def told(data, schema=None, table="visits", **options):
     """The rows with their weights, sorted, as tuples of what they say."""
     found, link = read(data, schema, table, **options)
-    columns = decode(found.rows, link.schema).append_column("weight", pa.array(found.weights)).to_pydict()
+    columns = decode(found, link.schema).append_column("weight", pa.array(found.weights)).to_pydict()
     return sorted(zip(*columns.values(), strict=True), key=str)
 
 
@@ -106,7 +106,7 @@ def test_weights_of_a_unit_come_to_the_grid_and_never_to_more(table):
         data = records((size,), seed=size)
         if size == 0 and table == "codes":
             with LinkedSource(data, clinic()) as source:
-                assert not list(source.transitions(source.schema.links[1]))
+                assert not list(source.transitions(source.linked.links[1]))
             continue
         found, _ = read(data, table=table)
         rows = max(size, 1) * (1 if table == "visits" else 5)

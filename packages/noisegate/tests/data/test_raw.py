@@ -66,8 +66,8 @@ def test_every_source_gives_the_same_cells(tmp_path, form):
     gaps = tuple(gap for gap in GAPS if form != "pandas" or gap.name != "met")
     cells = list(RawTable(write(tmp_path, form)).batches(gaps, ("", "?", "NA", "null")))
     for gap in gaps:
-        found = [value for batch in cells for value in batch[gap.name].values.tolist()]
-        assert found == EXPECTED[gap.name] and sum(batch[gap.name].missing for batch in cells) == 1
+        found = [value for batch in cells for value in batch[gap.name][0].tolist()]
+        assert found == EXPECTED[gap.name] and sum(batch[gap.name][1] for batch in cells) == 1
 
 
 def test_only_parquet_suggests_kinds(tmp_path):
@@ -98,7 +98,7 @@ def test_files_of_a_folder_must_be_alike(tmp_path):
     (tmp_path / "a.csv").write_text("x,y\n1,2\n")
     (tmp_path / "b.csv").write_text("y,x\n3,4\n")
     cells = list(RawTable(tmp_path).batches((Gap(name="x", kind="integer"),), ()))
-    assert np.concatenate([batch["x"].values for batch in cells]).tolist() == [1, 4]
+    assert np.concatenate([batch["x"][0] for batch in cells]).tolist() == [1, 4]
     (tmp_path / "b.csv").write_text("y,z\n3,4\n")
     with pytest.raises(DataError, match=r"column 'z' of b\.csv is not in a\.csv"):
         RawTable(tmp_path, show_values=True)

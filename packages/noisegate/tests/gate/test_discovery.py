@@ -214,7 +214,7 @@ def test_the_reservation_stands_before_the_first_record_is_read(ledger, monkeypa
 
 
 def test_after_noise_was_drawn_the_cost_stays(ledger, monkeypatch):
-    monkeypatch.setattr(discovery, "schema_text", lambda *_: 1 / 0)
+    monkeypatch.setattr("noisegate.discovery.findings.schema_text", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         discover(ledger, people(100))
     account = ledger.show("clinic")[0]

@@ -24,7 +24,7 @@ from noisegate.gate.sums import LocalEngine, SumTask, add_records, sum_records
 from noisegate.linked.families import HELD_BYTES
 from noisegate.linked.method import Linked
 from noisegate.linked.schema import LinkedSchema, LinkedTable
-from noisegate.linked.source import LinkedRecords, LinkedSource
+from noisegate.linked.source import LinkedSource
 from noisegate.methods.pairwise import Pairwise
 from noisegate.privacy.grid import UNITS, Grid
 from noisegate.privacy.plan import Plan, Query
@@ -87,9 +87,8 @@ def task(link):
 def summed(data):
     """The exact sums of each link over all tables, before noise."""
     with LinkedSource(data, SCHEMA, key=bytes(32)) as source:
-        records = LinkedRecords(tables=source)
         return {
-            link.name: LocalEngine(threads=1).sum(records.link(link.name), {"q": task(link)}, None).sums["q"][0]
+            link.name: LocalEngine(threads=1).sum(source.link(link.name), {"q": task(link)}, None).sums["q"][0]
             for link in SCHEMA.links
         }
 
@@ -179,10 +178,9 @@ def test_workers_that_have_shares_of_the_parents_add_up_to_one_machine(held_byte
     whole = summed(OTHERS)
     monkeypatch.chdir(tmp_path.parent)
     with LinkedSource(tmp_path.name, SCHEMA, key=bytes(32), held_bytes=held_bytes) as source:
-        records = LinkedRecords(tables=source)
-        records.check_parts()
+        source.check_parts()
         for link in SCHEMA.links:
-            rows, tasks = records.link(link.name), {"q": task(link)}
+            rows, tasks = source.link(link.name), {"q": task(link)}
             parts = pickle.loads(pickle.dumps(list(rows.parts(1, 3))))
             jobs = [SumJob(tasks) for _ in parts]
             with chdir("/"):  # where a worker may be

@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, date, datetime
+from pathlib import Path
 
 import pytest
 
@@ -10,26 +11,11 @@ from noisegate.discovery.partial import Gap, PartialSchema, read_partial
 from noisegate.errors import SchemaError
 from noisegate.schema import Boolean, Categorical, Continuous, Date, Datetime, Decimal, Integer, Ordinal, Schema
 
-REDCAP = """\
-"Variable / Field Name","Form Name","Section Header","Field Type","Field Label","Choices, Calculations, OR Slider Labels","Field Note","Text Validation Type OR Show Slider Number","Text Validation Min","Text Validation Max",Identifier?,"Branching Logic (Show field only if...)","Required Field?"
-record_id,baseline,,text,"Study ID",,,,,,,,
-last_name,baseline,,text,"Last name",,,,,,y,,
-dob,baseline,,text,"Date of birth",,,date_dmy,1920-01-01,2005-12-31,,,y
-visit,baseline,,text,"Date of visit",,,date_mdy,2020-01-01,today,,,
-sex,baseline,"Demography",radio,"<b>Sex</b> at birth","1, Male | 2, Female | 9, Unknown, or refused",,,,,,,y
-site,baseline,,dropdown,Site,"01, Leeds | 02, York",,,,,,,
-race,baseline,,checkbox,"Race (all that apply)","1, White | 2, Black | -9, Refused | OT, Other",,,,,,,
-weight,baseline,,text,"Weight, kg",,,number_1dp,30,250.5,,,
-height,baseline,,text,"Height, cm",,,integer,100,230,,,
-hba1c,baseline,,text,HbA1c,,,number,,,,,
-bmi,baseline,,calc,BMI,"round([weight]/([height]/100)^2,1)",,,,,,,
-pain,baseline,,slider,Pain,"none | some | worst",,number,,,,,
-smoker,baseline,,yesno,Smoker?,,,,,,,,
-consent,baseline,,descriptive,"Please read this.",,,,,,,,
-notes,followup,,notes,Notes,,,,,,,,
-mail,followup,,text,E-mail,,,email,,,,,
-scan,followup,,file,Scan,,,,,,,,
-"""  # noqa: E501
+FILES = Path(__file__).parents[1] / "files" / "dictionaries"
+REDCAP, CODEBOOK, PACKAGE, CSVW = (
+    (FILES / name).read_text("utf-8")
+    for name in ("redcap.csv", "codebook.csv", "datapackage.json", "study.csv-metadata.json")
+)
 
 
 def drafted(tmp_path, text, name="codebook.csv", **options):
@@ -69,25 +55,6 @@ def test_a_redcap_dictionary_describes_the_columns_of_a_raw_export(tmp_path):
     assert {"redcap_event_name", "baseline_complete", "followup_complete", "record_id"} <= set(schema.ignore)
     assert "# Sex at birth\n# 1: Male; 2: Female; 9: Unknown, or refused\n[columns.sex]" in text
     assert "# the dictionary says that upper is today\n" in text
-
-
-CODEBOOK = """\
-Clinic study,,,,,,,
-,,,,,,,
-Variable Name,Data Type,Description,Unit,Min,Max,Values,Missing codes
-patient_id,ID,Number of the patient,,,,,
-sex,factor,Sex,,,,1=Male|2=Female,
-stage,Ordinal,Stage,,,,I; II; III,
-smoker,Yes/No,Smokes,,,,0=no; 1=yes,
-age,integer,Age at entry,years,18,99,,
-weight,numeric(5 1),Weight,kg,,,30-250,
-visits,int,Visits,,0,,,
-ecog,integer,Performance,,,,"0, fully active | 1, restricted | 2, in bed",
-lab,float,Creatinine,mg/dl,0,20,,-9; -8
-remarks,varchar(200),Anything else,,,,,
-region,string,Region,,,,"North, South",
-thing,?,What is this,,,,,
-"""
 
 
 @pytest.mark.parametrize("mark", [",", ";", "\t"])
@@ -137,41 +104,8 @@ def check_codebook(found):
     assert "# Age at entry [years]\n[columns.age]" in found.toml()
 
 
-PACKAGE = {
-    "name": "study",
-    "resources": [
-        {
-            "name": "visits",
-            "path": "visits.csv",
-            "schema": {
-                "primaryKey": "visit",
-                "missingValues": ["", "-"],
-                "fields": [
-                    {"name": "visit", "type": "integer"},
-                    {"name": "day", "type": "date", "constraints": {"minimum": "2020-01-01", "maximum": "2021-12-31"}},
-                    {"name": "born", "type": "date", "format": "%d.%m.%Y"},
-                    {"name": "sex", "type": "string", "constraints": {"enum": ["f", "m"], "required": True}},
-                    {"name": "grade", "type": "integer", "categories": [1, 2, 3], "categoriesOrdered": True},
-                    {
-                        "name": "arm",
-                        "type": "string",
-                        "categories": [{"value": "A", "label": "placebo"}, {"value": "B"}],
-                    },
-                    {"name": "age", "type": "integer", "title": "Age", "constraints": {"minimum": 0}},
-                    {"name": "dose", "type": "number", "constraints": {"minimum": 0, "maximum": 0.5}},
-                    {"name": "ok", "type": "boolean"},
-                    {"name": "place", "type": "geopoint"},
-                    {"name": "note", "type": "string"},
-                ],
-            },
-        },
-        {"name": "labs", "path": "labs.csv", "schema": "labs.json"},
-    ],
-}
-
-
 def test_frictionless_schemas_and_packages(tmp_path):
-    found = drafted(tmp_path, json.dumps(PACKAGE), "datapackage.json", table="visits")
+    found = drafted(tmp_path, PACKAGE, "datapackage.json", table="visits")
     assert (found.kind, found.open) == ("Frictionless Table Schema", ("age",))
     assert list(found.ignored) == ["visit", "born", "place", "note"]
     schema = Schema.loads(stated(found, age=(None, 120)))
@@ -189,29 +123,8 @@ def test_frictionless_schemas_and_packages(tmp_path):
         read_dictionary(tmp_path / "datapackage.json")
 
 
-CSVW = {
-    "@context": ["http://www.w3.org/ns/csvw", {"@language": "en"}],
-    "url": "study.csv",
-    "null": ["", "NA"],
-    "tableSchema": {
-        "primaryKey": "id",
-        "columns": [
-            {"name": "id", "titles": "Patient", "datatype": "string"},
-            {"name": "age", "titles": {"en": "Age"}, "datatype": {"base": "integer", "minimum": 0, "maximum": 120}},
-            {"name": "stays", "datatype": "nonNegativeInteger", "required": True},
-            {"name": "dose", "datatype": {"base": "decimal", "minInclusive": 0, "maxInclusive": 2.5}},
-            {"name": "day", "datatype": {"base": "date", "format": "dd.MM.yyyy"}},
-            {"name": "sex", "datatype": {"base": "string", "format": "^(f|m)$"}},
-            {"name": "ok", "datatype": {"base": "boolean", "format": "Y|N"}},
-            {"name": "note", "datatype": "string"},
-            {"virtual": True, "propertyUrl": "x", "valueUrl": "y"},
-        ],
-    },
-}
-
-
 def test_csvw_metadata(tmp_path):
-    found = drafted(tmp_path, json.dumps(CSVW), "study.csv-metadata.json")
+    found = drafted(tmp_path, CSVW, "study.csv-metadata.json")
     assert (found.kind, found.open, list(found.ignored)) == ("CSVW metadata", ("stays",), ["Patient", "day", "note"])
     schema = Schema.loads(stated(found, stays=(None, 99)))
     assert schema.missing_values == ("", "NA")
@@ -219,7 +132,8 @@ def test_csvw_metadata(tmp_path):
     assert schema.column("stays") == Integer(name="stays", lower=0, upper=99)
     assert schema.column("dose") == Continuous(name="dose", lower=0, upper=2.5, missing=True)
     assert schema.column("sex") == Categorical(name="sex", levels=("f", "m"), missing=True)
-    several = {"@context": CSVW["@context"], "tables": [CSVW, {**CSVW, "url": "labs.csv"}]}
+    study = json.loads(CSVW)
+    several = {"@context": study["@context"], "tables": [study, {**study, "url": "labs.csv"}]}
     with pytest.raises(SchemaError, match=r"there are 2 tables; choose one with table: study\.csv, labs\.csv"):
         drafted(tmp_path, json.dumps(several), "all.json")
     assert drafted(tmp_path, json.dumps(several), "all.json", table="labs.csv").open == ("stays",)

@@ -27,7 +27,7 @@ def open_records(
     progress: Callable[[int], None] | None = None,
     **options: Any,
 ) -> Any:
-    """Returns private records as a gate holds them: a `Source`, see `open_source`, or `LinkedRecords`."""
+    """Returns private records as a gate holds them: a `Source`, see `open_source`, or `LinkedSource`."""
     if isinstance(schema, Schema):
         return open_source(data, schema, show_values=show_values, **options)
     return reader("linked")(data, schema, show_values=show_values, progress=progress)

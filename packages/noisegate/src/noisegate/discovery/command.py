@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +21,7 @@ from noisegate.cli.console import (
     warn,
     warn_about_constraints,
 )
-from noisegate.cli.options import Adjacency, Delta, Epsilon, Json, LedgerOption, Unit
+from noisegate.cli.options import Adjacency, Delta, Epsilon, Json, LedgerOption, Unit, one_by_one
 from noisegate.errors import OptionError
 from noisegate.registry import extensions
 
@@ -42,35 +43,41 @@ for _name, _point in extensions("noisegate.verbs.schema").items():
     app.command(_name)(_point.load())
 
 
-@app.command("discover")
-def discover(
-    data: Annotated[Path, typer.Argument(help="Private records: CSV or Parquet file, or a folder of them.")],
-    epsilon: Epsilon,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Schema file to write; its certificate is put beside it.")],
-    delta: Delta = 1e-5,
+@dataclass(frozen=True, kw_only=True)
+class DiscoverOptions:
+    """What a discovery is told beside its price."""
+
+    delta: Delta = 1e-5
     kinds: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=KIND,...", help="Kinds of columns, public knowledge; may be repeated."),
-    ] = None,
+    ] = None
     columns: Annotated[
         Path | None, typer.Option(help="Schema file, TOML, with what is public; bounds and levels may be left out.")
-    ] = None,
+    ] = None
     label: Annotated[
         str | None,
         typer.Option(
             help="Column to be predicted from the others; every record has it, unless --columns says missing = true."
         ),
-    ] = None,
-    adjacency: Adjacency = "add-remove",
+    ] = None
+    adjacency: Adjacency = "add-remove"
     records: Annotated[
         int | None, typer.Option(help="Number of records if publicly known, about; exact, and needed, for replace-one.")
-    ] = None,
-    unit: Unit = "record",
-    ledger: LedgerOption = None,
-    dataset: Annotated[str | None, typer.Option(help="Name of the data set in the ledger.")] = None,
-    show_values: Annotated[
-        bool, typer.Option("--show-values", help="Let error messages quote private values.")
-    ] = False,
+    ] = None
+    unit: Unit = "record"
+    ledger: LedgerOption = None
+    dataset: Annotated[str | None, typer.Option(help="Name of the data set in the ledger.")] = None
+    show_values: Annotated[bool, typer.Option("--show-values", help="Let error messages quote private values.")] = False
+
+
+@app.command("discover")
+@one_by_one
+def discover(
+    data: Annotated[Path, typer.Argument(help="Private records: CSV or Parquet file, or a folder of them.")],
+    epsilon: Epsilon,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Schema file to write; its certificate is put beside it.")],
+    options: DiscoverOptions,
     force: Annotated[bool, typer.Option("--force", help="Replace the schema file if there is one.")] = False,
     price: Annotated[
         bool, typer.Option("--price", help="Show what it would cost, and stop; no record is read.")
@@ -89,33 +96,20 @@ def discover(
     from noisegate.privacy.schema_certificate import certificate_path
     from noisegate.runs.work import held
 
-    beside, named = certificate_path(out), _kinds(kinds or [])
-    book = Ledger(ledger) if dataset is not None else None
+    told: dict[str, Any] = vars(options) | {"kinds": _kinds(options.kinds or [])}
+    told["ledger"] = Ledger(options.ledger) if options.dataset is not None else None
+    beside = certificate_path(out)
     say_files(data)
     with held() as may_stop:
-        gate = SchemaGate(
-            data,
-            epsilon=epsilon,
-            delta=delta,
-            kinds=named,
-            columns=columns,
-            label=label,
-            adjacency=adjacency,
-            records=records,
-            unit=unit,
-            ledger=book,
-            dataset=dataset,
-            show_values=show_values,
-            progress=lambda _: may_stop(),
-        )
+        gate = SchemaGate(data, epsilon=epsilon, **told, progress=lambda _: may_stop())
         if price:
             _show_price(gate, as_json)
             return
         found = _bought(gate, out, beside, force=force)
     described = found.toml.count("\n[columns.")
     if as_json:
-        told = {"certificate": found.certificate.to_json(), "doubts": dict(found.doubts)}
-        print_json({"schema": str(out), "columns": described, **told})
+        made = {"certificate": found.certificate.to_json(), "doubts": dict(found.doubts)}
+        print_json({"schema": str(out), "columns": described, **made})
         return
     _show_columns(f"{out}, as estimated", found.schema)
     for note in dict.fromkeys(found.notes.values()):
@@ -198,29 +192,24 @@ def check(
     from noisegate.schema.schema import is_linked, read_schema
 
     schema = read_schema(path)
-    if is_linked(schema):
-        _check_linked(schema, as_json)
-        return
-    warn_about_constraints(schema)
-    share = kept_share(schema.constraints, schema.layout, schema.missing_values)
+    linked = schema if is_linked(schema) else None
+    for one in [schema] if linked is None else [link.records for link in linked.links]:
+        warn_about_constraints(one)
+    share = None if linked else kept_share(schema.constraints, schema.layout, schema.missing_values)
     if as_json:
         print_json({"ok": True, "digest": schema.digest(), "schema": schema.to_json(), "kept_share": share})
-        return
-    if schema.images is not None:
+    elif linked:
+        _show_linked(linked)
+    elif schema.images is not None:
         OUT.print(f"{path}: {pictured(schema)}. The schema is good.", markup=False)
-        return
-    _show_columns(str(path), schema)
-    if schema.constraints:
-        OUT.print(f"Of records drawn evenly within the bounds, about {share:.1%} keep to all of them.")
-    OUT.print("The schema is good.")
+    else:
+        _show_columns(str(path), schema)
+        if schema.constraints:
+            OUT.print(f"Of records drawn evenly within the bounds, about {share:.1%} keep to all of them.")
+        OUT.print("The schema is good.")
 
 
-def _check_linked(schema: Any, as_json: bool) -> None:
-    for link in schema.links:
-        warn_about_constraints(link.records)
-    if as_json:
-        print_json({"ok": True, "digest": schema.digest(), "schema": schema.to_json(), "kept_share": None})
-        return
+def _show_linked(schema: Any) -> None:
     for one in schema.tables:
         _show_columns(one.name, one.schema)
         OUT.print(f"{schema.told(one)}\n", markup=False)

@@ -53,8 +53,7 @@ def demo_command(
     from noisegate.privacy.plan import Budget
 
     Budget(epsilon=epsilon)
-    for package in ("torch",) if images else ("statsmodels",):
-        require(package, "the demo")
+    require("torch" if images else "statsmodels", "the demo")
     out = out or Path("noisegate-demo-images" if images else "noisegate-demo")
     _remove_earlier(out, MADE_OF_IMAGES if images else MADE)
     told: list[tuple[dict[str, Any], Any]] = []

@@ -34,6 +34,7 @@ from noisegate.discovery.drafted import (
     draft_text,
     drafted_text,
     schema_of,
+    vocabulary,
 )
 from noisegate.discovery.forms import check_stored, public_values
 from noisegate.discovery.raw import raw_kind_of
@@ -44,11 +45,7 @@ from noisegate.schema.columns import column_from_form
 from noisegate.schema.encode import encode, is_text, plain_cells
 from noisegate.schema.values import TEXT_PADDING
 
-_MARKS = {
-    *("null", "(null)", "none", "nil", "na", "n/a", "#n/a", "<na>", "n.a.", "nan", "nat", "missing", "unknown"),
-    *("", ".", "..", "-", "--", "---", "—", "?", "*"),
-}
-"""What usually stands for a missing value, in small letters."""
+_MARKS = frozenset(vocabulary("missing"))
 # Other words do, if they are so few and so many different numbers or dates stand beside them.
 _MOST_WORDS, _LEAST_BESIDE = 2, 10
 # Of so many records at most are rules looked for.

@@ -10,26 +10,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisegate.discovery.draft_numbers import draft_number, draft_time
-from noisegate.discovery.drafted import DraftedColumn
+from noisegate.discovery.drafted import DraftedColumn, vocabulary
 from noisegate.schema import Continuous, Date, Datetime
 from noisegate.schema.encode import days, floats, is_text, microseconds
 from noisegate.schema.formats import iso_text, plain_text, written
 
-_NUMBERED = (("%d", "%m"), ("%-d", "%-m"))
-_DATES = (
-    *(f"{day}{mark}{month}{mark}{year}" for year in ("%Y", "%y") for mark in "./- " for day, month in _NUMBERED),
-    *(f"{month}{mark}{day}{mark}{year}" for year in ("%Y", "%y") for mark in "/-" for day, month in _NUMBERED),
-    *(f"{day}{mark}{month}{mark}%Y" for mark in " -" for day in ("%d", "%-d") for month in ("%b", "%B")),
-    *(f"{month} {day}, %Y" for day in ("%d", "%-d") for month in ("%b", "%B")),
-    *("%Y/%m/%d", "%Y.%m.%d", "%d%b%Y"),
-)
-_CLOCKS = (
-    *("", " %H:%M", " %H:%M:%S", " %-H:%M", "T%H%M", "T%H%M%S", "T%H:%M", "T%H:%M:%S"),
-    *(" %I:%M %p", " %-I:%M %p", " %I:%M:%S %p", " %-I:%M:%S %p"),
-)
-_MONTHS = ("%Y-%m", "%Y/%m", "%m/%Y", "%m.%Y", "%b %Y", "%b-%Y", "%B %Y")
-_HOURS = ("%H:%M", "%H:%M:%S", "%-H:%M", "%-H:%M:%S", "%I:%M %p", "%-I:%M %p")
-_WRITTEN = tuple(f"{day}{clock}" for day in (*_DATES, "%Y%m%d") for clock in _CLOCKS) + _MONTHS + _HOURS
+_FORMATS = vocabulary("formats")
+_WRITTEN = [
+    *(f"{day}{clock}" for day in _FORMATS["days"] for clock in _FORMATS["clocks"]),
+    *_FORMATS["months"],
+    *_FORMATS["hours"],
+]
 _DIGITS = ("%Y%m%d", "%Y%m", "%-H%M", "%H%M")
 # Digits alone are such a date or time where so many different ones are: by chance, hardly all of them would be.
 _LEAST_DIGITS = {"%Y%m%d": 3, "%Y%m": 8, "%-H%M": 0, "%H%M": 0}

@@ -17,13 +17,13 @@ import pyarrow.types as pt
 
 from noisegate.data.frames import read_table
 from noisegate.discovery.draft import Draft, draft
-from noisegate.discovery.drafted import called_id
+from noisegate.discovery.drafted import called_id, vocabulary
 from noisegate.errors import DataError, OptionError, SchemaError
 from noisegate.linked.families import Families
 from noisegate.linked.links import Link
 from noisegate.linked.schema import LinkedSchema, LinkedTable
 from noisegate.linked.source import LinkedSource
-from noisegate.linked.table_schema import Key, can_be_origin, key_parts, origin_ticks, ticks_at, ticks_per_unit
+from noisegate.linked.table_schema import Key, check_origin, key_parts, origin_ticks, ticks_at, ticks_per_unit
 from noisegate.schema import DEFAULT_MISSING_VALUES, Comparison, Date, Datetime
 from noisegate.schema.columns import Problem
 from noisegate.schema.encode import encode, joined_names, names_of, plain_cells
@@ -31,10 +31,6 @@ from noisegate.schema.files import write_toml
 from noisegate.schema.numeric import outwards
 
 _LEAST_PARENTS = 30  # what is the same in all children is remarked where so many parents have two or more
-_NAMED_TIME = re.compile(
-    r"(?:^|[^a-z])(day|days|date|time|year|month|week|period|wave|visit|seq|sequence|order|round|rank)(?:$|[^a-z])"
-)
-_NAMED_PART = re.compile(r"(?:^|[^a-z])(?:no|nr|num|number|seq|sequence|line|position)$")
 _LEAST_FOUND = 0.9
 """Of the records of a child, at least so many name one of the parents: a sample may hold some without theirs."""
 
@@ -183,7 +179,7 @@ def _text_columns(table: pa.Table) -> dict[Key, pa.Array]:
         with suppress(Problem):  # of a type that names nothing
             if pt.is_string((names := names_of(cells, name)).type):
                 found[name] = pc.if_else(pa.array(present), names, pa.scalar(None, pa.string()))
-    parts = [name for name in found if _NAMED_PART.search(str(name).lower()) or called_id(str(name))]
+    parts = [name for name in found if re.search(vocabulary("parts"), str(name).lower()) or called_id(str(name))]
     single = {name for name in parts if _is_key(found[name])}
     several = [pair for pair in permutations(parts, 2) if single.isdisjoint(pair)]
     found.update({pair: joined_names([found[name] for name in pair]) for pair in several})
@@ -250,7 +246,7 @@ def _order(table: pa.Table, drafted: Draft, link: DraftedLink) -> str | None:
         if column.numeric and not column.missing and not any(column.outer):
             if isinstance(column, Date | Datetime):
                 dated.append(column.name)
-            elif _NAMED_TIME.search(column.name.lower()):
+            elif re.search(vocabulary("times"), column.name.lower()):
                 named.append(column.name)
     rows = encode({name: table[name].combine_chunks() for name in drafted.schema.names}, drafted.schema)
     for name in (*dated, *named):
@@ -265,7 +261,7 @@ def _measured(found: LinkedDraft, tables: Mapping[str, pa.Table]) -> LinkedDraft
     measured, rules, reasons = {table.name: table for table in found.schema.tables}, [], []
     loose = [replace(table, orphans="drop") if table.child else table for table in found.schema.tables]
     with LinkedSource(tables, LinkedSchema(loose), held_bytes=2**62) as source:
-        for link in source.schema.links:
+        for link in source.linked.links:
             [family] = source.families(link)
             most = int(outwards(0.0, float(max(family.counts.max(), 1)), smallest=1.0)[1])
             since, why = _since(family, link)
@@ -300,7 +296,11 @@ def _since(family: Families, link: Link) -> tuple[str | None, str]:
     ticks = ticks_at(order, family.children["numeric"][:, link.child.schema.layout.place(order.name)])
     nearest: tuple[float, str] | None = None
     for column in link.parent.schema.columns:
-        if not isinstance(column, type(order)) or not can_be_origin(order, column):
+        if not isinstance(column, type(order)):
+            continue
+        try:
+            check_origin(order, column, "")
+        except SchemaError:
             continue
         positions = family.parents["numeric"][family.of, link.parent.schema.layout.place(column.name)]
         gaps = ticks - origin_ticks(order, column, positions)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisegate.discovery.drafted import DraftedColumn
+from noisegate.discovery.drafted import DraftedColumn, vocabulary
 from noisegate.schema import Categorical, Continuous, Date, Datetime, Decimal, Integer
 from noisegate.schema.encode import Parser, UnexpectedType, days, floats, integers, is_text, microseconds
 from noisegate.schema.numeric import MAX_STEPS, outwards
@@ -38,23 +38,6 @@ _CODES = {-value for value in (1, 2, 3, 4, 5, 6, 7, 8, 9, 66, 77, 88, 97, 98, 99
 # An atom within the range is said by this part of all records, and by this many times as many as its neighbours are.
 _ATOM_SHARE, _ATOM_TIMES, _MOST_ATOMS, _NEIGHBOURS = 0.02, 5, 8, 10
 
-# Quantities whose ends are public knowledge, by the last words of the name of a column.
-_ENDS: dict[str, tuple[tuple[int, int], ...]] = {
-    r"hour(?:_?of_?day)?|hh|stunde": ((0, 23), (0, 24)),
-    r"minute|second|sekunde": ((0, 59),),
-    r"(?:day_?of_?week|week_?day|dow|wochentag)(?:_?num(?:ber)?)?": ((1, 7), (0, 6), (0, 7)),
-    r"^(?:day|tag)|day_?of_?month|dom|mday|dd": ((1, 31), (0, 31)),
-    r"(?:day_?of_?year|doy|yday|julian)(?:_?day)?": ((1, 366), (0, 365)),
-    r"week(?:_?of_?year|_?num(?:ber)?|_?no)?|woche|kw": ((1, 53), (0, 53)),
-    r"month(?:_?of_?year|_?num(?:ber)?|_?no)?|mm|monat": ((1, 12), (0, 11)),
-    r"quarter|qtr|quartal": ((1, 4), (0, 3)),
-    r"lat|latitude": ((-90, 90),),
-    r"lon|lng|long|longitude": ((-180, 180), (0, 360)),
-    r"angle|bearing|heading|azimuth|wind_?dir(?:ection)?": ((0, 360), (-180, 180)),
-    r"percent(?:age)?|pct|perc|prozent|humidity|spo2": ((0, 100),),
-    r"prob|probability": ((0, 1),),
-    r"ph": ((0, 14),),
-}
 _BORDER = re.compile(r"(?<=[a-z])(?=[A-Z])|[^a-zA-Z0-9]+")
 
 _Numbers = npt.NDArray[np.float64] | npt.NDArray[np.int64]
@@ -143,7 +126,7 @@ def _real(name: str, numbers: npt.NDArray[np.float64], *, missing: bool, all_fin
     known = _known_ends(name, inner[0], inner[-1]) or (lower, upper)
     lower, upper = max(lower, known[0]), min(upper, known[1])
     described: dict[str, Any] = {"name": name, "missing": missing}
-    grid = _grid(inner, rows) or _decimals(inner, rows) if all_finite else None
+    grid = _grid(inner, rows) if all_finite else None
     if grid is None:
         atoms, why = _atoms(distinct, counts, outer, math.inf)
         return DraftedColumn.of(Continuous(**described, lower=lower, upper=upper, atoms=atoms), why)
@@ -232,11 +215,13 @@ def _sentinels(values: _Numbers, counts: npt.NDArray[np.int64]) -> npt.NDArray[n
 
 def _grid(values: _Numbers, rows: int) -> _SampledGrid | None:
     """Returns the coarsest grid on which all values stand, ascending and distinct ones of so many records, if any."""
-    if rows < _LEAST_ROWS or len(values) < _LEAST_DISTINCT:
+    # Too few of them to tell its step show as many decimals as they have.
+    clear, whole = rows >= _LEAST_ROWS and len(values) >= _LEAST_DISTINCT, values.dtype.kind != "f"
+    if not clear and (whole or rows < _LEAST_SHOWN):
         return None
-    for digits in range(_MOST_DIGITS + 1):
+    for digits in range(0 if clear else 1, _MOST_DIGITS + 1):
         scale = 10**digits
-        if values.dtype.kind != "f":
+        if whole:
             units = values.astype(np.int64)
         elif float(np.abs(values).max()) * scale > _MOST_UNITS:
             return None
@@ -244,18 +229,7 @@ def _grid(values: _Numbers, rows: int) -> _SampledGrid | None:
             units = np.rint(values * float(scale)).astype(np.int64)
             if not (units / float(scale) == values).all():
                 continue
-        return _SampledGrid(step=int(np.gcd.reduce(np.diff(units))), scale=scale, units=units)
-    return None
-
-
-def _decimals(values: _Numbers, rows: int) -> _SampledGrid | None:
-    """Returns the grid of as many decimals as the values, ascending and distinct, show."""
-    for digits in range(1, _MOST_DIGITS + 1):
-        units = np.rint(values * 10.0**digits)
-        if float(np.abs(units).max()) > _MOST_UNITS:
-            return None
-        if rows >= _LEAST_SHOWN and (units / 10.0**digits == values).all():
-            return _SampledGrid(step=1, scale=10**digits, units=units.astype(np.int64))
+        return _SampledGrid(step=int(np.gcd.reduce(np.diff(units))) if clear else 1, scale=scale, units=units)
     return None
 
 
@@ -272,5 +246,5 @@ def _frequent(values: _Numbers, counts: npt.NDArray[np.int64]) -> list[tuple[flo
 def _known_ends(name: str, lowest: float, highest: float) -> tuple[int, int] | None:
     """Returns the ends of what a column is called by its last words, if all its numbers are between them."""
     words = _BORDER.sub("_", name).strip("_").lower()
-    ranges = (ends for called, ends in _ENDS.items() if re.search(rf"(?:^|(?<!per)_)(?:{called})$", words))
+    ranges = (ends for called, ends in vocabulary("ends").items() if re.search(rf"(?:^|(?<!per)_)(?:{called})$", words))
     return next(((low, high) for low, high in next(ranges, ()) if low <= lowest and highest <= high), None)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import textwrap
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -102,29 +105,14 @@ _LEAST_IDENTIFIERS = 30
 _FREQUENT, _MOST_FREQUENT = 10, 50
 _WORDS = 3
 _OTHER = "other"
-_NAMED_ID = re.compile(
-    r"^unnamed: 0$|^__index_level_\d+__$|(?:^|[^a-z])(?:id|ids|uuid|guid|key|mrn|ssn|nhs|pid|rownames?|index|iban|"
-    r"(?:row|record|patient|case|sample|subject|study|person|account|customer|phone|mobile)[ _.-]?"
-    r"(?:no|nr|num|number))$"
-)
-_NAMED_OTHER = re.compile(
-    r"(?:^|[^a-z])(?:reports_to|managed_by|manager|supervisor|superior|boss|parent|mother|father|spouse|partner|"
-    r"repl(?:y|ies)_to|referred_by)(?:_?(?:id|no|nr|num|number))?$"
-)
 _LEAST_FOUND = 0.9
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
-_TRUTHS = (
-    ("y", "n"),
-    ("t", "f"),
-    ("ja", "nein"),
-    ("j", "n"),
-    ("oui", "non"),
-    ("sí", "no"),
-    ("si", "no"),
-    ("tak", "nie"),
-)
+@cache
+def vocabulary(name: str) -> Any:
+    """Returns the words of one sort by which public files are read."""
+    return tomllib.loads(resources.files(__package__).joinpath("vocabulary.toml").read_text("utf-8"))[name]
 
 
 def draft_boolean(name: str, values: pa.Array, *, missing: bool) -> DraftedColumn | None:
@@ -135,7 +123,7 @@ def draft_boolean(name: str, values: pa.Array, *, missing: bool) -> DraftedColum
     lowered = {word.lower() for word in words}
     if lowered <= {"true", "false"}:
         return DraftedColumn.of(Boolean(name=name, missing=missing))
-    true, false = next((pair for pair in _TRUTHS if lowered == {*pair}), ("", ""))
+    true, false = next((pair for pair in vocabulary("truths") if lowered == {*pair}), ("", ""))
     if not true:
         return None
     said = {key: [each for each in words if each.lower() == one] for key, one in (("true", true), ("false", false))}
@@ -164,12 +152,12 @@ def _all(texts: pa.Array, pattern: str) -> bool:
 
 def called_id(name: str) -> bool:
     """Returns whether a column is called as identifiers are."""
-    return _NAMED_ID.search(_CAMEL.sub("_", name).lower()) is not None
+    return re.search(vocabulary("identifiers"), _CAMEL.sub("_", name).lower()) is not None
 
 
 def draft_reference(name: str, table: pa.Table) -> DraftedColumn | None:
     """Returns the entry of a column that names another record of its own table, such as reports_to; None if none."""
-    if not _NAMED_OTHER.search(_CAMEL.sub("_", name).lower()):
+    if not re.search(vocabulary("references"), _CAMEL.sub("_", name).lower()):
         return None
     named: dict[str, pa.Array] = {}
     for column in table.column_names:
@@ -204,14 +192,9 @@ def draft_text(name: str, cells: pa.Array, *, missing: bool) -> DraftedColumn:
         return DraftedColumn.left_out(name, f"{len(values):,} distinct texts: free text, which must not be learnt")
     if len(values) <= MAX_LEVELS:
         return DraftedColumn.of(Categorical(name=name, levels=tuple(sorted(values.to_pylist())), missing=missing))
-    return _many(name, cells, len(values), missing=missing)
-
-
-def _many(name: str, cells: pa.Array, distinct: int, *, missing: bool) -> DraftedColumn:
-    """Returns the entry of a column with more levels than a schema lists: its frequent ones, if there are any."""
     counts = sorted(((one["counts"], one["values"]) for one in pc.value_counts(cells).to_pylist()), reverse=True)
     frequent = sorted(level for count, level in counts[:_MOST_FREQUENT] if count >= _FREQUENT and not unseen(level))
-    reason = f"{distinct:,} distinct texts, more than {MAX_LEVELS}: free text, or a code with many values"
+    reason = f"{len(values):,} distinct texts, more than {MAX_LEVELS}: free text, or a code with many values"
     if not frequent:
         return DraftedColumn.left_out(name, reason)
     other = _OTHER if _OTHER not in frequent else f"({_OTHER})"

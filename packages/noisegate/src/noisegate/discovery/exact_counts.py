@@ -60,11 +60,6 @@ class BinEdges:
         bins = np.clip(bins, 0, self.size - 1) if self.clamped else bins[(bins >= 0) & (bins < self.size)]
         return np.bincount(bins, minlength=self.size).astype(np.int64)
 
-    @property
-    def middle(self) -> int:
-        """The bin in the middle: that of zero where there are as many bins on either side."""
-        return self.size // 2
-
     def within(self, first: int, last: int, cells: int = FINE) -> BinEdges:
         """Returns at most so many even bins, `FINE` or fewer, from the bin `first` to the bin `last`, both included."""
         low, high = self.edges[first], self.edges[last + 1]
@@ -170,14 +165,14 @@ def read_counts(
         missing={gap.name: 0 for gap in wanted},
     )
     for batch in table.batches(wanted, partial.missing_values):
-        for name, found in batch.items():
-            counted.missing[name] += found.missing
+        for name, (values, missing) in batch.items():
+            counted.missing[name] += missing
             if name in edges:
-                counted.bins[name] += edges[name].counts(found.values)
+                counted.bins[name] += edges[name].counts(values)
             else:
-                counted.levels[name].add(found.values)
-        column = next(iter(batch.values()))
-        counted.records += len(column.values) + column.missing
+                counted.levels[name].add(values)
+        values, missing = next(iter(batch.values()))
+        counted.records += len(values) + missing
         if progress:
             progress(counted.records)
     check_room(counted.records)

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
@@ -109,9 +109,10 @@ def bounds(
 ) -> tuple[Any, Any] | None:
     """Returns the bounds that both looks show, or None where they show zeros alone."""
     if found.first == found.last == coarse.zero:
-        beside = [fine.middle, *np.flatnonzero(cells > threshold(std, fine.size)).tolist()]
+        middle = fine.size // 2  # the bin of zero: as many lie on either side
+        beside = [middle, *np.flatnonzero(cells > threshold(std, fine.size)).tolist()]
         low, high = span(fine, min(beside), max(beside))
-        ends = (0 if min(beside) == fine.middle else low), (0 if max(beside) == fine.middle else high)
+        ends = (0 if min(beside) == middle else low), (0 if max(beside) == middle else high)
         return None if ends == (0, 0) else ends
     return span(fine, *kept(cells, std, max(_records(coarse, found, noisy), std)))
 
@@ -255,15 +256,6 @@ def schema_text(partial: PartialSchema, findings: Mapping[str, Finding], headlin
         top["ignore"] = ignored
     notes = [f"{json.dumps(name)}: {findings[name].note}" for name in ignored if name in findings]
     head = "".join(f"# {line}\n" for line in [*headline.splitlines(), *notes])
-    text = write_toml({**top, "columns": {name: column_form(column) for name, column in columns.items()}})
-    return head + "\n" + "\n".join(_commented(text, [findings.get(name) for name in columns])) + "\n"
-
-
-def _commented(text: str, findings: list[Finding | None]) -> Iterator[str]:
-    """Yields the lines of a schema file; lines that begin a column, in the order of the findings, after their note."""
-    left = iter(findings)
-    for line in text.removesuffix("\n").split("\n"):  # a level may hold other characters that end a line
-        finding = next(left) if line.startswith("[columns.") else None
-        if finding is not None:
-            yield f"# {finding.note}"
-        yield line
+    told = {name: (findings[name].note,) for name in columns if name in findings}
+    text = write_toml({**top, "columns": {name: column_form(column) for name, column in columns.items()}}, columns=told)
+    return f"{head}\n{text}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import cached_property, partial
@@ -12,19 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from noisegate.cli.console import ERR, say
+from noisegate.cli.console import say
 from noisegate.cli.options import one_by_one
-from noisegate.discovery.questions import (
-    QUESTIONS,
-    SOURCES,
-    Question,
-    StartOptions,
-    cap_question,
-    file,
-    one_of,
-    part_question,
-    synthetic,
-)
+from noisegate.discovery.questions import ASKED, SOURCES, Asker, Question, StartOptions, question, synthetic, within
 from noisegate.errors import BudgetRefusedError, LedgerError, OptionError, SchemaError
 
 if TYPE_CHECKING:
@@ -46,24 +35,36 @@ def start_command(context: typer.Context, options: StartOptions) -> None:
     Each step is one of the other commands; it is printed before it runs, so that all of this can be done without
     questions. Before anything is spent, by a discovery of bounds or by the fit, you are asked.
 
-    Without a terminal every answer is an option, or a line of --answers FILE, and --yes goes on by itself.
+    With --browser the questions stand on a page, which this machine alone can open. Without a terminal every answer is
+    an option, or a line of --answers FILE, and --yes goes on by itself.
 
     Example: `noisegate start`
     """
-    guide = Guide(context, _given(options))
+    given = _given(options)
+    if options.browser:
+        from noisegate.discovery.page import Page
+
+        Page().run(partial(_guided, context, given))
+        return
+    guide = _guided(context, given, Asker())
+    say("\nTo repeat this non-interactively:")
+    for command in guide.ran:
+        Asker.line(f"  {command}")
+
+
+def _guided(context: typer.Context, given: Mapping[str, Any], asker: Asker) -> Guide:
+    guide = Guide(context, given, asker)
     schema = guide.described()
     guide.price(schema)
     guide.fit(schema)
     guide.look()
-    say("\nTo repeat this non-interactively:")
-    for command in guide.ran:
-        _shown(f"  {command}")
+    return guide
 
 
 def _given(options: StartOptions) -> dict[str, Any]:
     from noisegate.schema.files import parse_toml, read_text
 
-    names = [field.name for field in fields(StartOptions) if field.name != "answers"]
+    names = [field.name for field in fields(StartOptions) if field.name not in ("answers", "browser")]
     given = {name: value for name in names if (value := getattr(options, name)) not in (None, False)}
     if options.answers is None:
         return given
@@ -77,50 +78,48 @@ def _given(options: StartOptions) -> dict[str, Any]:
 class Guide:
     """Asks what is not given, runs commands, and keeps what it ran."""
 
-    def __init__(self, context: typer.Context, given: Mapping[str, Any]) -> None:
-        self._program, self._given = context.find_root().command, given
-        self._asks = sys.stdin is not None and sys.stdin.isatty()
+    def __init__(self, context: typer.Context, given: Mapping[str, Any], asker: Asker) -> None:
+        self._program, self._given, self._asker = context.find_root().command, given, asker
         self._book = ["--ledger", str(given["ledger"])] if "ledger" in given else []
         self._bought = 0.0
         self.ran: list[str] = []
-        missing = [question.key for question in QUESTIONS if question.key not in given]
+        missing = [key for key in ASKED if key not in given]
         if "cap" not in given and ("dataset" in missing or self._account(given["dataset"]) is None):
             missing.append("cap")
         if not set(SOURCES) & set(given):
             missing.insert(0, f"one of {', '.join(SOURCES)}")
         missing += ["yes"] * (not given.get("yes")) + ["bounds"] * ("discover" in given and "bounds" not in given)
-        if missing and not self._asks:
+        if missing and not self._asker.asks:
             raise OptionError(
                 f"`noisegate start` asks questions, and this is no terminal. Not answered: {', '.join(missing)}; give "
                 f"them as options, or as keys of --answers FILE. Or use the commands that it runs: {_PLAIN}."
             )
 
-    def answer(self, question: Question) -> Any:
+    def answer(self, asked: Question) -> Any:
         """Returns the answer that was given, or asks until there is one that can be read."""
-        if question.key in self._given:
-            text = str(self._given[question.key])
+        if asked.key in self._given:
+            text = str(self._given[asked.key])
             try:
-                return question.read(text)
+                return asked.value(text)
             except ValueError as error:
-                raise OptionError(f"{question.key}: {error}; {question.asks.lower()} is asked for.") from None
-        if not self._asks:
-            raise OptionError(f"{question.key} is not answered; {question.asks.lower()} is asked for.")
-        if question.says:
-            say(f"\n{question.says}")
+                raise OptionError(f"{asked.key}: {error}; {asked.asks.lower()} is asked for.") from None
+        if not self._asker.asks:
+            raise OptionError(f"{asked.key} is not answered; {asked.asks.lower()} is asked for.")
+        complaint = ""
         while True:
-            text = str(typer.prompt(question.asks, default=question.default, err=True)).strip()
+            text = self._asker.prompt(asked, complaint).strip()
             try:
-                return question.read(text)
+                return asked.value(text)
             except ValueError as error:
-                say(f"{error}.")
+                complaint = f"{error}."
 
     @cached_property
     def known(self) -> dict[str, Any]:
         """The answers to all questions; what they ask for is within the cap."""
         known: dict[str, Any] = {}
-        for question in QUESTIONS:
-            known[question.key] = self.answer(question)
-            if question.key == "dataset":
+        for key in ASKED:
+            known[key] = self.answer(question(key))
+            if key == "dataset":
                 known["cap"] = self._cap(known["epsilon"], known["dataset"])
         kept = 1 - known["test"] if isinstance(known["test"], float) else 1
         known["records"] = max(1, round(known["records"] * kept))
@@ -130,7 +129,8 @@ class Guide:
         """Returns the cap that a data set is to get; None where it has one, under which the run must fit."""
         account = self._account(dataset)
         if account is None:
-            return float(self.answer(cap_question(epsilon)))
+            read = partial(within, epsilon, 1000)
+            return float(self.answer(question("cap", read=read, default=f"{max(4, epsilon):g}")))
         if account.delta == _DELTA and account.remaining is not None and epsilon > account.remaining:
             raise BudgetRefusedError(
                 f"epsilon {epsilon:g}: of the cap of data set {dataset!r}, {account.epsilon:g}, about "
@@ -151,15 +151,15 @@ class Guide:
         """Returns a schema file that is complete, after it was drafted or bought where there was none."""
         source = self._source()
         if source == "schema":
-            return str(self.answer(Question(key=source, asks="File of the schema", says="Its path.", read=file)))
+            return str(self.answer(question(source)))
         if Path(_SCHEMA).exists():
             raise OptionError(f"{_SCHEMA} is there already; give it with --schema {_SCHEMA}, or move it away.")
         if source == "discover":
             self._discover()
             return _SCHEMA
-        path = self.answer(Question(key=source, asks=f"File of the {source}", says="Its path.", read=file))
+        path = str(self.answer(question(source)))
         kind = ["--dictionary"] if source == "dictionary" else []
-        self.run("schema", "init", *kind, str(path), "-o", _SCHEMA, *self._label())
+        self.run("schema", "init", *kind, path, "-o", _SCHEMA, *self._label())
         try:
             self.run("schema", "check", _SCHEMA)
         except SchemaError as error:
@@ -167,41 +167,34 @@ class Guide:
                 f"{error}. State it in {_SCHEMA}, from public knowledge, then go on with: noisegate start --schema "
                 f"{_SCHEMA}. Nothing was spent."
             ) from None
-        self.go_on(f"Read {_SCHEMA} now, in another window. Is everything in it public, and as it should be")
+        self.go_on("Is everything in it public, and as it should be", _SCHEMA)
         return _SCHEMA
 
     def _label(self) -> list[str]:
         label = self._given.get("label", "")
-        if not label and self._asks:
-            label = typer.prompt("Column to be predicted from the others, if any", default="", err=True)
+        if not label and self._asker.asks:
+            label = self._asker.prompt(question("label"))
         return ["--label", str(label)] if label else []
 
     def _source(self) -> str:
         source = next((key for key in SOURCES if key in self._given), None)
         if source is not None:
             return source
-        say(
-            "\nThe schema states what is publicly known about the columns: kinds, bounds, levels. Nothing in it may be "
-            "looked up in the private records. Use an existing file (schema), or draft one from public records "
-            "(public) or a data dictionary (dictionary). If you have none of these, bounds and levels can be estimated "
-            "from the private records with part of epsilon (discover)."
-        )
-        likely = "schema" if Path(_SCHEMA).exists() else "public"
-        read = partial(one_of, SOURCES)
-        return str(self.answer(Question(key="", asks="Which of them", says="", read=read, default=likely)))
+        return str(self.answer(question("source", default="schema" if Path(_SCHEMA).exists() else "public")))
 
     def _discover(self) -> None:
         known, kinds = self.known, self._kinds()
         fixed = ["--records", str(known["records"]), *(["--kinds", kinds] if kinds else []), *self._label()]
-        self._bought = part = float(self.answer(part_question(known["epsilon"])))
+        epsilon = known["epsilon"]
+        asks = f"Epsilon for bounds and levels, of the {epsilon:g}"
+        read = partial(within, 0.01, epsilon - 0.01)
+        self._bought = part = float(self.answer(question("bounds", asks=asks, read=read, default=f"{epsilon / 4:g}")))
         asked = ["--epsilon", _text(part), *fixed, "-o", _SCHEMA]
         self.run("schema", "discover", known["data"], *asked, "--price")
         self.go_on(f"The discovery spends {_text(part)} of epsilon = {_text(known['epsilon'])} for good. Go on")
         self.register()
         self.run("schema", "discover", known["data"], *asked, "--dataset", known["dataset"], *self._book)
-        self.go_on(
-            f"Read {_SCHEMA} now, in another window; correct it by public knowledge alone. Is it as it should be"
-        )
+        self.go_on("Correct it by public knowledge alone. Is it as it should be", _SCHEMA)
 
     def _kinds(self) -> str:
         from noisegate.discovery.partial import KINDS
@@ -210,13 +203,11 @@ class Guide:
         if "discover" in self._given:
             return str(self._given["discover"])
         _, names, unknown = columns_file(self.known["data"])
-        say(
-            f"\nThese are the columns, whose names are taken as public: {', '.join(names)}. Say the kind of each: "
+        self._asker.say(
+            f"These are the columns, whose names are taken as public: {', '.join(names)}. Say the kind of each: "
             f"{', '.join(KINDS)}. Its first letters do."
         )
-        kind = {
-            name: self.answer(Question(key="", asks=name, says="", read=partial(one_of, KINDS))) for name in unknown
-        }
+        kind = {name: self.answer(Question(key="", asks=name, choices=tuple(KINDS))) for name in unknown}
         return ",".join(f"{name}={kind[name]}" for name in unknown)
 
     def price(self, schema: str) -> None:
@@ -254,28 +245,35 @@ class Guide:
         self.run("report", known["out"], "-o", known["pages"], *test)
         self.run("verify", known["out"])
         private = f" Look at {Path(known['pages']) / 'private.html'}, and keep it private." if test else ""
-        say(f"\nShare {synthetic(known['out'])}, {known['out']} and {Path(known['pages']) / 'public.html'}.{private}")
+        self._asker.say(
+            f"Share {synthetic(known['out'])}, {known['out']} and {Path(known['pages']) / 'public.html'}.{private}"
+        )
+
+    def made(self) -> dict[str, Path]:
+        """Returns what may be handed over, and what is to be looked at."""
+        model, pages = self.known["out"], Path(self.known["pages"])
+        made = {"Synthetic records": Path(synthetic(model)), "Certificate": Path(model) / "certificate.md"}
+        made["Public page"] = pages / "public.html"
+        return made if self.known["test"] is None else made | {"Private page": pages / "private.html"}
 
     def run(self, *arguments: str) -> None:
-        """Prints a command and runs it."""
+        """Shows a command and runs it."""
         command = f"noisegate {shlex.join(arguments)}"
-        _shown(f"\n$ {command}")
-        self._program.main([*arguments], prog_name="noisegate", standalone_mode=False)
+        self._asker.command(command)
+        code = self._program.main([*arguments], prog_name="noisegate", standalone_mode=False)
+        if code:  # typer turns Ctrl-C into one, and would go on
+            raise typer.Exit(code)
         self.ran.append(command)
 
-    def go_on(self, question: str) -> None:
+    def go_on(self, question: str, file: str = "") -> None:
         """Asks whether to go on; stops here where not."""
-        if self._given.get("yes") or typer.confirm(f"{question}?", err=True):
+        if self._given.get("yes") or self._asker.confirm(question, file):
             return
         if any(" discover " in command and " --price" not in command for command in self.ran):
             raise OptionError(
                 f"stopped; {_text(self._bought)} was spent on {_SCHEMA}; to go on: noisegate start --schema {_SCHEMA}"
             )
         raise OptionError("stopped before any budget was spent; the plan is shown above.")
-
-
-def _shown(command: str) -> None:
-    ERR.print(command, soft_wrap=True, markup=False)  # unbroken, to be copied
 
 
 def _text(number: float) -> str:

@@ -89,7 +89,8 @@ def _croissant_field(name: str, column: str, data_type: str, **more: Any) -> dic
 def _pictures(name: str, columns: PictureColumns) -> list[dict[str, Any]]:
     fields = [_croissant_field(name, columns.image, "sc:ImageObject", transform={"jsonPath": "bytes"})]
     if columns.label is not None:
-        meaning = {"description": columns.meaning} if columns.names else {}
+        told = ", ".join(f"{place}: {name}" for place, name in enumerate(columns.names))
+        meaning = {"description": told} if told else {}
         fields.append(_croissant_field(name, columns.label, "sc:Integer") | meaning)
     return fields
 
@@ -173,11 +174,6 @@ class PictureColumns:
     image: str
     label: str | None
     names: tuple[str, ...]
-
-    @property
-    def meaning(self) -> str:
-        """What the label's numbers stand for, in words."""
-        return ", ".join(f"{place}: {name}" for place, name in enumerate(self.names))
 
 
 def resource_columns(name: str, schema: Schema) -> tuple[Column, ...] | PictureColumns:

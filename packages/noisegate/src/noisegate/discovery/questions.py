@@ -1,16 +1,22 @@
-"""What `noisegate start` asks, and how an answer is read."""
+"""What `noisegate start` asks and how an answer is read; and who asks it."""
 
+import sys
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from noisegate.cli.console import ERR, say
 from noisegate.cli.options import LedgerOption
 
 SOURCES = ("schema", "public", "dictionary", "discover")  # what the description of the columns may come from
+ASKED = ("data", "records", "epsilon", "dataset", "out", "test", "pages")
+"""All but what describes the columns and the cap, in their order."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,17 +52,67 @@ class StartOptions:
         typer.Option(help="Held-out real records for the private page, a share to set aside, such as 0.2, or 'none'."),
     ] = None
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether to go on.")] = False
+    browser: Annotated[bool, typer.Option("--browser", help="Ask and show all on a page in your browser.")] = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """A question with what is to be known of it, and how its answer is read."""
+    """A question with what is to be known of it, and how its answer is read.
+
+    Where there are `choices`, the answer is one of them; `files` are the endings of files that it may name.
+    """
 
     key: str
     asks: str
-    says: str
-    read: Callable[[str], Any]
+    says: str = ""
+    read: Callable[[str], Any] = str
     default: str | None = None
+    choices: Sequence[str] = ()
+    files: Sequence[str] = ()
+
+    def value(self, text: str) -> Any:
+        """Returns what an answer means; ValueError says why it cannot be taken."""
+        if not self.choices:
+            return self.read(text)
+        meant = [text] if text in self.choices else [name for name in self.choices if text and name.startswith(text)]
+        if len(meant) != 1:
+            raise ValueError(f"{text!r} is none of {', '.join(self.choices)}")
+        return meant[0]
+
+
+class Asker:
+    """Asks in the terminal, where there is one, and tells what is done; `page.Page` does so on a page."""
+
+    console = ERR
+
+    def __init__(self) -> None:
+        self.asks = sys.stdin is not None and sys.stdin.isatty()
+
+    def say(self, text: str) -> None:
+        """Tells something that belongs to what follows."""
+        say(f"\n{text}")
+
+    def prompt(self, question: Question, complaint: str = "") -> str:
+        """Returns an answer as it was given; a `complaint` says why the one before could not be taken."""
+        if complaint:
+            say(complaint)
+        elif question.says:
+            self.say(question.says)
+        return str(typer.prompt(question.asks, default=question.default, err=True))
+
+    def confirm(self, asks: str, file: str = "") -> bool:
+        """Returns whether to go on; `file` is what is to be read first."""
+        where = f"Read {file} now, in another window. " if file else ""
+        return typer.confirm(f"{where}{asks}?", err=True)
+
+    def command(self, text: str) -> None:
+        """Shows a command that is run now."""
+        self.line(f"\n$ {text}")
+
+    @staticmethod
+    def line(text: str) -> None:
+        """Prints a line that is not broken, to be copied."""
+        ERR.print(text, soft_wrap=True, markup=False)
 
 
 def file(text: str) -> str:
@@ -88,14 +144,6 @@ def _above_zero(kind: type[int] | type[float], text: str) -> Any:
     return number
 
 
-def one_of(names: Sequence[str], text: str) -> str:
-    """Returns which of some names a text is, or is the beginning of, alone."""
-    meant = [text] if text in names else [name for name in names if text and name.startswith(text)]
-    if len(meant) != 1:
-        raise ValueError(f"{text!r} is none of {', '.join(names)}")
-    return meant[0]
-
-
 def within(low: float, high: float, text: str) -> float:
     """Returns a number from `low` up to `high`."""
     number = float(_above_zero(float, text))
@@ -110,58 +158,16 @@ def _held_out(text: str) -> str | float | None:
     return within(0.001, 0.9, text) if text.replace(".", "", 1).isdecimal() else file(text)
 
 
-QUESTIONS = (
-    Question(key="data", asks="Private records", says="A CSV or Parquet file. Only the fit reads it.", read=file),
-    Question(
-        key="records",
-        asks="Approximate number of records",
-        says="A rounded number that may be public. Used to forecast accuracy.",
-        read=partial(_above_zero, int),
-    ),
-    Question(
-        key="epsilon",
-        asks="Epsilon",
-        says="How much the result may depend on one record: 1 is common, 0.1 is strict, 10 is loose.",
-        read=partial(within, 0.01, 1000),
-        default="1",
-    ),
-    Question(
-        key="dataset",
-        asks="Name of the data set in the ledger",
-        says="The ledger adds up the cost of all runs on the same records, and refuses runs beyond the cap.",
-        read=str,
-        default="data",
-    ),
-    Question(key="out", asks="Model folder", says="It may be shared.", read=_new, default="model"),
-    Question(
-        key="test",
-        asks="Held-out real records, a share to set aside now, or none",
-        says="Used to compare the copy with real records, on a second, private page: a file, or a number such as 0.2.",
-        read=_held_out,
-        default="0.2",
-    ),
-    Question(key="pages", asks="Folder of the pages", says="One page may be published.", read=str, default="pages"),
-)
-"""All but those of the columns and of the cap, in their order."""
+_READERS: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("schema", "public", "dictionary", "data"), file),
+    "records": partial(_above_zero, int),
+    "epsilon": partial(within, 0.01, 1000),
+    "out": _new,
+    "test": _held_out,
+}
 
 
-def cap_question(epsilon: float) -> Question:
-    """Returns the question for the cap of a data set that is not in the ledger; a run is to cost `epsilon`."""
-    return Question(
-        key="cap",
-        asks="Cap on epsilon over all runs",
-        says="The data set is not in the ledger yet. Its cap never changes.",
-        read=partial(within, epsilon, 1000),
-        default=f"{max(4, epsilon):g}",
-    )
-
-
-def part_question(epsilon: float) -> Question:
-    """Returns the question for the part of `epsilon` that estimates bounds and levels."""
-    return Question(
-        key="bounds",
-        asks=f"Epsilon for bounds and levels, of the {epsilon:g}",
-        says="A smaller part gives coarser bounds. The fit uses the rest.",
-        read=partial(within, 0.01, epsilon - 0.01),
-        default=f"{epsilon / 4:g}",
-    )
+def question(key: str, **known: Any) -> Question:
+    """Returns a question of the interview, with what is known of it by now."""
+    told = tomllib.loads(resources.files(__package__).joinpath("interview.toml").read_text("utf-8"))[key]
+    return Question(key=key, **{"read": _READERS.get(key, str), **told, **known})

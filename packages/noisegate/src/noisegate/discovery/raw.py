@@ -2,10 +2,9 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +32,9 @@ from noisegate.schema.encode import is_text, plain_cells, read_cells, type_in_wo
 from noisegate.schema.files import write_toml
 from noisegate.schema.values import TEXT_PADDING
 
+# Of some records in one column: cells that are not missing, float64, whole steps or text, and how many are.
+RawCells: TypeAlias = tuple[npt.NDArray[Any] | pa.Array, int]
+
 _BATCH_ROWS = 32768
 _NO_NAME = re.compile(r"[+-]?[0-9.,:/ -]+|\d{4}-\d{2}-\d{2}[T ].*|\S+@\S+\.\S+|true|false|null|n/a|nan", re.IGNORECASE)
 _KINDS: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
@@ -43,14 +45,6 @@ _KINDS: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
     (pt.is_decimal, "continuous"),
     (pt.is_date, "date"),
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class RawCells:
-    """What some records say in one column: the cells that are not missing, and how many are."""
-
-    values: npt.NDArray[Any] | pa.Array  # float64, whole steps (int64), or text (pa.StringArray)
-    missing: int
 
 
 class RawTable:
@@ -143,7 +137,7 @@ class RawTable:
 
     def _cells(self, gap: Gap, array: pa.Array, tokens: pa.Array, origin: Origin, done: int) -> RawCells:
         values, present = told(partial(_read, gap, array, tokens), origin, done, show_values=self._show_values)
-        return RawCells(values=values, missing=int(np.count_nonzero(~present)))
+        return values, int(np.count_nonzero(~present))
 
 
 def columns_file(path: str | Path, *, label: str | None = None) -> tuple[str, tuple[str, ...], tuple[str, ...]]:

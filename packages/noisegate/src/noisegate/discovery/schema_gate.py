@@ -11,21 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from noisegate.discovery import findings
 from noisegate.discovery.exact_counts import FINE, BinEdges, ExactCounts, HashPartition, bin_edges, read_counts
-from noisegate.discovery.findings import (
-    Counts,
-    Finding,
-    Occupied,
-    between,
-    beyond,
-    bounds,
-    from_bounds,
-    from_levels,
-    occupied,
-    schema_text,
-    second_look,
-    threshold,
-)
+from noisegate.discovery.findings import Counts, Finding, Occupied
 from noisegate.discovery.raw import RawTable
 from noisegate.errors import CalibrationError, OptionError
 from noisegate.gate.session import Access, Reservation, Session, check_public_records, ledger_of
@@ -205,7 +193,7 @@ class SchemaGate(Session):
         records, least, part = self._records or ASSUMED_RECORDS, self.plan.threshold_records or 0.0, _PART_OF_LEVEL
         if self.plan.magnitudes is not None:
             bins = max(edges.size for edges in self._edges.values())
-            seen = threshold(self.plan.magnitudes.noise_std / RECORD, bins)
+            seen = findings.threshold(self.plan.magnitudes.noise_std / RECORD, bins)
             least, part = max((least, part), (seen, _PART_OF_BIN), key=lambda one: one[0] / one[1])
         if least <= part * records:
             return
@@ -213,11 +201,13 @@ class SchemaGate(Session):
         there_are = (
             f"records={self._records}" if self._records else f"without records=, {ASSUMED_RECORDS:,} are assumed"
         )
+        enough = epsilon * least / part / records
+        unit = 10.0 ** (math.floor(math.log10(enough)) - 1)
         raise OptionError(
             f"epsilon={epsilon:g}: every count gets noise of about ±{2 * self.plan.noise_records:,.0f} records, so "
             f"{what} is seen only where some {least:,.0f} records have it; that should be 1 in {1 / part:.0f} of them, "
             f"and {there_are}. Nothing was spent. It takes about {least / part:,.0f} records; or a larger epsilon, of "
-            f"about {_round_up(epsilon * least / part / records)}; or fewer columns than these "
+            f"about {math.ceil(enough / unit) * unit:.3g}; or fewer columns than these "
             f"{len(self._numeric) + len(self._texts)} (kind 'ignore', or bounds and levels that are publicly known); "
             "or a public estimate of the number of records, if there are more."
         )
@@ -232,7 +222,7 @@ class SchemaGate(Session):
         with self._asking():
             first = self._read(self._edges, dict.fromkeys(self._texts, HashPartition()), self._access.progress)
             self._confirm()
-            findings = self._bounds(first) | self._levels(first)
+            found = self._bounds(first) | self._levels(first)
             budget = self.plan.budget
             headline = (
                 f"{DISCOVERED}({budget.epsilon:g}, {budget.delta:g})-differential privacy, {budget.adjacency.value}, "
@@ -240,9 +230,9 @@ class SchemaGate(Session):
                 f"noise of ±{2 * self.plan.noise_records:.0f} records on each count.\nWhat is publicly "
                 "known may be corrected here. Never correct it by looking at the private records."
             )
-            text = schema_text(self._partial, findings, headline)
-        doubts = {name: found.doubt for name, found in findings.items() if found.doubt}
-        notes = {name: found.note for name, found in findings.items()}
+            text = findings.schema_text(self._partial, found, headline)
+        doubts = {name: one.doubt for name, one in found.items() if one.doubt}
+        notes = {name: one.note for name, one in found.items()}
         certificate = self._certify({SCHEMA_HASH: schema_hash(text.encode())})
         return Discovery(toml=text, certificate=certificate, doubts=doubts, notes=notes)
 
@@ -254,27 +244,31 @@ class SchemaGate(Session):
         noisy = self._counts(exact, self.plan.magnitudes)
         seen: dict[str, Occupied] = {}
         for name, coarse in self._edges.items():
-            found = occupied(noisy[name][:-1], std, coarse.zero)
+            found = findings.occupied(noisy[name][:-1], std, coarse.zero)
             if found is not None:
                 seen[name] = found
-        finer = {name: second_look(self._edges[name], found, noisy[name][:-1], std) for name, found in seen.items()}
+        finer = {
+            name: findings.second_look(self._edges[name], found, noisy[name][:-1], std) for name, found in seen.items()
+        }
         second = self._read(finer, {}).bins if finer else {}
         exact = {name: np.zeros(FINE, dtype=np.int64) for name in self._numeric}
         for name, counts in second.items():
             exact[name][: len(counts)] = counts
-        cells, findings = self._counts(exact, self.plan.cells), dict[str, Finding]()
+        cells, told = self._counts(exact, self.plan.cells), dict[str, Finding]()
         for name, gap in self._numeric.items():
             first_counts, missing = noisy[name][:-1], float(noisy[name][-1])
             if name not in seen:
                 unseen = "ignored: no value stood out of the noise; if you know bounds, write them"
-                findings[name] = Finding(column=None, note=unseen)
+                told[name] = Finding(column=None, note=unseen)
                 continue
             coarse, fine = self._edges[name], finer[name]
             inside = cells[name][: fine.size]
-            ends = bounds(coarse, seen[name], first_counts, fine, inside, std)
-            doubt = beyond(coarse, seen[name], first_counts, inside, std) or between(gap.kind, coarse, seen[name])
-            findings[name] = from_bounds(gap, ends, missing, std, doubt=doubt)
-        return findings
+            ends = findings.bounds(coarse, seen[name], first_counts, fine, inside, std)
+            doubt = findings.beyond(coarse, seen[name], first_counts, inside, std) or findings.between(
+                gap.kind, coarse, seen[name]
+            )
+            told[name] = findings.from_bounds(gap, ends, missing, std, doubt=doubt)
+        return told
 
     def _levels(self, first: ExactCounts) -> dict[str, Finding]:
         """Returns what the columns of text hold; reads on while there are levels that no pass has counted."""
@@ -302,7 +296,7 @@ class SchemaGate(Session):
             counted = self._read({}, partitions)
         least, tokens = event.threshold / RECORD, self._partial.missing_values
         return {
-            name: from_levels(gap, found[name], missing.get(name), least, tokens, self._records)
+            name: findings.from_levels(gap, found[name], missing.get(name), least, tokens, self._records)
             for name, gap in self._texts.items()
         }
 
@@ -327,11 +321,6 @@ class SchemaGate(Session):
         """Returns the places of the counts that pass, and these counts with their noise, in records."""
         places, noisy = self._noisy_above(counts * RECORD, event)
         return places, noisy / RECORD
-
-
-def _round_up(number: float) -> str:
-    unit = 10.0 ** (math.floor(math.log10(number)) - 1)
-    return f"{math.ceil(number / unit) * unit:.3g}"
 
 
 def discover_schema(data: Any, *, epsilon: float, **options: Any) -> Discovery:

@@ -114,16 +114,13 @@ class RayEngine(Engine):
         """Starts Ray on this machine; twice, as it gives itself few seconds where others are at work."""
         import ray
 
-        for left in (1, 0):
+        for _ in range(2):
             try:
                 ray.init("local", num_cpus=self.workers or usable_cores(), include_dashboard=False, **_QUIET)
+                return
             except Exception as error:
                 ray.shutdown()
                 reason = type(error).__name__
-                if not left:
-                    break
-            else:
-                return
         raise OptionError(
             f"engine='ray': Ray could not be started on this machine ({reason}; its logs lie in the folder ray of the "
             "temporary files); try again when less runs here, or give the address of a cluster"

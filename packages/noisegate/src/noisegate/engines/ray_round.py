@@ -18,7 +18,7 @@ from functools import cached_property, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from pickle import PicklingError
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ import numpy.typing as npt
 from noisegate.data.tables.parts import Part
 from noisegate.errors import DataError, OptionError, UserError
 from noisegate.gate.execution import BLOCK_ROWS, Encoded, made_up_records
+from noisegate.gate.samples import HeldGradients
 from noisegate.gate.sums import LocalEngine, Progress, SumTask, Totals
 from noisegate.progress import LOG
 from noisegate.schema import Layout
@@ -260,33 +261,10 @@ _SETTINGS = (
 _PROCESSOR = ("vendor_id", "cpu family", "model", "stepping", "flags", "CPU ", "Features")
 
 
-class Job(Protocol):
-    """What a worker does with the parts that it is given; it can be pickled before it has any."""
-
-    done: ClassVar[str]
-    """What the log calls a part that is done."""
-
-    def add(self, number: int, part: Part) -> int:
-        """Takes up a part, as a whole or not at all; returns how many records it has."""
-        ...
-
-    def total(self, *question: Any) -> Any:
-        """Returns the exact sums over all parts that were taken up."""
-        ...
-
-    def merged(self, found: Sequence[Any]) -> Any:
-        """Returns the sums of several workers together."""
-        ...
-
-    def tried(self, layout: Layout, random: np.random.Generator) -> Iterator[npt.NDArray[np.int64]]:
-        """Yields what made-up records add up to; takes up none of them."""
-        ...
-
-
 class SumJob:
     """The sums of one round."""
 
-    done: ClassVar[str] = "part summed"
+    done: ClassVar[str] = "part summed"  # what the log calls a part that is done
 
     def __init__(self, tasks: Mapping[str, SumTask]) -> None:
         self._tasks = tasks
@@ -318,6 +296,10 @@ class SumJob:
             records = Encoded([made_up_records(layout, rows, random)])
             totals = LocalEngine(threads=1).sum(records, self._tasks, None)
             yield from (totals.sums[name] for name in sorted(totals.sums))
+
+
+Job: TypeAlias = SumJob | HeldGradients
+"""What a worker does with the parts that it is given; it can be pickled before it has any."""
 
 
 class Worker:

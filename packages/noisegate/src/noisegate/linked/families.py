@@ -14,22 +14,10 @@ import numpy.typing as npt
 from noisegate.errors import DataError
 from noisegate.linked.links import STEPS, Link
 from noisegate.linked.table_schema import origin_ticks, ticks_at
-from noisegate.records import WHOLE, Rows
+from noisegate.records import WHOLE, WeightedRows
 from noisegate.schema.layout import positions_of
 
 _MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-
-
-@dataclass(frozen=True)
-class Transitions:
-    """Rows of a link, and how much each one counts."""
-
-    rows: Rows  # as `Link.schema` describes them
-    weights: npt.NDArray[np.int64]
-    """(rows,), int64, 0 or more. Those of all rows of a unit, in one link, come to at most the grid."""
-
-    def __len__(self) -> int:
-        return len(self.weights)
 
 
 class Unmatched(Exception):  # noqa: N818 - not an error for users; the caller names the tables, and makes it one
@@ -107,7 +95,7 @@ def families(parents: Records, children: Records, order: int | None, *, drop: bo
     return Families(parents[sequence[~child]], children[sequence[used] - len(parents)], place[used])
 
 
-def transitions(found: Families, link: Link, grid: int = WHOLE) -> Transitions:
+def transitions(found: Families, link: Link, grid: int = WHOLE) -> WeightedRows:
     """Returns the rows of all parents: one for each child, or one; for what each counts see `Families.weights`."""
     parents, children, counts = found.parents, found.children, found.counts
     sizes = np.maximum(counts, 1)
@@ -127,11 +115,11 @@ def transitions(found: Families, link: Link, grid: int = WHOLE) -> Transitions:
     numbers = [_placed(numeric[taken], rows, len(row_of), np.nan) for taken, rows in (before, now)]
     coded = [_placed(codes[taken], rows, len(row_of), absent) for taken, rows in (before, now)]
     positions, timed = positions_of(number, counts)[row_of], _placed(timed, to, len(row_of), np.nan)
-    rows = Rows(
+    return WeightedRows(
         np.column_stack([parents["numeric"][row_of], positions, timed, *numbers]),
         np.column_stack([parents["codes"][row_of], step, *coded]).astype(np.int32),
+        found.weights(grid)[row_of],
     )
-    return Transitions(rows, found.weights(grid)[row_of])
 
 
 def _split(share: npt.NDArray[np.int64], among: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

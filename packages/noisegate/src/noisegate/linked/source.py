@@ -27,7 +27,6 @@ from noisegate.linked.families import (
     Families,
     Records,
     Spill,
-    Transitions,
     Unmatched,
     families,
     spilled_parts,
@@ -40,8 +39,6 @@ from noisegate.schema import Schema
 from noisegate.schema.columns import Problem
 from noisegate.schema.encode import Mask, encode
 
-__all__ = ["LinkedSource", "Transitions"]
-
 
 class LinkedSource:
     """Linked tables of private records, whose children are brought together from wherever they stand.
@@ -52,6 +49,8 @@ class LinkedSource:
     ``key``, None for a fresh one; ``batch_rows`` is the most rows of transitions in a batch; ``progress`` is called,
     for the operator only, with the number of records read so far, of all tables.
     """
+
+    in_parts: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -64,7 +63,7 @@ class LinkedSource:
         key: bytes | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> None:
-        self.schema, self.batch_rows, self._show_values, self._held_bytes = schema, batch_rows, show_values, held_bytes
+        self.linked, self.batch_rows, self._show_values, self._held_bytes = schema, batch_rows, show_values, held_bytes
         self._progress, self._seen = progress, 0
         self._key = secrets.token_bytes(32) if key is None else key
         parts = schema.parts(data)
@@ -73,9 +72,23 @@ class LinkedSource:
         self._parents: dict[str, Spill] = {}  # by their own keys, with shares
         self._children: dict[str, Spill] = {}  # by the keys of their parents
 
+    @property
+    def schema(self) -> Schema:
+        """Of the table whose records are the units."""
+        return self.linked.root.schema
+
+    @property
+    def links(self) -> tuple[str, ...]:
+        """Each link, by the name of its child's table."""
+        return tuple(link.name for link in self.linked.links)
+
+    def link(self, name: str) -> LinkRows:
+        """Returns the rows of the link to the table called `name`."""
+        return LinkRows(tables=self, of=next(link for link in self.linked.links if link.name == name))
+
     def beside(self, data: Any) -> LinkedSource:
         """Returns a source of other tables of the same schema, whose keys are hashed under the same secret."""
-        return LinkedSource(data, self.schema, key=self._key)
+        return LinkedSource(data, self.linked, key=self._key)
 
     def __enter__(self) -> Self:
         return self
@@ -91,7 +104,7 @@ class LinkedSource:
 
     def check(self) -> None:
         """Checks names and types of the columns of all tables; no record is read."""
-        for table in self.schema.tables:
+        for table in self.linked.tables:
             known = replace(table.schema, ignore=tuple({*table.schema.ignore, *table.keys}))
             headers = []
             for origin in self._origins[table.name]:
@@ -128,35 +141,34 @@ class LinkedSource:
 
     def no_records(self) -> DataError:
         """Returns the error of tables without a unit."""
-        return DataError(f"{self._origins[self.schema.root.name][0].name}: there are no records; expected at least one")
+        return DataError(f"{self._origins[self.linked.root.name][0].name}: there are no records; expected at least one")
 
     def transitions(
         self, link: Link, grid: int = WHOLE, *, share: tuple[int, int] | None = None
-    ) -> Iterator[Transitions]:
+    ) -> Iterator[WeightedRows]:
         """Yields the rows of a link, with weights that come to at most ``grid`` for each unit; see `families`."""
         # With a ``share``, which one of how many, of those parents alone whose hashed key falls into it. A DataError if
         # a record does not fit the schema, a key is missing or there twice, or a record has no parent.
         for found in self.families(link):
             made = transitions(found if share is None else found.share(*share), link, grid)
             for start in range(0, len(made), self.batch_rows):
-                part = slice(start, start + self.batch_rows)
-                yield Transitions(made.rows.rows(part), made.weights[part])
+                yield made.rows(slice(start, start + self.batch_rows))
 
     def _read(self) -> None:
         self.check()
-        root, self._seen = self.schema.root, 0
+        root, self._seen = self.linked.root, 0
         self._parents[root.name] = self._spill(root, "key")
         for records in self._records(root):
             self._parents[root.name].add(records)
         if not self._seen:
             raise self.no_records()
         units = self._seen
-        for link in self.schema.links:
+        for link in self.linked.links:
             totals = np.zeros(units, dtype=np.int64)
             spill = self._children[link.name] = self._spill(link.child, "parent")
             for records in self._records(link.child):
                 spill.add(records)
-            parents = self._spill(link.child, "key") if self.schema.children(link.name) else None
+            parents = self._spill(link.child, "key") if self.linked.children(link.name) else None
             # Of all links at once, so that a key that is wrong is told before anything is asked.
             for found in self.families(link):
                 found.add_weights(totals)
@@ -217,7 +229,7 @@ class LinkedSource:
                 records["share"], records["numeric"], records["codes"] = 1, rows.numeric, rows.codes
                 records["unit"] = np.arange(self._seen, self._seen + len(rows))  # others take their parent's
                 used = np.ones(len(rows), dtype=np.bool_)
-                if table.key is not None and self.schema.children(table.name):
+                if table.key is not None and self.linked.children(table.name):
                     read = partial(self._hashes, table, table.key, arrays, may_miss=False)
                     records["key"], _ = told(read, origin, done, show_values=False)
                 if table.parent_key is not None:
@@ -279,7 +291,7 @@ class LinkRows:
         """Yields a function for each batch, which returns it."""
         with nullcontext() if self.share is None else self.tables:
             for found in self.tables.transitions(self.of, share=self.share):
-                yield partial(WeightedRows, found.rows.numeric, found.rows.codes, found.weights)
+                yield partial(found.rows, slice(None))
 
     def parts(self, size: int, shares: int) -> Iterator[Part]:
         """Yields so many shares of the parents: whoever has one reads all tables, and counts the families in it."""
@@ -294,43 +306,8 @@ class LinkRows:
         return self.tables.no_records()
 
 
-@dataclass(kw_only=True)
-class LinkedRecords:
-    """Linked tables as a gate holds them: the rows of each link by the name of its child's table."""
-
-    tables: LinkedSource
-    in_parts: ClassVar[bool] = True
-
-    @property
-    def schema(self) -> Schema:
-        """Of the table whose records are the units."""
-        return self.tables.schema.root.schema
-
-    @property
-    def name(self) -> str:
-        """What messages call the tables."""
-        return self.tables.name
-
-    @property
-    def links(self) -> tuple[str, ...]:
-        """Each link, by the name of its child's table."""
-        return tuple(link.name for link in self.tables.schema.links)
-
-    def check(self) -> None:
-        """Checks names and types of the columns of all tables; no record is read."""
-        self.tables.check()
-
-    def check_parts(self) -> None:
-        """Refuses tables in memory, which nobody else can read."""
-        self.tables.check_parts()
-
-    def link(self, name: str) -> LinkRows:
-        """Returns the rows of the link to the table called `name`."""
-        return LinkRows(tables=self.tables, of=next(link for link in self.tables.schema.links if link.name == name))
-
-
 def open_linked(
     data: Any, schema: LinkedSchema, *, show_values: bool, progress: Callable[[int], None] | None
-) -> LinkedRecords:
+) -> LinkedSource:
     """Returns linked tables as a gate holds them; nothing is read yet."""
-    return LinkedRecords(tables=LinkedSource(data, schema, show_values=show_values, progress=progress))
+    return LinkedSource(data, schema, show_values=show_values, progress=progress)

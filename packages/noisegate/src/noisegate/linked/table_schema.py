@@ -225,7 +225,8 @@ def check_order(order: Any, what: str) -> NumericColumn:
 
 def check_origin(order: NumericColumn, since: NumericColumn, where: str) -> None:
     """Requires that distances can be counted from ``since`` to ``order``: of one kind, with bounds that meet."""
-    if not _alike(order, since):
+    kinds = {(column.kind, isinstance(column, Datetime) and column.aware) for column in (order, since)}
+    if len(kinds) > 1 and not all(isinstance(column, Continuous | Decimal | Integer) for column in (order, since)):
         raise SchemaError(
             f"{where}: since = {since.name!r} is {since.kind} and order = {order.name!r} is {order.kind}; name columns "
             "of one kind, moments with or without a time zone both"
@@ -237,21 +238,6 @@ def check_origin(order: NumericColumn, since: NumericColumn, where: str) -> None
         )
     if bounds_of(since)[0] >= bounds_of(order)[1]:
         raise SchemaError(f"{where}: since = {since.name!r} lies after all of order = {order.name!r}; correct a bound")
-
-
-def can_be_origin(order: NumericColumn, since: NumericColumn) -> bool:
-    """Returns whether distances can be counted from ``since`` to ``order``."""
-    try:
-        check_origin(order, since, "")
-    except SchemaError:
-        return False
-    return True
-
-
-def _alike(order: NumericColumn, since: NumericColumn) -> bool:
-    """Returns whether two columns are both of numbers, or of dates, or of moments with or without a time zone."""
-    kinds = {(column.kind, isinstance(column, Datetime) and column.aware) for column in (order, since)}
-    return len(kinds) == 1 or all(isinstance(column, Continuous | Decimal | Integer) for column in (order, since))
 
 
 def ticks_per_unit(order: NumericColumn) -> float:

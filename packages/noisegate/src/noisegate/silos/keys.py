@@ -79,7 +79,7 @@ def silo_key(folder: str | Path | None, key: str | Path | None, colluding: int) 
         private = private_key(digits)
     except ValueError:
         raise ModelError(f"{path} holds no private key of X25519; make one with `noisegate key`.") from None
-    if keys.get(silo) != public_key(private):
+    if keys.get(silo) != private.public_key().public_bytes_raw().hex():
         raise OptionError(f"key={str(path)!r}: {folder} holds no public key of {silo!r} that belongs to it.")
     return SiloKey(silo=silo, path=path, keys=keys, colluding=colluding, private_key=private)
 
@@ -269,11 +269,6 @@ def private_key(digits: str) -> Any:
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
     return X25519PrivateKey.from_private_bytes(bytes.fromhex(digits))
-
-
-def public_key(private: Any) -> str:
-    """Returns the public key of a private one, in hexadecimal digits."""
-    return str(private.public_key().public_bytes_raw().hex())
 
 
 def as_numbers(words: Words) -> npt.NDArray[np.float64]:

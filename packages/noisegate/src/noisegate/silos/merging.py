@@ -61,7 +61,18 @@ def merge(
     earlier = after if after is None or isinstance(after, Release) else read_release(Path(after))
     read = [one if isinstance(one, Release) else read_release(Path(one)) for one in releases]
     merged = add_up(read, after=earlier, overlapping=overlapping, stated_by=stated_by)
-    return complete(merged, RunFolder(None if out is None else Path(out), observer=observer), device=device)
+    folder = RunFolder(None if out is None else Path(out), observer=observer)
+    certificate, schema = merged.certificate, merged.schema
+    assert certificate.silos is not None
+    method, budget = method_of(certificate), _budget_of(certificate)
+    noise = merged_noise(method, schema, certificate.silos, budget)
+    if not method.next_round(schema, plan_of(method, schema, budget), merged.values, noise):
+        return fit_run(merged, folder, device=device)
+    if folder.out is not None:
+        with folder.prepared(sum(values.size for values in merged.values.values())):
+            folder.keep(merged)
+        folder.hand_out()
+    return merged
 
 
 def add_up(
@@ -109,26 +120,6 @@ def add_up(
         silos=silos,
     )
     return Release(values=values, noise_std=noise_std, certificate=certificate)
-
-
-def complete(merged: Release, folder: RunFolder, *, device: str = "auto") -> Release | FittedModel:
-    """Returns the model of a merged release; itself while a round is missing. Written to the `out` of a folder."""
-    if not is_last(merged):
-        if folder.out is not None:
-            with folder.prepared(sum(values.size for values in merged.values.values())):
-                folder.keep(merged)
-            folder.hand_out()
-        return merged
-    return fit_run(merged, folder, device=device)
-
-
-def is_last(merged: Release) -> bool:
-    """Whether a merged release has the answers of the last round."""
-    certificate, schema = merged.certificate, merged.schema
-    assert certificate.silos is not None
-    method, budget = method_of(certificate), _budget_of(certificate)
-    noise = merged_noise(method, schema, certificate.silos, budget)
-    return not method.next_round(schema, plan_of(method, schema, budget), merged.values, noise)
 
 
 def _silos(releases: Sequence[Release], after: Release | None, overlapping: bool, stated_by: str | None) -> Silos:

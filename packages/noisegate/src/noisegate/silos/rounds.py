@@ -208,14 +208,9 @@ def release(
     elif schema is None or epsilon is None:
         raise OptionError("schema and epsilon are missing: give them, or the published plan.")
     else:
-        units: dict[str, Any] = {
-            "unit": unit,
-            "unit_column": unit_column,
-            "contributions": contributions,
-            "records": None,
-        }
-        told = {"adjacency": Adjacency.ADD_REMOVE, "settings": settings, "delta": 1e-5, **noise, **booked}
-        run = Run.of(method=method, schema=schema, **units, **told)
+        told = {"unit": unit, "unit_column": unit_column, "contributions": contributions, "records": None}
+        told |= {"adjacency": Adjacency.ADD_REMOVE, "settings": settings, "delta": 1e-5, **noise, **booked}
+        run = Run.of(method=method, schema=schema, **told)
     earlier = after if after is None or isinstance(after, Release) else read_release(Path(after))
     place = None if out is None else Path(out)
     secure = silo_key(secure_sum, key, colluding)

@@ -165,30 +165,22 @@ def merge_command(
     Example: `noisegate merge north south west --out model --stated-by "the patient registry"`
     """
     from noisegate.privacy.release import Release
-    from noisegate.runs.folder import RunFolder
-    from noisegate.silos.merging import add_up, complete
-    from noisegate.silos.rounds import read_release
+    from noisegate.silos.merging import merge
 
     started = time.monotonic()
-    folder = RunFolder(out, observer=console_observer("", as_json))
     paths = [str(path.resolve()) for path in releases]
     twice = next((path for path in paths if paths.count(path) > 1), None)
     if twice is not None:
         raise OptionError(f"{twice} is given twice; give the folder of each silo once.")
-    merged = add_up(
-        [read_release(path) for path in releases],
-        after=None if after is None else read_release(after),
-        overlapping=overlapping,
-        stated_by=stated_by,
-    )
-    made = complete(merged, folder, device=device)
+    told: dict[str, Any] = {"after": after, "overlapping": overlapping, "stated_by": stated_by, "device": device}
+    made = merge(releases, out=out, observer=console_observer("", as_json), **told)
     if not isinstance(made, Release):
         report_fit(made, out, time.monotonic() - started, as_json)
         return
     certificate = made.certificate
     if as_json:
-        told = {"out": str(out), "plan": certificate.public["plan"], "queries": sorted(made.values)}
-        print_json(told | {"certificate": certificate.to_json()})
+        shown = {"out": str(out), "plan": certificate.public["plan"], "queries": sorted(made.values)}
+        print_json(shown | {"certificate": certificate.to_json()})
         return
     OUT.print(f"Added up {', '.join(made.values)}. One more round follows from it: hand out {out} to all silos, then")
     OUT.print(f"  noisegate release DATA --plan FILE --silo NAME --after {out} --out DIR")

@@ -13,63 +13,16 @@ from typing import Any
 from zipfile import BadZipFile
 
 from noisegate.discovery.dictionaries.variable import COMMA, FREE_TEXT, IDENTIFIER, Variable
+from noisegate.discovery.drafted import vocabulary
 from noisegate.errors import MissingExtraError, SchemaError
 from noisegate.schema.files import read_text
 
 EXCEL = (".xlsx", ".xlsm")
 _MARKS = (",", ";", "\t", "|")
 _MOST_ABOVE = 10  # rows above the headings
-_HEADINGS = {
-    "name": "variablename columnname fieldname variable column field varname var name item",
-    "type": "type datatype variabletype fieldtype columntype vartype kind class format measure",
-    "label": "label variablelabel description fieldlabel definition meaning question title comment",
-    "lower": "min minimum lower lowerbound minvalue rangemin validmin from",
-    "upper": "max maximum upper upperbound maxvalue rangemax validmax to",
-    "range": "range validrange allowedrange",
-    "values": "values levels codes choices categories valuelabels allowedvalues validvalues permissiblevalues "
-    "permittedvalues enum coding options responseoptions value",
-    "codes": "missingcodes missingvalues missingcode navalues missing",
-    "absent": "missing nullable optional maybemissing canbemissing",
-    "required": "required mandatory requiredfield",
-    "decimals": "decimals decimalplaces precision",
-    "step": "step resolution",
-    "unit": "unit units",
-    "identifier": "identifier phi pii isid isidentifier",
-}
-_YES = ("y", "yes", "1", "true", "x")
-_NO = ("", "n", "no", "0", "0%", "false", "none", "never", "-")
-_KINDS = {
-    "integer": r"int(eger)?|whole( number)?|count|smallint|bigint|long|i(nt)?(8|16|32|64)",
-    "continuous": r"num(eric|ber)?|float(32|64)?|double|decimal|real|continuous|scale|interval|ratio",
-    "datetime": r"date ?time|timestamp|posixct",
-    "date": r"date",
-    "ordinal": r"ordinal|ordered( factor)?",
-    "categorical": r"categor(y|ical)|factor|nominal|enum|coded|code|select( one)?|radio|dropdown|single choice|choice",
-    "boolean": r"bool(ean)?|logical|binary|yes ?/? ?no|flag|dichotomous|indicator",
-    "identifier": r"id|identifier|key|primary key|uuid",
-    "text": r"str(ing)?|text|char(acter)?|varchar|object|free ?text|note|memo|open|comment",
-}
+_HEADINGS: dict[str, str] = vocabulary("headings")
+_YES, _NO = vocabulary("yes"), vocabulary("no")
 _RANGE = re.compile(r"\s*\[?\s*(-?[0-9.]+|[0-9]{4}-[0-9]{2}-[0-9]{2})\s*(?:-|–|\.\.|to|bis|,)\s*([^\s\]]+)\s*\]?\s*")
-_REDCAP = {
-    "name": "variablefieldname fieldname",
-    "form": "formname",
-    "type": "fieldtype",
-    "label": "fieldlabel",
-    "choices": "choicescalculationsorsliderlabels choicesorcalculations selectchoicesorcalculations",
-    "validation": "textvalidationtypeorshowslidernumber",
-    "lower": "textvalidationmin",
-    "upper": "textvalidationmax",
-    "identifier": "identifier",
-}
-_REDCAP_TYPES = {"yesno": "boolean", "truefalse": "boolean", "radio": "radio", "dropdown": "dropdown"}
-_REDCAP_TYPES |= {"slider": "integer", "calc": "continuous", "notes": "text"}
-_VALIDATED = {"int(eger)?": "integer", "float|number(_[1-4]dp)?": "continuous", "datetime.*": "datetime"}
-_VALIDATED |= {"date.*": "date", "": "text"}
-ADDED = (
-    *("redcap_event_name", "redcap_repeat_instrument", "redcap_repeat_instance", "redcap_data_access_group"),
-    "redcap_survey_identifier",
-)
-"""Columns that an export may have beside those of the dictionary."""
 
 
 def read_sheets(path: Path) -> dict[str, list[list[str]]]:
@@ -161,7 +114,7 @@ def codebook(rows: Sequence[Sequence[str]]) -> list[Variable] | None:
 
 def _variable(row: dict[str, str], *, told: bool = False) -> Variable:
     plain = re.sub(r"[\s_-]+", " ", re.sub(r"\(.*?\)", "", row["type"])).strip().lower()
-    kind = next((kind for kind, pattern in _KINDS.items() if re.fullmatch(pattern, plain)), None)
+    kind = next((kind for kind, pattern in vocabulary("kinds").items() if re.fullmatch(pattern, plain)), None)
     lower, upper, values = row["lower"] or None, row["upper"] or None, row["values"]
     span = _RANGE.fullmatch(row["range"] or ("" if kind in ("categorical", "ordinal") else values))
     if span:
@@ -204,13 +157,13 @@ def _step(row: dict[str, str]) -> float | None:
 
 def redcap(rows: Sequence[Sequence[str]]) -> tuple[list[Variable], tuple[str, ...]] | None:
     """Returns the variables, and what else an export may have; None if the rows are no REDCap dictionary."""
-    fields = _headed_rows(rows, _REDCAP, "choices")
+    fields = _headed_rows(rows, vocabulary("redcap"), "choices")
     if fields is None or not any(field["name"] for field in fields):
         return None
     found = [variable for place, field in enumerate(fields) for variable in _columns(field, first=place == 0)]
     forms = dict.fromkeys(field["form"] for field in fields if field["form"])
     names = {variable.name for variable in found}
-    added = (*ADDED, *(name for form in forms for name in (f"{form}_complete", f"{form}_timestamp")))
+    added = (*vocabulary("added"), *(name for form in forms for name in (f"{form}_complete", f"{form}_timestamp")))
     return found, tuple(name for name in added if name not in names)
 
 
@@ -236,11 +189,13 @@ def _single(name: str, kind: str, field: dict[str, str]) -> Variable:
     validation = field["validation"].strip().lower() if kind == "text" else ""
     number = re.fullmatch(r"number(?:_([1-4])dp)?(_comma_decimal)?", validation)
     if kind == "text":
-        told = next((told for pattern, told in _VALIDATED.items() if re.fullmatch(pattern, validation)), None)
+        told = next(
+            (told for pattern, told in vocabulary("validated").items() if re.fullmatch(pattern, validation)), None
+        )
         unread = COMMA if number and number[2] else f"text of the validation {validation!r}"
         said["decimals"] = (number[1] if number else None) or ""
     else:
-        told, unread = _REDCAP_TYPES.get(kind), f"a field of type {kind or 'unknown'}"
+        told, unread = vocabulary("redcap_types").get(kind), f"a field of type {kind or 'unknown'}"
     if told is None:
         unread += "" if unread == COMMA else ", which has no kind in a schema"
         return Variable(name=name, kind=None, about=field["label"], ignored=unread)
@@ -250,13 +205,8 @@ def _single(name: str, kind: str, field: dict[str, str]) -> Variable:
     return _variable(dict.fromkeys(_HEADINGS, "") | said | {"type": told, "values": values})
 
 
-_TYPES = {"integer": "integer", "year": "integer", "number": "continuous"}
-_TYPES |= {kind: kind for kind in ("boolean", "date", "datetime")}
-_SIGNS = {"nonNegativeInteger": {"lower": 0}, "positiveInteger": {"lower": 1}, "nonPositiveInteger": {"upper": 0}}
-_WHOLE = {"integer", "int", "long", "short", "byte", "gYear", *_SIGNS}
-_WHOLE |= {"unsignedInt", "unsignedLong", "unsignedShort", "unsignedByte", "negativeInteger"}
-_REAL = {"decimal", "double", "float", "number", "percent"}
-_ENDS = {"lower": ("minimum", "minInclusive", "minExclusive"), "upper": ("maximum", "maxInclusive", "maxExclusive")}
+_TYPES: dict[str, str] = vocabulary("fields")
+_CSVW = vocabulary("csvw")
 _ALTERNATIVES = re.compile(r"\^?\(?([\w .-]+(?:\|[\w .-]+)+)\)?\$?")
 
 
@@ -329,13 +279,13 @@ def _of_column(column: Mapping[str, Any], keys: set[str], place: int) -> Variabl
     if column.get("name") in keys:
         return Variable(kind=None, ignored=IDENTIFIER, **said)
     ends: dict[str, Any] = {
-        key: next((rules[one] for one in ones if one in rules), None) for key, ones in _ENDS.items()
+        key: next((rules[one] for one in ones if one in rules), None) for key, ones in _CSVW["ends"].items()
     }
-    ends = {key: _SIGNS.get(base, {}).get(key) if end is None else end for key, end in ends.items()}
-    if base in _WHOLE or base in _REAL:
+    ends = {key: _CSVW["signs"].get(base, {}).get(key) if end is None else end for key, end in ends.items()}
+    if base in _CSVW["whole"] or base in _CSVW["real"]:
         comma = isinstance(form, Mapping) and form.get("decimalChar", ".") != "."
         unread = COMMA if comma else None
-        return Variable(kind="integer" if base in _WHOLE else "continuous", ignored=unread, **ends, **said)
+        return Variable(kind="integer" if base in _CSVW["whole"] else "continuous", ignored=unread, **ends, **said)
     if base in ("date", "datetime", "dateTime", "dateTimeStamp"):
         foreign = isinstance(form, str) and not form.startswith("yyyy-MM-dd")
         unread = _foreign_days(form) if foreign else None

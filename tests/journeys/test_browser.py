@@ -1,0 +1,126 @@
+"""`noisegate start --browser`, for who fears a terminal: a page here, from a bare file to what is handed on."""
+
+import http.client
+import os
+import re
+import shutil
+import subprocess
+from contextlib import closing, contextmanager
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import sync_playwright
+from tests.journeys.conftest import SCRIPT, survey
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+KNOWN = {"Private records": "survey.csv", "Approximate": "2000", "Epsilon": "", "Name of": "survey", "Cap on": "2"}
+KNOWN |= {"Model folder": "", "Held-out real records": "", "Folder of the pages": ""}
+MADE = {"Certificate": "# Privacy certificate", "Public page": "ε", "Private page": "do not publish"}
+STOP = '{"stop": true}'
+
+
+@contextmanager
+def started(person):
+    """Yields the process and the address that it prints; the browser that it would open does nothing."""
+    told = {"cwd": person.folder, "env": {**person.env, "BROWSER": "true"}, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([str(SCRIPT), "start", "--browser"], **told) as run:
+        yield run, next(found[0] for text in run.stderr if (found := re.search(r"http://\S+", text)))
+        run.kill()
+
+
+@pytest.fixture
+def window():
+    if CHROMIUM is None:
+        pytest.skip("needs Chromium on PATH; continuous integration installs it with .ci/chromium")
+    with sync_playwright() as play:
+        yield play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"]).new_context().new_page()
+
+
+def answered(page, answers):
+    for asks, text in answers.items():
+        page.get_by_role("heading", name=asks).wait_for()
+        if text:
+            page.get_by_label(asks).fill(text)
+        page.get_by_role("button", name="Next").click()
+
+
+def pressed(page, asks, button, *choice):
+    page.get_by_role("heading", name=asks).wait_for()
+    for label in choice:
+        page.get_by_label(label).check()
+    assert not (found := Axe().run(page)).violations_count, found.generate_report()
+    page.get_by_role("button", name=button).click()
+
+
+def test_from_a_bare_file_to_downloads(person, window):
+    (person.folder / "survey.csv").write_text(survey(2000))
+    (person.folder / "public.csv").write_text(survey(1000, seed=1))
+    asked, complaints = [], []
+    window.context.on("request", lambda request: asked.append(request.url))
+    window.context.on("console", lambda message: complaints.append(message.text))
+    with started(person) as (run, address):
+        window.goto(address)
+        pressed(window, "Which of them", "Next", "public")
+        answered(window, {"File of the public": "nowhere.csv"})
+        window.get_by_text("'nowhere.csv' does not exist.").wait_for()
+        offered = window.locator("#near option").evaluate_all("all => all.map(one => one.value)")
+        answered(window, {"File of the public": "public.csv", "to be predicted": "income"})
+        window.get_by_text('levels = ["farmer", "nurse", "teacher"]').wait_for()
+        pressed(window, "Is everything in it public", "Yes, go on")
+        other = window.context.new_page()
+        other.goto(address)
+        answered(window, KNOWN)
+        pressed(other, "The fit spends epsilon = 1", "Yes, go on")
+        window.set_viewport_size({"width": 500, "height": 900})
+        window.emulate_media(color_scheme="dark")
+        window.get_by_role("heading", name="Done").wait_for(timeout=60_000)
+        assert window.evaluate("document.documentElement.scrollWidth") == 500
+        assert "The certificate holds" in window.locator("#printed").inner_text()
+        with window.expect_download() as saved:
+            window.get_by_role("link", name="Synthetic records").click()
+        assert saved.value.path().read_bytes() == (person.folder / "model-synthetic.csv").read_bytes()
+        for name, words in MADE.items():
+            with window.context.expect_page() as shown:
+                window.get_by_role("link", name=name).click()
+            assert words in shown.value.locator("body").inner_text()
+        pressed(window, "Done", "Close")
+        assert run.wait(20) == 0 and offered == ["public.csv", "survey.csv"]
+    assert complaints == [] and all(url.startswith((address, "data:")) for url in asked)
+    [account] = person.types("noisegate ledger show --json").json["accounts"]
+    assert (account["dataset"], account["committed"]) == ("survey", 1)
+
+
+def test_an_error_can_be_mended_and_stop_ends_a_command(person, window):
+    os.mkfifo(person.folder / "codebook.csv")  # whoever reads it waits for ever
+    (person.folder / "schema.toml").touch()
+    with started(person) as (run, address):
+        window.goto(address)
+        pressed(window, "Which of them", "Next", "dictionary")
+        window.get_by_text("schema.toml is there already").wait_for()
+        (person.folder / "schema.toml").unlink()
+        pressed(window, "This did not work", "Begin again")
+        pressed(window, "Which of them", "Next", "dictionary")
+        answered(window, {"File of the dictionary": "codebook.csv", "to be predicted": ""})
+        window.get_by_text("Running noisegate schema init").wait_for()
+        window.get_by_text("Stop …").click()
+        window.get_by_role("button", name="Stop").click()
+        window.get_by_text("Stopped.").wait_for()
+        assert "schema check" not in window.locator("#printed").inner_text()
+        assert run.wait(20) == 130 and "stopped." in run.stderr.read()
+    assert person.lies() == {"codebook.csv"}
+
+
+def test_who_lacks_the_secret_or_comes_by_another_name_is_refused(person):
+    def replied(path, host, body=None):
+        with closing(http.client.HTTPConnection(here)) as line:
+            line.request("POST" if body else "GET", path, body, {"Host": host})
+            return line.getresponse()
+
+    with started(person) as (_, address):
+        _, _, here, secret, _ = address.split("/")
+        own, told = f"/{secret}/", replied(f"/{secret}/", here)
+        assert told.status == 200 and "default-src 'none'" in told.headers["Content-Security-Policy"]
+        assert (told.headers["Referrer-Policy"], told.headers["Cache-Control"]) == ("no-referrer", "no-store")
+        assert "Access-Control-Allow-Origin" not in told.headers and replied(f"{own}../page.py", here).status == 404
+        for path, host in [("/", here), (own[:-2], here), (own, "attacker.example"), (own, f"localhost:{here[10:]}")]:
+            assert [replied(path, host, body).status for body in (None, STOP)] == [403, 403]
