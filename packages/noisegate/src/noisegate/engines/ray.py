@@ -12,7 +12,7 @@ from noisegate.data.tables.tables import Source
 from noisegate.devices import usable_cores
 from noisegate.engines.ray_round import Pass, Pool, SumJob
 from noisegate.errors import OptionError, require, said
-from noisegate.gate.samples import Held, HeldGradients, Integers, StepTask
+from noisegate.gate.samples import HeldGradients, Integers, StepTask
 from noisegate.gate.sums import Engine, Progress, SumTask, Totals
 
 EVEN = 8  # so many parts for each worker make their shares of the records nearly equal, as steps that wait for all need
@@ -168,7 +168,7 @@ class _Rounds(Engine):
             raise source.no_records()
         return totals
 
-    def hold(self, source: Source[Any], task: StepTask, progress: Progress | None) -> Held:
+    def hold(self, source: Source[Any], task: StepTask, progress: Progress | None) -> Any:
         workers = self.pool.workers
         parts = list(source.parts(self.part_bytes, 1))
         if len(parts) < EVEN * workers:
@@ -181,7 +181,7 @@ class _Rounds(Engine):
 
 
 @dataclass(frozen=True)
-class _Steps(Held):
+class _Steps:
     """Records that workers hold, and the steps of a session over them."""
 
     parts: Pass

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from noisegate.records import POSITIONS, Images
 from noisegate.schema import Layout
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    pass
 
 
 Records: TypeAlias = tuple[npt.NDArray[Any], npt.NDArray[np.int32]]
@@ -113,19 +113,6 @@ def _together(parts: list[Records]) -> Records:
 Integers = npt.NDArray[np.int64]
 
 
-class Held(Protocol):
-    """Whoever holds all records, each once, for the steps of one session."""
-
-    @property
-    def records(self) -> int:
-        """How many there are; private."""
-        ...
-
-    def total(self, step: int, parameters: Mapping[str, Tensor]) -> Integers:
-        """Returns the exact sum of a step at parameters, (count,), in grid units; private until it has noise."""
-        ...
-
-
 @dataclass(frozen=True, kw_only=True)
 class StepTask:
     """The sums that all steps of a session ask for; can be pickled if the loss can."""
@@ -159,7 +146,7 @@ class HeldGradients(HeldRecords):
             return super().add(number, part, progress)
 
     def total(self, step: int, parameters: Parameters) -> Integers:
-        """Returns the exact sum over the sample of a step, as `Held` says."""
+        """Returns the exact sum over a step's sample, (count,), in grid units; private until it has noise."""
         source, samples, sums = self._task.gradients, self._task.samples, np.zeros(self._task.count, dtype=np.int64)
         found = [where.start + samples.places(len(where), step, part) for part, where in self.places.items() if where]
         chosen, rows = np.concatenate(found) if found else np.zeros(0, dtype=np.intp), source.execution.rows

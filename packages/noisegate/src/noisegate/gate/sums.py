@@ -19,7 +19,7 @@ from noisegate.devices import usable_cores
 from noisegate.errors import OptionError
 from noisegate.features.feature_map import ExactMap, ExactSum, FeatureMap
 from noisegate.gate.execution import Execution, Shared, block_rows, blocks, parts_of
-from noisegate.gate.samples import Held, HeldGradients, StepTask
+from noisegate.gate.samples import HeldGradients, StepTask
 from noisegate.privacy.grid import Grid, check_room
 from noisegate.records import WeightedRows
 from noisegate.schema import EncodedTable
@@ -196,7 +196,7 @@ class Engine(Protocol):
         """Returns the exact totals over all records of `source`, from `unread` or from its parts."""
         ...
 
-    def hold(self, source: Any, task: StepTask, progress: Progress | None) -> Held:
+    def hold(self, source: Any, task: StepTask, progress: Progress | None) -> Any:
         """Reads all records of `source` for the steps of a session; by default into the memory of this process."""
         held = HeldGradients(task)
         held.add(0, source, progress)

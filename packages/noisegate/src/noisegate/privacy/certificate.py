@@ -32,7 +32,7 @@ from noisegate.privacy.events import (
 )
 from noisegate.privacy.silos import Silos, Stream
 
-HEADINGS = "question", "numbers released", "sensitivity (grid)", "noise (grid)", "noise / sensitivity", "noise drawn by"
+HEADINGS = "query", "values released", "sensitivity (grid)", "noise (grid)", "noise multiplier", "noise drawn by"
 _SAMPLERS = {
     Sampler.DISCRETE_GAUSSIAN: "exact discrete Gaussian (OpenDP)",
     Sampler.ROUNDED_GAUSSIAN: "float64 Gaussian from ChaCha20, rounded to a grid",
@@ -44,25 +44,25 @@ _SAMPLERS = {
 def in_words(event: Event) -> str:
     """Returns the query, with its noise multiplier."""
     if isinstance(event, ZeroConcentratedEvent):
-        return f"{event.name}: noisy marginals chosen on the way, rho {event.rho:.4g} together"
+        return f"{event.name}: adaptively chosen noisy marginals, rho {event.rho:.4g} together"
     if isinstance(event, ContinualGaussianEvent):
-        return f"{event.name}: {event.periods} sums, noise / sensitivity {event.noise_multiplier:.4g} of all together"
+        return f"{event.name}: {event.periods} sums, noise multiplier {event.noise_multiplier:.4g} of all together"
     if isinstance(event, ThresholdedGaussianEvent):
-        return f"{event.name}: counts above a threshold, noise / sensitivity {event.noise_multiplier:.4g}"
-    return f"{event.name}: {event.coordinates} numbers, noise / sensitivity {event.noise_multiplier:.4g}"
+        return f"{event.name}: counts above a threshold, noise multiplier {event.noise_multiplier:.4g}"
+    return f"{event.name}: {event.coordinates} values, noise multiplier {event.noise_multiplier:.4g}"
 
 
 def row(event: Event) -> str:
     """Returns the event as a row of a table in Markdown, under `HEADINGS`."""
     if isinstance(event, ZeroConcentratedEvent):
-        return f"| {event.name} | marginals chosen on the way | - | rho = {event.rho:.6g} | - | {event.mechanism} |"
+        return f"| {event.name} | adaptively chosen marginals | - | rho = {event.rho:.6g} | - | {event.mechanism} |"
     times = f" x {event.steps} steps at rate {event.rate:g}" if isinstance(event, SampledGaussianEvent) else ""
     if isinstance(event, BatchGaussianEvent):
         samples = f"on {event.shards} disjoint shards in turn" if event.shards > 1 else f"at rate {event.rate:g}"
         times = f" x {event.steps} steps {samples}, each of a sample as a whole"
     if isinstance(event, ShardGaussianEvent):
-        asked = "all" if event.rate == 1 else f"each by itself at rate {event.rate:g}"
-        times = f" x {event.steps} steps, each a sum over {event.shards} disjoint shards, of which {asked} are asked"
+        queried = "all" if event.rate == 1 else f"each independently at rate {event.rate:g}"
+        times = f" x {event.steps} steps, each a sum over {event.shards} disjoint shards, {queried} queried"
     if isinstance(event, ContinualGaussianEvent):
         times = f" in {event.periods} periods, C of column ({', '.join(map(str, event.weights[:4]))}, ...) / 256"
     released = f"{event.coordinates}{times}"
@@ -253,7 +253,7 @@ class Certificate(Shown):
                 f"the certificate states epsilon={self.epsilon} at delta={self.delta}, which means nothing."
             )
         if self.contributions is not None and self.adjacency is Adjacency.REPLACE_ONE:
-            raise ModelError("the certificate states contributions under replace-one, for which nothing is proved.")
+            raise ModelError("the certificate states contributions under replace-one, for which there is no proof.")
         if self.contributions is not None and not several(self.unit):
             raise ModelError(f"the certificate states contributions, but its unit={self.unit!r} names no unit column.")
         try:
@@ -277,14 +277,14 @@ def _check_fields(certificate: Certificate) -> None:
     texts |= {f"name of event {number}": event.name for number, event in enumerate(certificate.events)}
     for name, text in texts.items():
         if not text.strip() or not text.isprintable() or len(text) > _LONGEST_TEXT:
-            raise ModelError(f"the certificate's {name} is no line of text of at most {_LONGEST_TEXT} characters.")
+            raise ModelError(f"the certificate's {name} is not a line of text of at most {_LONGEST_TEXT} characters.")
     if not isinstance(certificate.public, dict):
-        raise ModelError("the certificate's public knowledge is no table of names and values.")
+        raise ModelError("the certificate's public knowledge is not a table of names and values.")
     for name, table in (("hashes", certificate.hashes), ("ledger", certificate.ledger)):
         if name == "ledger" and table is None:
             continue
         if not isinstance(table, dict) or not all(isinstance(value, str) for value in table.values()):
-            raise ModelError(f"the certificate's {name} is no table of names and texts.")
+            raise ModelError(f"the certificate's {name} is not a table of names and texts.")
 
 
 def _check_nothing_else(understood: Mapping[str, Any], stored: Mapping[str, Any]) -> None:

@@ -56,7 +56,7 @@ class Release(Shown):
     def card(self) -> ResultCard:
         """Returns what was released, as a card for a terminal or a notebook."""
         facts = {
-            name: f"{' x '.join(map(str, value.shape))} numbers, noise {self.noise_std.get(name, math.nan):.4g}"
+            name: f"{' x '.join(map(str, value.shape))} values, noise {self.noise_std.get(name, math.nan):.4g}"
             for name, value in self.values.items()
         }
         return ResultCard(

@@ -20,7 +20,7 @@ from noisegate.gate.execution import Execution, map_execution
 from noisegate.gate.journal import Journal
 from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss, choose_execution, gradient_source
 from noisegate.gate.queries.sums import SumSession
-from noisegate.gate.samples import Held, HeldRecords, PoissonSamples, Records, StepTask, one_core
+from noisegate.gate.samples import HeldRecords, PoissonSamples, Records, StepTask, one_core
 from noisegate.gate.session import Access, Integers, State
 from noisegate.privacy.certificate import canonical_json
 from noisegate.privacy.events import event_to_json
@@ -164,7 +164,7 @@ class StepSession(SumSession):
         """Refuses, on made-up records, what would not be a function of a record or of a sample."""
 
     @abstractmethod
-    def _read(self) -> HeldRecords | Held:
+    def _read(self) -> Any:
         """Reads all records, to be held for the steps."""
 
     @abstractmethod
@@ -259,7 +259,7 @@ class GradientSession(StepSession):
                 self._represented = represent, map_execution(type(represent).__name__, represent, layout)
             choose_execution(self._gradients, self._parameters, layout, self._device, name, self._represented)
 
-    def _read(self) -> Held:
+    def _read(self) -> Any:
         task = StepTask(
             gradients=self._gradients,
             samples=self._samples,
