@@ -35,9 +35,9 @@ def test_a_method_takes_records_as_it_takes_a_gate(tmp_path):
 
 
 def test_a_method_that_is_made_takes_no_settings_beside_it():
-    with pytest.raises(OptionError, match=r"cells=3: .* give it to Pairwise"):
+    with pytest.raises(OptionError, match=r"cells=3: .* pass it to Pairwise"):
         noisegate.fit(TABLE, method=SMALL, **RUN, cells=3)
-    with pytest.raises(OptionError, match=r"seed=3: .* give it to Pairwise"):
+    with pytest.raises(OptionError, match=r"seed=3: .* pass it to Pairwise"):
         SMALL.fit(TABLE, **RUN, seed=3)
     with pytest.raises(OptionError, match="report"):
         SMALL.fit(TABLE, **RUN, report=print)

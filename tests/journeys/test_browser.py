@@ -5,7 +5,8 @@ import os
 import re
 import shutil
 import subprocess
-from contextlib import closing, contextmanager
+import time
+from contextlib import closing, contextmanager, suppress
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -90,6 +91,18 @@ def test_from_a_bare_file_to_downloads(person, window):
     assert (account["dataset"], account["committed"]) == ("survey", 1)
 
 
+@contextmanager
+def read_from(pipe):
+    """Holds a pipe open, from which somebody reads by then."""
+    while True:
+        with suppress(OSError):  # nobody has opened it yet
+            file = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+            break
+        time.sleep(0.1)
+    yield
+    os.close(file)
+
+
 def test_an_error_can_be_mended_and_stop_ends_a_command(person, window):
     os.mkfifo(person.folder / "codebook.csv")  # whoever reads it waits for ever
     (person.folder / "schema.toml").touch()
@@ -102,9 +115,10 @@ def test_an_error_can_be_mended_and_stop_ends_a_command(person, window):
         pressed(window, "Which of them", "Next", "dictionary")
         answered(window, {"File of the dictionary": "codebook.csv", "to be predicted": ""})
         window.get_by_text("Running noisegate schema init").wait_for()
-        window.get_by_text("Stop …").click()
-        window.get_by_role("button", name="Stop").click()
-        window.get_by_text("Stopped.").wait_for()
+        with read_from(person.folder / "codebook.csv"):
+            window.get_by_text("Stop …").click()
+            window.get_by_role("button", name="Stop").click()
+            window.get_by_text("Stopped.").wait_for()
         assert "schema check" not in window.locator("#printed").inner_text()
         assert run.wait(20) == 130 and "stopped." in run.stderr.read()
     assert person.lies() == {"codebook.csv"}

@@ -158,5 +158,5 @@ def test_a_release_whose_questions_were_drawn_keeps_its_seed(desk, cli, ctrl_c):
     ctrl_c(MomentMatching, "_descend", 3)
     cli(*desk.fit())
     refused = cli("fit", "--resume", "--out", desk.out, "--seed", 3)
-    assert (refused.code, "was asked with seed 0" in said(refused.err)) == (2, True)
+    assert (refused.code, "release was made with seed 0" in said(refused.err)) == (2, True)
     assert cli("fit", "--resume", "--out", desk.out, "--seed", 0).code == 0

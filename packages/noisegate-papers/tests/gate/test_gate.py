@@ -277,7 +277,7 @@ def test_a_release_is_kept_where_warnings_are_errors(ledger, capsys, monkeypatch
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert ask(gate_of(ledger=ledger, dataset="clinic")).values
-    assert "the release is whole, but the ledger could not be told" in capsys.readouterr().err
+    assert "the release is complete, but the ledger could not be updated" in capsys.readouterr().err
 
 
 def test_opening_a_gate_reads_no_record(spied, ledger, mixed_schema, people):

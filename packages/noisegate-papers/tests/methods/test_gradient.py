@@ -194,5 +194,5 @@ def test_a_run_that_leaves_the_finite_numbers_stops_and_says_in_which_step():
 
 def test_a_broken_state_is_named(tmp_path):
     (tmp_path / STATE_FILE).write_bytes(b"no tensors")
-    with pytest.raises(ModelError, match=rf"{STATE_FILE} is broken: .* remove its folder to begin anew"):
+    with pytest.raises(ModelError, match=rf"{STATE_FILE} is broken: .* remove its folder to start again"):
         Summing().query(gate(), folder=tmp_path)

@@ -275,7 +275,7 @@ def cells(path):
     table = RawTable(path)
     partial = table.described(CSV_FUZZ_KINDS, None, None)
     found = [batch["job"] for batch in table.batches(partial.gaps, partial.missing_values)]
-    return sum(len(column.values) + column.missing for column in found)
+    return sum(len(values) + missing for values, missing in found)
 
 
 WAYS = {

@@ -231,7 +231,7 @@ def test_no_layout_of_a_file_changes_a_record(form, people, schema, tmp_path):
         units = UnitLimit(column="unit", contributions=2)
         found = EncodedTable.concatenate(list(TableSource(source, schema, batch_rows=rows).batches()))
         used = EncodedTable.concatenate(list(TableSource(source, schema, batch_rows=rows, units=units).batches()))
-        texts = [text for batch in RawTable(source).batches((gap,), ()) for text in batch["work"].values.to_pylist()]
+        texts = [text for batch in RawTable(source).batches((gap,), ()) for text in batch["work"][0].to_pylist()]
         return [part.tobytes() for encoded in (found, used) for part in (encoded.numeric, encoded.codes)], texts
 
     expected = seen(people, 300)

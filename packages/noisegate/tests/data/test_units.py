@@ -109,7 +109,7 @@ def test_all_passes_use_the_same_records():
 def test_a_record_without_a_unit_stops_the_run(missing, tmp_path):
     path = tmp_path / "people.csv"
     pd.DataFrame({"who": ["a", missing, "b"], "n": [1, 2, 3]}).to_csv(path, index=False)
-    with pytest.raises(DataError, match=r"people\.csv, line 3, column 'who': it is missing whose record"):
+    with pytest.raises(DataError, match=r"people\.csv, line 3, column 'who': the privacy unit of this record"):
         used(path)
 
 

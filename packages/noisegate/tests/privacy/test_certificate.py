@@ -87,7 +87,7 @@ def test_events_that_cost_more_than_is_stated_are_refused(changes):
 )
 def test_figures_that_mean_nothing_and_a_unit_that_no_run_can_have_are_refused(changes):
     assert certificate(unit="all records of one patient", contributions=3).check() == COST
-    with pytest.raises(ModelError, match=r"means? nothing|nothing is proved"):
+    with pytest.raises(ModelError, match=r"means? nothing|there is no proof"):
         certificate(**changes).check()
 
 
@@ -167,7 +167,7 @@ def test_the_page_tells_a_person_what_the_file_tells_a_program():
 @pytest.mark.parametrize("text", [" ", "two\nlines", "x" * 1001])
 def test_what_is_no_line_of_text_is_named(field, text):
     changed = certificate(**{"version" if field == "noisegate" else field: text})
-    with pytest.raises(ModelError, match=f"the certificate's {field} is no line"):
+    with pytest.raises(ModelError, match=f"the certificate's {field} is not a line"):
         Certificate.from_json(changed.to_json())
 
 
@@ -177,8 +177,8 @@ def test_a_row_says_which_records_a_step_asks():
     assert " x 40 steps at rate 0.05 |" in row(SampledGaussianEvent(**steps))
     assert "at rate 0.05, each of a sample as a whole" in row(BatchGaussianEvent(**steps, shards=1))
     assert "3 disjoint shards in turn" in row(BatchGaussianEvent(**{**steps, "rate": 1.0}, shards=3))
-    assert "3 disjoint shards, of which each by itself at rate 0.05 are" in row(ShardGaussianEvent(**steps, shards=3))
-    assert "of which all are asked" in row(ShardGaussianEvent(**{**steps, "rate": 1.0}, shards=3))
+    assert "3 disjoint shards, each independently at rate 0.05 queried" in row(ShardGaussianEvent(**steps, shards=3))
+    assert "all queried" in row(ShardGaussianEvent(**{**steps, "rate": 1.0}, shards=3))
 
 
 # The silos in a certificate: which events one unit can be in, and what a false claim meets.

@@ -57,7 +57,7 @@ def _environment() -> Environment:
 
     made = Environment(
         loader=PackageLoader("noisegate_evaluate.reporting"),
-        autoescape=select_autoescape(),
+        autoescape=select_autoescape(("html", "svg")),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
