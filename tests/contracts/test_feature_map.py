@@ -148,7 +148,7 @@ REFUSED = {
     "a group without weight": lambda: Products(tables=COLUMNS, groups=((0,),), weights=(0.0,)),
     "a group of no column": lambda: Products(tables=COLUMNS, groups=((9,),), weights=(1.0,)),
     "an order that overflows": lambda: Series(length_scale=0.1, order=2001),
-    "an order that is no number": lambda: Series(length_scale=0.1, order=2.5),
+    "an order that is not a number": lambda: Series(length_scale=0.1, order=2.5),
     "a length scale of nothing": lambda: draw_points(4, count=3, length_scale=0.0, seed=0),
     "a length scale without bound": lambda: draw_points(4, count=3, length_scale=float("inf"), seed=0),
     "a third moment": lambda: perceptual(3),

@@ -36,7 +36,7 @@ CASES = [
     ("dp-hp", {"subsets": (("u", "z"),)}, TABLE, "subsets: 'z' is no column"),
     ("dp-hp", {"subsets": (("u", "w"),)}, TABLE, "subsets: 'w' is the label"),
     ("dp-hp", {"subsets": (("u", "u"),)}, TABLE, "each once"),
-    ("dp-hp", {"orders": {"w": 3}}, TABLE, "orders names 'w', which is no numeric column"),
+    ("dp-hp", {"orders": {"w": 3}}, TABLE, "orders names 'w', which is not a numeric column"),
     ("dp-hp", {"length_scales": {"w": 0.1}}, TABLE, "length_scales names 'w'"),
     ("dp-hp", {"products": "random", "product_columns": 3}, TABLE, "product_columns=3: the schema has 2 columns"),
     ("dp-hp", {"subsets": (("u", "v"),), "product_order": 1500}, TABLE, "raise memory"),

@@ -123,7 +123,7 @@ def test_text_is_refused_without_quoting_it(bounded):
     assert np.array_equal(bounded.predict(X), bounded.predict(X.astype(float)))
     X[3, 1] = "secret"
     for ask in (lambda: LocallyLinearMaps(**BOUNDED).fit(X, numbers(50)[1]), lambda: bounded.predict(X)):
-        with pytest.raises(DataError, match="X: a value is no number") as caught:
+        with pytest.raises(DataError, match="X: a value is not a number") as caught:
             ask()
         assert caught.value.__context__ is None
         assert "secret" not in str(caught.value)
@@ -135,5 +135,5 @@ def test_nothing_can_be_asked_before_fit(bounded):
     for ask in (unfitted.predict, unfitted.predict_proba, unfitted.explain, unfitted.importance, unfitted.filters):
         with pytest.raises(NotFittedError):
             ask(X)
-    with pytest.raises(OptionError, match="label=9 is no class"):
+    with pytest.raises(OptionError, match="label=9 is not a class"):
         bounded.explain(X, label=9)

@@ -116,7 +116,10 @@ def test_maps_of_pixels_are_drawn_and_the_image_itself_only_when_asked_for(pixel
 
 
 BAD = {
-    "no such class": (["explain", "MODEL", "--label", "maybe"], "--label 'maybe' is no class; choose one of no, yes"),
+    "no such class": (
+        ["explain", "MODEL", "--label", "maybe"],
+        "--label 'maybe' is not a class; choose one of no, yes",
+    ),
     "a picture without a size": (["explain", "MODEL", "--picture", "p.png"], "--picture and --image go together"),
     "a size without a picture": (["explain", "MODEL", "--image", "2,2"], "--picture and --image go together"),
     "no size": (["explain", "MODEL", "--image", "2x2", "--picture", "p.png"], "image is '2x2'; expected HEIGHT,WIDTH"),

@@ -95,7 +95,7 @@ def test_public_images_without_labels_are_weighed_for_every_label():
 def test_a_decoder_that_does_not_fit_is_found_before_anything_is_spent(tmp_path, ledger):
     path = write_decoder(tmp_path / "decoder.safetensors")
     settings = {"image": (8, 8, 1), "dimensions": 4, "steps": 4, "public": drawings(60, 1)}
-    for options, match in (({"layer": "early"}, "decoder="), ({"decoder": "absent"}, "'absent' is no file")):
+    for options, match in (({"layer": "early"}, "decoder="), ({"decoder": "absent"}, "'absent' is not a file")):
         with pytest.raises(OptionError, match=match):
             DPDRE(**{**settings, "decoder": path, **options}).fit(
                 gate(drawings(100, 2), PIXELS, records=100, ledger=ledger, dataset="d")

@@ -119,7 +119,7 @@ def test_what_would_stop_a_fit_is_found_before_records_are_read(method, tmp_path
         for ask in (unfit.query, lambda at, unfit=unfit: unfit.fit(at, device="cpu")):
             with pytest.raises(OptionError, match=message):
                 ask(gate)
-    with pytest.raises(UserError, match="is no file"):
+    with pytest.raises(UserError, match="is not a file"):
         replace(method, decoder=str(tmp_path / "none.safetensors")).query(gate)
     with pytest.raises(OptionError, match=r"set layer='last'"):
         replace(method, layer="late").query(gate)

@@ -95,9 +95,9 @@ def check_feature_map(feature_map: FeatureMap, layout: Layout, *, tolerance: flo
         >>> from noisegate.testing import check_feature_map
         >>> check_feature_map(Counts(), Schema([Boolean(name="ill")]).layout)
     """
-    assert type(feature_map.dim) is int and feature_map.dim >= 1, "dim is no positive int"
-    assert type(feature_map.norm) is float and 0 < feature_map.norm < math.inf, "norm is no positive float"
-    assert type(feature_map.nonnegative) is bool, "nonnegative is no bool"
+    assert type(feature_map.dim) is int and feature_map.dim >= 1, "dim is not a positive int"
+    assert type(feature_map.norm) is float and 0 < feature_map.norm < math.inf, "norm is not a positive float"
+    assert type(feature_map.nonnegative) is bool, "nonnegative is not a bool"
     for seed in range(3):
         vectors = feature_map(made_up(layout, seed=seed))
         assert vectors.dtype == np.float32 and vectors.shape == (96, feature_map.dim), "not float32 (rows, dim)"

@@ -111,7 +111,7 @@ def test_a_child_beside_its_parent_keeps_to_the_rules_of_both():
         (('order = "day"', ""), "since is set without order"),
         (("longest_gap = 365", "longest_gap = -1"), "longest_gap = -1 must be a positive number"),
         (('since = "since"', 'since = "age"'), "since = 'age' is integer and order = 'day' is date"),
-        (('since = "since"', 'since = "ages"'), "since = 'ages' is no column of 'patients'"),
+        (('since = "since"', 'since = "ages"'), "since = 'ages' is not a column of 'patients'"),
         (('orphans = "drop"', 'orphans = "keep"'), "orphans = 'keep' must be"),
         (("longest_gap = 365", 'orphans = "drop"'), None),
         (("patients.since", "visits.day"), "expected columns of one table and of its parents'"),

@@ -234,7 +234,7 @@ def test_there_is_no_round_after_the_last(answers):
 
 
 def test_a_plan_says_what_is_asked(tmp_path):
-    with pytest.raises(OptionError, match="the published plan says what is asked"):
+    with pytest.raises(OptionError, match="the published plan says what is queried"):
         release(TABLES["north"], silo="north", plan=tmp_path / "plan.json", schema=SCHEMA)
     with pytest.raises(OptionError, match="method='dp-merf'"):
         release(TABLES["north"], silo="north", plan=tmp_path / "plan.json", method="dp-merf")

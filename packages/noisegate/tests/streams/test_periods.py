@@ -91,7 +91,7 @@ def test_what_a_stream_cannot_be_is_said(tmp_path, stream):
     stream(JANUARY, periods=1, schema=AGES)
     with pytest.raises(OptionError, match="planned for 1 periods, and has all of them"):
         stream(FEBRUARY, start=2)
-    with pytest.raises(OptionError, match="is no period of the stream"):
+    with pytest.raises(OptionError, match="is not a period of the stream"):
         fit_period(FEBRUARY, stream=plan["path"], after=tmp_path / "s1")
     (tmp_path / "p.json").replace(tmp_path / "s.json")
     with pytest.raises(OptionError, match="is of another plan"):

@@ -295,5 +295,5 @@ def _names(folder: Path) -> Iterator[str]:
     with os.scandir(folder) as entries:
         for entry in entries:
             if not (entry.is_file() or entry.is_dir()) and os.path.exists(entry.path):
-                raise DataError(f"{folder}: holds a pipe, a device or a socket, which is no image; remove it")
+                raise DataError(f"{folder}: holds a pipe, a device or a socket, which is not an image; remove it")
             yield entry.name

@@ -52,7 +52,7 @@ class ImageNetwork:
         if self.kind == "drawing" and (not is_drawable(self.shape) or self.latent != DRAWING_LATENT):
             raise OptionError(
                 f"generator='drawing' makes grey images of sides of {_LEAST_DRAWN} to {_MOST_DRAWN} pixels from latent="
-                f"{DRAWING_LATENT} numbers, asked for are images of {self.shape} from latent={self.latent}; correct "
+                f"{DRAWING_LATENT} numbers, expected are images of {self.shape} from latent={self.latent}; correct "
                 "these, or use generator='sub-pixel'."
             )
         if self.kind in ("fully-connected", "drawing"):

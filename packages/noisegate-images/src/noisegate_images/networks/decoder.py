@@ -253,7 +253,7 @@ def load_decoder(name: str | Path, sha256: str | None = None) -> LoadedDecoder:
     path = Path(name)
     if str(name) != PACKAGED and not path.is_file():
         raise OptionError(
-            f"decoder={str(name)!r} is no file; give {PACKAGED!r} for the one in the package, or a file that "
+            f"decoder={str(name)!r} is not a file; give {PACKAGED!r} for the one in the package, or a file that "
             "`noisegate pretrain decoder` made."
         )
 

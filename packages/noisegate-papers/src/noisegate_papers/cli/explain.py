@@ -155,7 +155,7 @@ def _class_named(classifier: LocallyLinear, text: str) -> Any:
     for level in classifier.classes:
         if str(level) == text or (isinstance(level, bool) and str(level).lower() == text.lower()):
             return level
-    raise OptionError(f"--label {text!r} is no class; choose one of {', '.join(map(str, classifier.classes))}.")
+    raise OptionError(f"--label {text!r} is not a class; choose one of {', '.join(map(str, classifier.classes))}.")
 
 
 def _class_filters(classifier: LocallyLinear, label: Any, top: int) -> dict[str, Any]:

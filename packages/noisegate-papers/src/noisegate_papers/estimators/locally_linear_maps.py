@@ -185,5 +185,5 @@ class LocallyLinearMaps(ClassifierMixin, PublicFacts):  # type: ignore[misc]
         """Returns what the schema calls a label."""
         known = self.classes_.tolist()
         if label not in known:
-            raise OptionError(f"label={label!r} is no class; choose one of {known}.")
+            raise OptionError(f"label={label!r} is not a class; choose one of {known}.")
         return self.classifier_.classes[int(self._order[known.index(label)])]

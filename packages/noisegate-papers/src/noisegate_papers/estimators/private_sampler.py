@@ -123,7 +123,7 @@ def check_numbers(X: Any) -> None:  # noqa: N803
     with suppress(TypeError, ValueError):  # what is raised here would carry the message
         cells.astype(np.float64)
         return
-    raise DataError("X: a value is no number; columns of text need schema=, which describes them.")
+    raise DataError("X: a value is not a number; columns of text need schema=, which describes them.")
 
 
 def _labelled(schema: Schema, X: Any, y: Any) -> pa.Table:  # noqa: N803

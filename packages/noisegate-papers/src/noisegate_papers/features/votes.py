@@ -80,7 +80,7 @@ class NearestVotes(Votes):
         sizes = [len(points) for points in self.points]
         fits = self.candidates.ndim == 2 and self.candidates.shape[1] == len(sizes) and len(self.candidates)
         if not fits or (self.candidates < 0).any() or (self.candidates >= sizes).any():
-            raise OptionError(f"candidates of shape {self.candidates.shape} are no cells of {len(sizes)} columns.")
+            raise OptionError(f"candidates of shape {self.candidates.shape} are not cells of {len(sizes)} columns.")
 
     def nearest(self, records: EncodedTable) -> npt.NDArray[np.intp]:
         """Returns the place of each record's candidate, (rows,)."""

@@ -57,7 +57,7 @@ class EmbeddedMethod(MatchedMethod):
         names = [column.name for column in layout.numeric] if given else []
         for name in given:
             if name not in names:
-                raise OptionError(f"{setting} names {name!r}, which is no numeric column of the schema.")
+                raise OptionError(f"{setting} names {name!r}, which is not a numeric column of the schema.")
         return [given.get(name) for name in names] or [None] * len(layout.numeric)
 
 

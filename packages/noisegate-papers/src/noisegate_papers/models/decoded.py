@@ -254,7 +254,7 @@ class Decoded:
                 f"{decoder.features} and {len(weights)} labels"
             )
         if not ((weights >= 0).all() and np.isfinite(weights).all() and weights.sum() > 0):
-            raise ValueError("the shares of the labels are no shares")
+            raise ValueError("the shares of the labels are not shares")
         return cls(source=source, decoder=decoder, weights=weights, labelled=bool(labels))
 
 

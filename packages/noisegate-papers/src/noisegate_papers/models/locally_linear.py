@@ -81,7 +81,7 @@ class LocallyLinear(ReleasedClassifier):
     def filters(self, label: str | int | bool) -> Array:
         """Returns every map of a class, (maps, inputs), in the units of `explain`: what the class answers to."""
         if label not in self.classes:
-            raise OptionError(f"label={label!r} is no class; choose one of {list(self.classes)}.")
+            raise OptionError(f"label={label!r} is not a class; choose one of {list(self.classes)}.")
         return np.asarray(self.weights[:, self.classes.index(label)] * self.inputs.gradients)
 
     def save(self, folder: str | Path) -> Path:

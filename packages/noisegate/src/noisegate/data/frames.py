@@ -34,7 +34,7 @@ def read_table(path: Any, schema: Schema | None = None, *, show_values: bool = F
         columns = tables[0].column_names if tables else columns
         tables.append(_whole(origin, columns, 1 << 16 if isinstance(path, str | Path) else 2**62))
     if any(table.schema != tables[0].schema for table in tables):
-        raise DataError(f"{where}: the files have different columns or types; make them alike")
+        raise DataError(f"{where}: the files have different columns or types; make them consistent")
     return pa.concat_tables(tables)
 
 

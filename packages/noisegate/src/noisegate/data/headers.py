@@ -85,5 +85,5 @@ def check_alike(headers: Sequence[tuple[str, Sequence[str]]], *, show_names: boo
                 shown = repr(columns[place]) if show_names else f"number {place + 1}"
                 raise DataError(
                     f"{name}: the files of a folder are read as one table, and column {shown} of {here} is not in "
-                    f"{there}; make the files alike, or move away the one that does not belong there"
+                    f"{there}; make the files consistent, or move away the one that does not belong there"
                 )

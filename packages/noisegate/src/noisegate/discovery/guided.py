@@ -91,8 +91,8 @@ class Guide:
         missing += ["yes"] * (not given.get("yes")) + ["bounds"] * ("discover" in given and "bounds" not in given)
         if missing and not self._asker.asks:
             raise OptionError(
-                f"`noisegate start` asks questions, and this is no terminal. Not answered: {', '.join(missing)}; give "
-                f"them as options, or as keys of --answers FILE. Or use the commands that it runs: {_PLAIN}."
+                f"`noisegate start` asks questions, and this is not a terminal. Not answered: {', '.join(missing)}; "
+                f"give them as options, or as keys of --answers FILE. Or use the commands that it runs: {_PLAIN}."
             )
 
     def answer(self, asked: Question) -> Any:

@@ -148,7 +148,7 @@ def columns_file(path: str | Path, *, label: str | None = None) -> tuple[str, tu
     names, known = table.names, table.suggested_kinds()
     if not known and (any(_NO_NAME.fullmatch(name) for name in names) or table.named_by_a_record()):
         raise DataError(
-            f"{table.name}: the first line looks like a record, by a value that is no name or stands below it too; "
+            f"{table.name}: the first line looks like a record, by a value that is not a name or also occurs below it; "
             "write the names of the columns into the first line"
         )
     if label is not None and label not in names:

@@ -221,7 +221,7 @@ class LinkedSchema(Shown):
             return
         if table.since not in parent.schema.names:
             names = choices(table.since, parent.schema.names)
-            raise SchemaError(f"{where}: since = {table.since!r} is no column of {parent.name!r}; these are {names}")
+            raise SchemaError(f"{where}: since = {table.since!r} is not a column of {parent.name!r}; these are {names}")
         since, order = parent.schema.column(table.since), table.schema.column(str(table.order))
         if not since.numeric or not order.numeric:
             raise SchemaError(f"{where}: since = {table.since!r} is {since.kind}; name a column of numbers or dates")
@@ -280,8 +280,8 @@ def _in_order(tables: Any) -> tuple[LinkedTable, ...]:
                     "first one; put the column that names another record under ignore"
                 )
             raise SchemaError(
-                f"table {table.name!r}: parent = {table.parent!r} is no table of the schema, or links to this one in a "
-                f"circle; the tables are {choices(table.parent, names)}"
+                f"table {table.name!r}: parent = {table.parent!r} is not a table of the schema, or links to this one in "
+                f"a circle; the tables are {choices(table.parent, names)}"
             )
         found |= {table.name: _keyed(table, found) for table in ready}
         left = [table for table in left if table.name not in found]

@@ -157,7 +157,7 @@ def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _finite(text: str) -> float:
     if not math.isfinite(value := float(text)):
-        raise ValueError(f"{text} is no number")
+        raise ValueError(f"{text} is not a number")
     return value
 
 

@@ -162,5 +162,5 @@ def _moved(event: Event, times: int) -> Event:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value.strip() or not value.isprintable():
-        raise ValueError(f"{value!r} is no line of text")
+        raise ValueError(f"{value!r} is not a line of text")
     return value

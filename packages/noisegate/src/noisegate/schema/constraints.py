@@ -166,7 +166,7 @@ _HOLDS: dict[str, Callable[[Any, Any], Any]] = {
 class Comparison:
     """One column is never above (or below) another. Records in which either is missing keep to it.
 
-    So do those in which either is an atom outside its bounds, which is no number of the scale.
+    So do those in which either is an atom outside its bounds, which is not a number of the scale.
 
     Examples:
         >>> from noisegate import Schema

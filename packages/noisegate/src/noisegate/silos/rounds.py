@@ -203,7 +203,9 @@ def release(
         told = {"schema": schema, "unit_column": unit_column, "contributions": contributions, **settings}
         twice = next((f"{name}={value!r}" for name, value in told.items() if value is not None), None)
         if twice or method != AUTO or unit != RECORD:
-            raise OptionError(f"{twice or f'method={method!r}, unit={unit!r}'}: the published plan says what is asked.")
+            raise OptionError(
+                f"{twice or f'method={method!r}, unit={unit!r}'}: the published plan says what is queried."
+            )
         run = read_plan(Path(plan), **noise, **booked)
     elif schema is None or epsilon is None:
         raise OptionError("schema and epsilon are missing: give them, or the published plan.")
@@ -329,7 +331,7 @@ def read_plan(path: Path, *, settle: bool = True, **changes: Any) -> Run:
     except FileNotFoundError:
         raise ModelError(f"{path} does not exist; `noisegate plan --save` writes it.") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ModelError(f"{path} is no published plan: {type(error).__name__} at {error}.") from None
+        raise ModelError(f"{path} is not a published plan: {type(error).__name__} at {error}.") from None
     found = plan_id(method, schema, plan)
     if stated != found:
         raise ModelError(

@@ -117,7 +117,7 @@ def _period(plan: Path, after: Path | None, withdrawn: Any, dataset: str | None,
         release = _released(after)
         facts = release.certificate.stream
         if facts is None or facts.plan != identity:
-            raise OptionError(f"after: {after} is no period of the stream in {plan}.")
+            raise OptionError(f"after: {after} is not a period of the stream in {plan}.")
         period = facts.period + 1
     if not period - 1 <= state.periods <= period:
         raise OptionError(
@@ -168,7 +168,7 @@ def next_period(context: Any, data: Any, folder: RunFolder, options: Any, **told
     twice = [folder.observer.option(name) for name in sorted(set(typed) - _BESIDE_A_STREAM)]
     twice += [folder.observer.setting(*each) for each in typed["settings"].items()]
     if twice:
-        raise OptionError(f"{twice[0]}: the plan of the stream says what is asked; leave it out.")
+        raise OptionError(f"{twice[0]}: the plan of the stream says what is queried; leave it out.")
     found = stream or next(_beside(Path(after or "")), None)
     if found is None:
         raise OptionError(

@@ -80,7 +80,7 @@ def _found(path: Path, size: int, label: str | None) -> list[ImageOrigin]:
     form = ImageForm(shape=ImageShape(height=size, width=size, channels=3), label=label, labels=labels)
     origins = find_images(path, ImageReadOptions(form=form, show_values=True))
     if origins is None:
-        what = "it is no set of images" if path.exists() else "there is no such file or folder of public images"
+        what = "it is not a set of images" if path.exists() else "there is no such file or folder of public images"
         raise OptionError(
             f"{path}: {what}; expected a folder with a folder for each class or with labels.csv, Parquet with an "
             "image column, .npz, or idx files."
