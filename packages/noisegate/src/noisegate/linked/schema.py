@@ -280,8 +280,8 @@ def _in_order(tables: Any) -> tuple[LinkedTable, ...]:
                     "first one; put the column that names another record under ignore"
                 )
             raise SchemaError(
-                f"table {table.name!r}: parent = {table.parent!r} is not a table of the schema, or links to this one in "
-                f"a circle; the tables are {choices(table.parent, names)}"
+                f"table {table.name!r}: parent = {table.parent!r} is not a table of the schema, or links to this one "
+                f"in a circle; the tables are {choices(table.parent, names)}"
             )
         found |= {table.name: _keyed(table, found) for table in ready}
         left = [table for table in left if table.name not in found]
