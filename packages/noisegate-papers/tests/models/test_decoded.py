@@ -57,7 +57,7 @@ def test_what_does_not_hang_together_is_refused(decoder):
     for schema, changed, says in (
         (pixel_schema(8, 16, labels=("no", "yes")), {}, "do not fit the schema"),
         (SCHEMA, {"weights": np.ones(3) / 3}, "do not fit the schema"),
-        (SCHEMA, {"weights": np.array([-1.0, 2.0])}, "are no shares"),
+        (SCHEMA, {"weights": np.array([-1.0, 2.0])}, "are not shares"),
         (SCHEMA, longer, "2 distributions of 7 features do not fit a decoder of 6"),
         (SCHEMA, {first: tensors[first] + 1}, "it was changed"),
     ):

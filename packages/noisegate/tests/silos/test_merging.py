@@ -322,7 +322,7 @@ def test_a_published_plan_is_read_as_it_was_written(tmp_path):
         ({"epsilon": 0.999}, "another price"),
         ({"delta": 1e-4}, "another price"),
         ({"noise": {}}, "another price"),
-        ({"noise": None}, "no published plan"),
+        ({"noise": None}, "not a published plan"),
     ],
 )
 def test_a_plan_that_was_changed_is_refused(tmp_path, change, says):
@@ -337,5 +337,5 @@ def test_files_that_are_no_plans(tmp_path):
     with pytest.raises(ModelError, match="noisegate plan --save"):
         read_plan(tmp_path / "none.json")
     (tmp_path / "list.json").write_text("[]")
-    with pytest.raises(ModelError, match="no published plan"):
+    with pytest.raises(ModelError, match="not a published plan"):
         read_plan(tmp_path / "list.json")

@@ -97,7 +97,7 @@ def test_what_a_stream_cannot_be_is_said(tmp_path, stream):
     with pytest.raises(OptionError, match="is of another plan"):
         fit_period(JANUARY, stream=tmp_path / "s.json")
     (tmp_path / "s.json").write_text("{}")
-    with pytest.raises(ModelError, match="no published plan"):
+    with pytest.raises(ModelError, match="not a published plan"):
         fit_period(FEBRUARY, stream=tmp_path / "s.json")
 
 
