@@ -27,6 +27,7 @@ from noisegate.privacy.schema_certificate import (
     stated,
 )
 from noisegate.schema import Boolean, Schema
+from noisegate_evaluate.reporting.public import promised
 
 KINDS = {"age": "integer", "ill": "boolean"}
 
@@ -67,6 +68,8 @@ def test_the_certificate_names_the_discovery_and_the_sum(found):
     told = re.search(r"ε of both together: schema (\S+) \+ table 2 = (\S+) at δ = 1e-05\.", page)
     costs = [accounting.epsilon(some, 1e-5, Adjacency.ADD_REMOVE) for some in (found.certificate.events, events)]
     assert all(cost <= float(one) < cost + 1e-3 for cost, one in zip(costs, told.groups(), strict=True))
+    shown, alone = (promised(one) for one in (release, released(found, discovery=None)))  # by the public page
+    assert shown["together"].epsilon == float(told[2]) and shown["right"] > alone["right"]
 
 
 def test_without_a_discovery_nothing_is_said(found):

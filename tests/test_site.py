@@ -1,7 +1,6 @@
 """The built site asks nothing of anybody: no script, style, picture or font comes from elsewhere."""
 
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -45,23 +44,15 @@ def test_nothing_comes_from_elsewhere(site):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [360, 1280])
-def test_no_page_is_wider_than_the_screen(site, width):
-    program = shutil.which("chromium") or shutil.which("google-chrome")
-    if program is None:
-        pytest.skip("needs Chromium on PATH")
-    from playwright.sync_api import sync_playwright
-
+def test_no_page_is_wider_than_the_screen(site, browser, width):
     asked, wide = [], {}
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        shown = browser.new_page(viewport={"width": width, "height": 900})
+    with browser.new_page(viewport={"width": width, "height": 900}) as shown:
         shown.on("request", lambda request: asked.append(request.url))
         for path in sorted(site.rglob("index.html")):
             shown.goto(path.as_uri())
             over = shown.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
             if over > 0:
                 wide[str(path.relative_to(site))] = over
-        browser.close()
     assert wide == {} and [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
 
 

@@ -3,17 +3,14 @@
 import http.client
 import os
 import re
-import shutil
 import subprocess
 import time
 from contextlib import closing, contextmanager, suppress
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import sync_playwright
 from tests.journeys.conftest import SCRIPT, survey
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 KNOWN = {"Private records": "survey.csv", "Approximate": "2000", "Epsilon": "", "Name of": "survey", "Cap on": "2"}
 KNOWN |= {"Model folder": "", "Held-out real records": "", "Folder of the pages": ""}
 MADE = {"Certificate": "# Privacy certificate", "Public page": "ε", "Private page": "do not publish"}
@@ -30,11 +27,9 @@ def started(person):
 
 
 @pytest.fixture
-def window():
-    if CHROMIUM is None:
-        pytest.skip("needs Chromium on PATH; continuous integration installs it with .ci/chromium")
-    with sync_playwright() as play:
-        yield play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"]).new_context().new_page()
+def window(browser):
+    with browser.new_context() as context:
+        yield context.new_page()
 
 
 def answered(page, answers):

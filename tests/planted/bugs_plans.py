@@ -72,6 +72,12 @@ rounding-of-scores-not-paid: OpenDP may spend all of ρ; nothing is left for the
 events-of-a-discovery-not-checked: A certificate of a discovery may drop events, and state any sensitivity.
     by test_a_missing_event_is_found test_a_sensitivity_of_fewer_columns_or_of_add_remove_is_found
     wrap schema_certificate.check_events: lambda right, *arguments, **options: None
+schema-left-out-of-the-sum: The line for schema and table gives the table's ε alone as that of both.
+    by test_the_certificate_names_the_discovery_and_the_sum
+    wrap accounting.together: lambda right, before, events, *more: right(events, (), *more)
+schema-left-out-of-the-headline: The public page promises for the table alone what is true of it and its schema.
+    by test_the_certificate_names_the_discovery_and_the_sum
+    wrap schema_certificate.with_schema: lambda right, fit: fit
 second-look-not-booked: The second look at the numeric columns is not paid for.
     by test_a_plan_costs_what_was_asked_and_hardly_less
     wrap discovery.DiscoveryPlan.events: lambda events, plan: tuple(event for event in events(plan) if event.name

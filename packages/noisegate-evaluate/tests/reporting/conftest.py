@@ -1,7 +1,6 @@
 """Pages of one small model with hostile names, and a browser to look at them: one of each for all tests."""
 
 import re
-import shutil
 from types import SimpleNamespace
 
 import numpy as np
@@ -62,19 +61,6 @@ def wide(tmp_path_factory):
     made, out = synthesize(table, schema=schema, epsilon=1.0, **FEW), tmp_path_factory.mktemp("wide")
     pages = report(made, out=out, test=table)
     return SimpleNamespace(**vars(pages), again=lambda: report(made, out=out, test=table).private)
-
-
-@pytest.fixture(scope="session")
-def browser():
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if program is None:
-        pytest.skip("needs Chromium on PATH; continuous integration installs it with .ci/chromium")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as play:
-        opened = play.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 @pytest.fixture

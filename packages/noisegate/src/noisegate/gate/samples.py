@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +20,6 @@ from noisegate.gate.per_example.tracing import Parameters
 from noisegate.privacy.gradient_plan import RATES
 from noisegate.records import POSITIONS, Images
 from noisegate.schema import Layout
-
-if TYPE_CHECKING:
-    pass
-
 
 Records: TypeAlias = tuple[npt.NDArray[Any], npt.NDArray[np.int32]]
 """Numeric and coded columns of all records, (records, columns) each; images as bytes: see `as_floats`."""
