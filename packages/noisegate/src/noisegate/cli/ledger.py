@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from noisegate.cli.options import Adjacency, Delta, Json, LedgerOption, Unit
 from noisegate.errors import LedgerWarning, OptionError
 from noisegate.ledger.accounts import Account, Kind, cost
 from noisegate.ledger.ledger import Entry, Ledger
+from noisegate.privacy.accounting import upwards
 from noisegate.privacy.events import RECORD, event_to_json
 
 app = typer.Typer(
@@ -82,17 +84,16 @@ def show_command(
             account.dataset,
             f"{account.epsilon:g}",
             f"{account.delta:g}",
-            f"{account.spent:.4g}",
+            _up(account.spent),
             "-" if account.remaining is None else f"{account.remaining:.4g}",
             *map(str, (account.committed, account.reserved, account.voided)),
             f"{account.adjacency.value}, {account.unit}",
         ]
         for account in accounts
     ]
-    headings = {"data set": "left"} | dict.fromkeys(
-        ["cap ε", "δ", "spent ε", "left ε", "done", "open", "void"], "right"
-    )
-    OUT.print(table(f"Ledger {Ledger(ledger).location}", headings | {"neighbours, unit": "left"}, rows))
+    figures = dict.fromkeys(["cap ε", "δ", "spent ε", "left ε", "done", "open", "void"], "right")
+    headings = {"data set": "left", **figures, "neighbours, unit": "left"}
+    OUT.print(table(f"Ledger {book.location}", headings, rows))
     OUT.print("left ε: the most that one more run may cost; done, open and void: numbers of runs; open ones are spent.")
     for account in accounts:
         if account.committed + account.reserved:
@@ -103,10 +104,16 @@ def _sum(account: Account, entries: Sequence[Entry]) -> str:
     """Returns what each run on a data set cost, what all cost together, and what is left, at the cap's δ."""
     void = {entry.reservation for entry in entries if entry.kind is Kind.VOID}
     runs = [entry for entry in entries if entry.kind is Kind.RESERVE and entry.reservation not in void]
-    parts = [f"{run.purpose} {cost(run.events, account.delta, account.adjacency):.4g}" for run in runs]
-    summed = " + ".join(parts) if len(parts) <= _MOST_PARTS else f"{len(parts)} runs"
-    left = "" if account.remaining is None else f"; {account.remaining:.4g} left for one more"
-    return f"{account.dataset}: {summed} = {account.spent:.4g} at δ = {account.delta:g}; cap {account.epsilon:g}{left}"
+    few = runs if len(runs) <= _MOST_PARTS else []
+    costs = [f"{run.purpose} {_up(cost(run.events, account.delta, account.adjacency))}" for run in few]
+    summed = " + ".join(costs) or f"{len(runs)} runs"
+    left = "" if account.remaining is None else f"; {account.remaining:.4g} left for one more run"
+    return f"{account.dataset}: {summed} = {_up(account.spent)} at δ = {account.delta:g}; cap {account.epsilon:g}{left}"
+
+
+def _up(spent: float) -> str:
+    """Returns a cost as pages and certificates state it: never below what it is."""
+    return f"{upwards(Decimal(repr(spent)), 4):g}"
 
 
 @app.command("history")

@@ -207,7 +207,9 @@ class RunOptions(ImageOptions):
         if given and self.method not in ("auto", "pairwise"):
             raise OptionError(f"{given[0]} belongs to pairwise, and --method is {self.method}; omit one of them.")
         share = {} if self.report_share is None else {"report_share": self.report_share}
-        share |= ({"moments_share": FOR_INFERENCE} if self.for_inference else {}) | _for_analyses(self.analyses)
+        share |= {"moments_share": FOR_INFERENCE} if self.for_inference else {}
+        if self.analyses is not None:
+            share |= extension("noisegate.answers", "analyses", "what reads --analyses")(self.analyses)
         return {**share, **method_settings(self.settings, self.public)}
 
     def known(self) -> Any:
@@ -273,10 +275,6 @@ class FitOptions(RunOptions):
         for name in ("seed", "public", "report_share", "for_inference", "analyses"):
             typed.pop(name, None)
         return typed | {"settings": settings} | ({"schema": self.known()} if images else {})
-
-
-def _for_analyses(file: Path | None) -> dict[str, Any]:
-    return {} if file is None else extension("noisegate.answers", "analyses", "what reads --analyses")(file)
 
 
 _Verb = TypeVar("_Verb", bound=Callable[..., Any])
