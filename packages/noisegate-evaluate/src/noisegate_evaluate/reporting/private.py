@@ -144,7 +144,7 @@ def _beside(
         heat_map(f"{key}-{what}", f"{title}: {what}", "", names, one)
         for what, one in (("real", real), ("synthetic", made))
     ]
-    headings = ("pair", "real", "synthetic", "apart")
+    headings = ("pair", "real", "synthetic", "difference")
     first = Chart(drawing=drawn[0], headings=(), rows=[], wide=True)
     return [first, Chart(drawing=drawn[1], headings=headings, rows=rows[:_MOST_PAIRS], of=len(rows), wide=True)], rows
 
