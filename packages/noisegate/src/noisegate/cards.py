@@ -21,24 +21,25 @@ class Sheet:
     rows: Sequence[Sequence[Any]]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ResultCard:
-    """What a result says of itself."""
+    """What a result says of itself; it shows itself too."""
 
     title: str  # one line
     facts: Mapping[str, str] = field(default_factory=dict)  # by name; a terminal shows the first ones
     sheets: Sequence[Sheet] = ()  # tables that only a notebook shows, folded
     notes: Sequence[str] = ()  # sentences that must not be overlooked; they end the text
+    whole: bool = False  # the text leaves nothing out
 
     def text(self) -> str:
-        """The card in at most `MOST_LINES` lines."""
+        """The card in at most `MOST_LINES` lines, or whole."""
         notes = [f"  {note}" for note in self.notes]
         room, wide = MOST_LINES - 1 - len(notes), max(map(len, self.facts), default=0)
         facts = [f"  {name:<{min(wide, 24)}}  {told}" for name, told in self.facts.items()]
-        if len(facts) > room:
+        if len(facts) > room and not self.whole:
             facts = [*facts[: room - 1], f"  ... and {len(facts) - room + 1:,} more"]
         lines = (" ".join(line.splitlines()) for line in (self.title, *facts, *notes))
-        return "\n".join(line if len(line) <= _WIDEST else f"{line[: _WIDEST - 4]} ..." for line in lines)
+        return "\n".join(line if self.whole or len(line) <= _WIDEST else f"{line[: _WIDEST - 4]} ..." for line in lines)
 
     def html(self) -> str:
         """The card as a fragment of HTML: every text in it is escaped."""
@@ -49,6 +50,8 @@ class ResultCard:
         parts = [f"<strong>{escape(self.title)}</strong>", f"<table>{facts}</table>" if facts else ""]
         parts += [f"<p>{escape(note)}</p>" for note in self.notes]
         return f"<div>{''.join([*parts, *map(_sheet_html, self.sheets)])}</div>"
+
+    __repr__, _repr_html_ = text, html
 
 
 class Shown:

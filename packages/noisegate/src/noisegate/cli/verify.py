@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -12,9 +12,6 @@ from noisegate.cli.console import OUT, print_json
 from noisegate.cli.options import Json
 from noisegate.privacy.events import used
 from noisegate.registry import extension
-
-if TYPE_CHECKING:
-    from noisegate.privacy.schema_certificate import SchemaVerification
 
 
 def verify_command(
@@ -39,20 +36,25 @@ def verify_command(
     check = None if signed_by is None else extension("noisegate.checks", "signature", "--signed-by")
     signed = () if check is None else check(model, signed_by)
     found = verify(model)
-    if isinstance(found, SchemaVerification):
-        _show_schema(found, as_json)
-        return
     certificate = found.certificate
+    state: dict[str, Any] = {"ok": True, "recomputed_epsilon": found.recomputed_epsilon}
+    if isinstance(found, SchemaVerification):
+        what, state["schema_unchanged"] = f"{certificate.method}:", found.unchanged
+    else:
+        what, state["not_covered"] = f"{len(certificate.events)} releases,", list(found.others)
     if as_json:
-        state = {"ok": True, "recomputed_epsilon": found.recomputed_epsilon, "not_covered": list(found.others)}
-        state |= {} if signed_by is None else {"signed": list(signed)}
-        print_json({**state, "certificate": certificate.to_json()})
+        signature = {} if signed_by is None else {"signed": list(signed)}
+        print_json({**state, **signature, "certificate": certificate.to_json()})
         return
     OUT.print(
-        f"[green]The certificate holds.[/green] {len(certificate.events)} releases, epsilon = {certificate.epsilon:g} "
-        f"(recomputed: {found.recomputed_epsilon:.9g}) at delta = {certificate.delta:g}, "
-        f"{certificate.adjacency.value}, unit: {used(certificate.unit, certificate.contributions)}."
+        f"[green]The certificate holds.[/green] {what} epsilon = {certificate.epsilon:g} (recomputed: "
+        f"{found.recomputed_epsilon:.9g}) at delta = {certificate.delta:g}, {certificate.adjacency.value}, unit: "
+        f"{used(certificate.unit, certificate.contributions)}."
     )
+    if isinstance(found, SchemaVerification):
+        now = "is as it was discovered" if found.unchanged else "was changed since, which only public knowledge may do"
+        OUT.print(f"{found.schema} {now}.")
+        return
     bought = schema_cost(certificate)
     if bought is not None:
         OUT.print(bought, soft_wrap=True)
@@ -69,18 +71,3 @@ def verify_command(
         OUT.print(f"{SIGNATURE} is not checked; to do so, give the owner's public key with --signed-by.")
     if others := [name for name in found.others if name not in (PUBLIC_PAGE, SIGNATURE)]:
         OUT.print(f"[yellow]Not covered[/yellow], whatever it holds: {escape(', '.join(map(repr, others)))}.")
-
-
-def _show_schema(found: SchemaVerification, as_json: bool) -> None:
-    certificate = found.certificate
-    if as_json:
-        state = {"ok": True, "recomputed_epsilon": found.recomputed_epsilon, "schema_unchanged": found.unchanged}
-        print_json({**state, "certificate": certificate.to_json()})
-        return
-    OUT.print(
-        f"[green]The certificate holds.[/green] {certificate.method}: epsilon = {certificate.epsilon:g} (recomputed: "
-        f"{found.recomputed_epsilon:.9g}) at delta = {certificate.delta:g}, {certificate.adjacency.value}, unit: "
-        f"{certificate.unit}."
-    )
-    changed = "is as it was discovered" if found.unchanged else "was changed since, which only public knowledge may do"
-    OUT.print(f"{found.schema} {changed}.")

@@ -93,6 +93,10 @@ def draft_schema(public: Any, label: str | None = None) -> Schema:
         >>> schema = draft_schema(pa.table({"age": [18, 35, 62], "job": ["nurse", "baker", "nurse"]}))
         >>> schema.column("age").upper, schema.column("job").levels
         (70, ('baker', 'nurse'))
+        >>> schema.review()  # what was guessed, and why
+        Schema: 2 columns
+          age  integer, 10 to 70
+          job  categorical, 2 levels
     """
     return draft(public, label=label).schema
 
@@ -118,7 +122,10 @@ def draft(path: Any, label: str | None = None, *, without: Collection[str] = ())
         raise SchemaError(f"label {label!r} cannot be predicted as it is: {why}")
     schema = schema_of(entries, label, missing_values=marks)
     rules = _rules(table, schema)
-    return Draft(schema=replace(schema, constraints=rules.constraints).usable(), entries=entries, rules=rules)
+    reasons = {entry.name: "; ".join(entry.why).removeprefix(f"{entry.name}: ") for entry in entries}
+    reasons |= dict(zip(map(str, rules.constraints), rules.reasons, strict=True))
+    schema = replace(schema, constraints=rules.constraints, reasons=reasons)
+    return Draft(schema=schema.usable(), entries=entries, rules=rules)
 
 
 def _rules(table: pa.Table, schema: Schema) -> Rules:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from noisegate.cards import ResultCard, Sheet, Shown
+from noisegate.cards import ResultCard, Sheet
 from noisegate.errors import DataError, SchemaError, choices
 from noisegate.linked.links import Link, qualified
 from noisegate.linked.table_schema import LinkedTable, check_origin, key_parts
 from noisegate.schema.columns import HEADINGS, check_keys, row_of
 from noisegate.schema.constraints import Constraint
-from noisegate.schema.files import parse_toml, path_of, read_text, write_toml
+from noisegate.schema.files import StoredSchema, write_toml
 from noisegate.schema.schema import constraints_in
 
 __all__ = ["Link", "LinkedSchema", "LinkedTable"]
@@ -26,7 +24,7 @@ _KEYS = ("tables", "constraints")
 
 
 @dataclass(frozen=True, repr=False)
-class LinkedSchema(Shown):
+class LinkedSchema(StoredSchema):
     """Public knowledge about several tables that are linked as a tree.
 
     The unit of privacy is a record of the first table with all linked records. Columns that are the same in all
@@ -116,27 +114,13 @@ class LinkedSchema(Shown):
         return {name: parts[name] for name in self.names}
 
     @classmethod
-    def from_toml(cls, path: str | Path) -> LinkedSchema:
-        """Reads a schema file; a `SchemaError` says what is wrong with it."""
-        return cls.loads(read_text(path, "schema file"), origin=f"schema file {path}")
-
-    @classmethod
-    def loads(cls, text: str, *, origin: str = "the schema text") -> LinkedSchema:
-        """Reads a schema from TOML text; ``origin`` names it in messages.
-
-        Raises:
-            SchemaError: if it is not valid TOML or describes no valid schema of linked tables.
-        """
-        form = parse_toml(text, origin)
-        try:
-            tables = form.get("tables")
-            check_keys(form, _KEYS, "top of the schema")
-            if not isinstance(tables, Mapping) or not tables:
-                raise SchemaError("no tables; add [tables.NAME] and [tables.NAME.columns.COLUMN] for each")
-            read = [LinkedTable.from_form(name, table) for name, table in tables.items()]
-            return cls._ruled(read, form).usable()
-        except SchemaError as error:
-            raise SchemaError(f"{origin}: {error}") from None
+    def from_form(cls, form: Mapping[str, Any]) -> LinkedSchema:
+        """Returns the schema that a file holds."""
+        tables = form.get("tables")
+        check_keys(form, _KEYS, "top of the schema")
+        if not isinstance(tables, Mapping) or not tables:
+            raise SchemaError("no tables; add [tables.NAME] and [tables.NAME.columns.COLUMN] for each")
+        return cls._ruled([LinkedTable.from_form(name, table) for name, table in tables.items()], form)
 
     @classmethod
     def from_json(cls, form: Mapping[str, Any]) -> LinkedSchema:
@@ -177,23 +161,11 @@ class LinkedSchema(Shown):
         rules = {"constraints": [rule.form() for rule in self.constraints]}
         return "\n".join([*blocks, *([write_toml(rules)] if self.constraints else [])])
 
-    def to_toml(self, path: str | Path) -> None:
-        """Writes the schema as a TOML file; a `SchemaError` if it cannot be written."""
-        try:
-            path_of(path, "the schema file").write_bytes(self.dumps().encode())
-        except OSError as error:
-            raise SchemaError(f"schema file {path} cannot be written: {error.strerror}; choose another path") from None
-
     def to_json(self) -> dict[str, Any]:
         """Returns the schema as plain JSON values."""
         tables = [{"name": table.name, **table.form(), **table.schema.to_json()} for table in self.tables]
         rules = {"constraints": [rule.form() for rule in self.constraints]} if self.constraints else {}
         return {"tables": tables} | rules
-
-    def digest(self) -> str:
-        """Returns the SHA-256 of the canonical JSON form, in hexadecimal."""
-        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"), allow_nan=False)
-        return hashlib.sha256(text.encode()).hexdigest()
 
     def card(self) -> ResultCard:
         """Returns what the schema says, as a card for a terminal or a notebook."""

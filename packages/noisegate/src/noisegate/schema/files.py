@@ -1,5 +1,7 @@
 """Schema files and the text in them: read with errors that name the file, and text that shows as it reads."""
 
+import hashlib
+import json
 import re
 import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -7,9 +9,10 @@ from datetime import date
 from itertools import chain, repeat
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 from noisegate.atomic import check_on_disk
+from noisegate.cards import Shown
 from noisegate.errors import SchemaError
 
 DISCOVERED = "Discovered with "  # how the first line of a discovered schema begins
@@ -69,6 +72,61 @@ def parse_toml(text: str, origin: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise SchemaError(f"{origin} is not valid TOML: {error}; correct the file there") from error
+
+
+class StoredSchema(Shown):
+    """A base of schemas, of whatever kind: how they are read from files and written to them."""
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> Self:
+        """Reads a schema file; a `SchemaError` says what is wrong with it."""
+        return cls.loads(read_text(path, "schema file"), origin=f"schema file {path}")
+
+    @classmethod
+    def loads(cls, text: str, *, origin: str = "the schema text") -> Self:
+        """Reads a schema from TOML text; ``origin`` names it in messages.
+
+        Raises:
+            SchemaError: if it is not valid TOML or describes no valid schema, or none that is `usable`.
+        """
+        if not isinstance(text, str):
+            raise SchemaError(
+                f"text={text!r} must be the text of a schema; for its file there is Schema.from_toml(path)"
+            )
+        form = parse_toml(text, origin)
+        try:
+            return cls.from_form(form).usable()
+        except SchemaError as error:
+            raise SchemaError(f"{origin}: {error}") from None
+
+    @classmethod
+    def from_form(cls, form: Mapping[str, Any]) -> Self:
+        """Returns the schema that a file holds."""
+        raise NotImplementedError
+
+    def usable(self) -> Self:
+        """Returns this schema, after what is asked of one for new records, and not of those in models."""
+        raise NotImplementedError
+
+    def dumps(self) -> str:
+        """Returns the schema as TOML text."""
+        raise NotImplementedError
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the schema as plain JSON values."""
+        raise NotImplementedError
+
+    def to_toml(self, path: str | Path) -> None:
+        """Writes the schema as a TOML file; a `SchemaError` if it cannot be written."""
+        try:
+            path_of(path, "the schema file").write_bytes(self.dumps().encode())
+        except OSError as error:
+            raise SchemaError(f"schema file {path} cannot be written: {error.strerror}; choose another path") from None
+
+    def digest(self) -> str:
+        """Returns the SHA-256 of the canonical JSON form, in hexadecimal."""
+        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
 
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")

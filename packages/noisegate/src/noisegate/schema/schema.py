@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
 from pathlib import Path
@@ -15,12 +13,12 @@ from typing import Any, get_args
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.cards import ResultCard, Shown
+from noisegate.cards import ResultCard
 from noisegate.errors import SchemaError
 from noisegate.registry import extension
 from noisegate.schema.columns import Column, check_keys, column_form, column_from_form, columns_card
 from noisegate.schema.constraints import Comparison, Constraint, Impossible, Region, constraint_from_form, read_region
-from noisegate.schema.files import parse_toml, path_of, read_text, show_as_they_read, write_toml
+from noisegate.schema.files import StoredSchema, parse_toml, read_text, show_as_they_read, write_toml
 from noisegate.schema.layout import EncodedTable, Layout, listed
 from noisegate.schema.pixels import ImageColumns, ImageForm
 from noisegate.schema.satisfiable import contradiction, rarely_kept
@@ -35,7 +33,7 @@ _KEYS = (*_TOP_KEYS, "images", "columns", "constraints")
 
 
 @dataclass(frozen=True, repr=False)
-class Schema(Shown):
+class Schema(StoredSchema):
     """Public knowledge about a table.
 
     Examples:
@@ -60,6 +58,8 @@ class Schema(Shown):
     """What no record can say; synthetic records keep to all of them."""
     images: ImageForm | None = None
     """Says that the records are images, whose columns and label these are, or None. See `pixel_schema`."""
+    reasons: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """Why a draft says what it says, by column or constraint; not stored."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", _checked_columns(self.columns) if self.images is None else self._of_form())
@@ -98,28 +98,6 @@ class Schema(Shown):
                 "leave `images` out"
             )
         return columns
-
-    @classmethod
-    def from_toml(cls, path: str | Path) -> Schema:
-        """Reads a schema file; a `SchemaError` says what is wrong with it."""
-        return cls.loads(read_text(path, "schema file"), origin=f"schema file {path}")
-
-    @classmethod
-    def loads(cls, text: str, *, origin: str = "the schema text") -> Schema:
-        """Reads a schema from TOML text; ``origin`` names it in messages.
-
-        Raises:
-            SchemaError: if it is not valid TOML or describes no valid schema, or none that is `usable`.
-        """
-        if not isinstance(text, str):
-            raise SchemaError(
-                f"text={text!r} must be the text of a schema; for its file there is Schema.from_toml(path)"
-            )
-        form = parse_toml(text, origin)
-        try:
-            return cls.from_form(form).usable()
-        except SchemaError as error:
-            raise SchemaError(f"{origin}: {error}") from None
 
     @classmethod
     def from_form(cls, form: Mapping[str, Any], *, also: Sequence[str] = ()) -> Schema:
@@ -182,16 +160,16 @@ class Schema(Shown):
         labels = f", {len(form.labels)} labels in {form.label!r}" if form.label is not None else ", without labels"
         return ResultCard(title=f"Schema: images of {form.shape} pixels{labels}")
 
+    def review(self) -> ResultCard:
+        """Returns a card with all columns, ignored ones and constraints, and why `draft_schema` says so."""
+        facts = {**self.card().facts, **dict.fromkeys(self.ignore, "" if self.reasons else "ignored")}
+        facts |= {str(one): "constraint" for one in self.constraints}
+        told = {name: "; ".join(filter(None, (said, self.reasons.get(name)))) for name, said in facts.items()}
+        return replace(self.card(), facts=told, sheets=(), whole=True)
+
     def dumps(self) -> str:
         """Returns the schema as TOML text; images are described as such, not by their columns."""
         return write_toml(self.form())
-
-    def to_toml(self, path: str | Path) -> None:
-        """Writes the schema as a TOML file; a `SchemaError` if it cannot be written."""
-        try:
-            path_of(path, "the schema file").write_bytes(self.dumps().encode())
-        except OSError as error:
-            raise SchemaError(f"schema file {path} cannot be written: {error.strerror}; choose another path") from None
 
     def to_json(self) -> dict[str, Any]:
         """Returns the schema as plain JSON values; images are described as such, not by their columns."""
@@ -214,11 +192,6 @@ class Schema(Shown):
             form["images"] = self.images.form()
         # Left out when there is none, so that schemas from before there were constraints keep their digest.
         return form | ({"constraints": [one.form() for one in self.constraints]} if self.constraints else {})
-
-    def digest(self) -> str:
-        """Returns the SHA-256 of the canonical JSON form, in hexadecimal."""
-        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"), allow_nan=False)
-        return hashlib.sha256(text.encode()).hexdigest()
 
     @cached_property
     def names(self) -> tuple[str, ...]:
