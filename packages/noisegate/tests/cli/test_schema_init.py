@@ -24,7 +24,7 @@ def test_a_code_book_then_bounds_that_are_bought_then_a_fit(desk, cli):
     ended = cli("schema", "init", "--dictionary", "codebook.csv", "-o", "columns.toml", "--label", "answer")
     assert ended.code == 0, ended.err
     told = " ".join(ended.err.split())
-    assert "Wrote columns.toml from codebook.csv, a code book: 4 columns, 1 more are ignored" in told
+    assert "Wrote columns.toml from codebook.csv, a code book: 4 columns, 1 more is ignored" in told
     assert "Still to state, from public knowledge, for 1 of them: income" in told
     checked = cli("schema", "check", "columns.toml")
     assert checked.code == 2

@@ -197,4 +197,4 @@ def _write(out: Path, text: str) -> None:
 def _left_out(ignored: Mapping[str, str]) -> str:
     for reason in ignored.values():
         say(f"- {reason}.")
-    return f", {len(ignored)} more are ignored" if ignored else ""
+    return f", {len(ignored)} more {'are' if len(ignored) > 1 else 'is'} ignored" if ignored else ""

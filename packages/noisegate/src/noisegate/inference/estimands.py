@@ -39,11 +39,10 @@ class Estimands:
     def answer(self, asked: Analysis) -> list[Estimate]:
         """Returns the answers to one question; an OptionError where it does not fit the columns."""
         try:
-            found: list[Estimate] = getattr(self, f"_{asked.kind}")(asked)
+            return list(getattr(self, f"_{asked.kind}")(asked))
         except DrownedError as drowned:
             why = f"the noise forbids an answer: it hides the range in which '{drowned}' lies"
             return [Estimate(question=asked.text, name=asked.text, refused=why)]
-        return found
 
     def _estimates(
         self, asked: Analysis, names: Sequence[str], function: Function, sums: Sums, **options: Any
@@ -125,11 +124,9 @@ class Estimands:
         (name,) = asked.columns
         if asked.how != "=" or asked.by is not None:
             raise OptionError(f"query {asked.text!r}: a count needs a level, as in count(sex = female).")
-        place = self._level_place(asked, name, asked.value)
         sums, places = self._sums(asked, [name])
-        return self._estimates(
-            asked, [f"{name} = {asked.value}"], lambda v: sums.matrix(v)[[places[name][place]], 0], sums
-        )
+        at, names = [places[name][self._level_place(asked, name, asked.value)]], [f"{name} = {asked.value}"]
+        return self._estimates(asked, names, lambda v: sums.matrix(v)[at, 0], sums)
 
     def _group_names(self, asked: Analysis) -> list[str]:
         if asked.by is None:
@@ -141,7 +138,7 @@ class Estimands:
 
     def _partial(self, asked: Analysis) -> list[Estimate]:
         sums, places = self._sums(asked, [*asked.columns, *asked.given])
-        first, second = (places[name][0] if self._is_number(name) else places[name][1] for name in asked.columns)
+        first, second = (self._term(asked, places, name) for name in asked.columns)
         given = [at for name in asked.given for at in self._regressors(places, name)]
 
         def correlation(values: Floats) -> Floats:
@@ -162,7 +159,7 @@ class Estimands:
 
     def _ols(self, asked: Analysis) -> list[Estimate]:
         sums, places, terms, names, back = self._regression(asked)
-        y = places[asked.columns[0]][0 if self._is_number(asked.columns[0]) else 1]
+        y = self._term(asked, places, asked.columns[0])
 
         def coefficients(values: Floats) -> Floats:
             matrix = _per_record(sums, values)
@@ -175,17 +172,13 @@ class Estimands:
             return np.stack([(back @ inverse @ matrix[terms, y] * scale + offset) * below, below])
 
         centre, scale = self._scale(asked, sums, asked.columns[0]) if self._is_number(asked.columns[0]) else (0.0, 1.0)
-        offset = np.zeros(len(terms))
-        offset[0] = centre
+        offset = centre * np.eye(len(terms))[0]
         return self._estimates(asked, names, coefficients, sums)
 
     def _logit(self, asked: Analysis) -> list[Estimate]:
-        name = asked.columns[0]
-        if len(self._levels(asked, name)) != 2:
+        if len(self._levels(asked, asked.columns[0])) != 2:
             raise OptionError(f"query {asked.text!r}: logit needs an outcome with two levels.")
-        return self._generalised(
-            asked, (0.0, 1.0), lambda score: 1 / (1 + np.exp(-score)), lambda mean: mean * (1 - mean)
-        )
+        return self._generalised(asked, (0.0, 1.0), lambda s: 1 / (1 + np.exp(-s)), lambda mean: mean * (1 - mean))
 
     def _poisson(self, asked: Analysis) -> list[Estimate]:
         self._number(asked, asked.columns[0])
@@ -202,7 +195,7 @@ class Estimands:
                 "answer for; an OLS leaves such records out, pair by pair."
             )
         outcome = asked.columns[0]
-        y = places[outcome][0 if self._is_number(outcome) else 1]
+        y = self._term(asked, places, outcome)
         centre, scale = scaled or self._scale(asked, sums, outcome)
         solved, sampled = calibrated(sums, self._evidence.sample, terms, (link, slope))
 
@@ -217,8 +210,6 @@ class Estimands:
     def _regression(self, asked: Analysis) -> tuple[Sums, dict[str, list[int]], list[int], list[str], Floats]:
         """Returns sums, places, the regressors among all terms, their names, and the way back from z to x."""
         sums, places = self._sums(asked, asked.columns)
-        if not self._is_number(asked.columns[0]) and len(self._levels(asked, asked.columns[0])) != 2:
-            raise OptionError(f"query {asked.text!r}: the outcome is a number, or has two levels.")
         terms, names, scaled = [0], ["intercept"], [(0.0, 1.0)]
         for name in asked.columns[1:]:
             terms += self._regressors(places, name)
@@ -235,6 +226,14 @@ class Estimands:
 
     def _is_number(self, name: str) -> bool:
         return self._evidence.numeric(self._evidence.column(name)) is not None
+
+    def _term(self, asked: Analysis, places: dict[str, list[int]], name: str) -> int:
+        """Returns the term of a number, or of the second of two levels."""
+        if self._is_number(name):
+            return places[name][0]
+        if len(self._levels(asked, name)) != 2:
+            raise OptionError(f"query {asked.text!r}: {name!r} must be a number, or have two levels.")
+        return places[name][1]
 
     def _regressors(self, places: dict[str, list[int]], name: str) -> list[int]:
         """Returns the terms of a column in a regression: the number, or all levels but the first."""
@@ -258,12 +257,6 @@ class Estimands:
             )
         return found.counts, found.variance
 
-    def _estimates_of_counts(
-        self, asked: Analysis, names: Sequence[str], function: Function, counts: Floats, variance: float
-    ) -> list[Estimate]:
-        spread = spread_of_counts(counts, variance, finite=self._finite)
-        return estimate(asked.text, names, function, spread, level=self._level)
-
     def _odds(self, asked: Analysis) -> list[Estimate]:
         counts, variance = self._counts(asked, asked.columns)
         if counts.shape != (2, 2):
@@ -273,10 +266,13 @@ class Estimands:
             with np.errstate(all="ignore"):
                 return np.array([float(np.array([1, -1, -1, 1]) @ np.log(np.where(cells > 0, cells, np.nan)))])
 
-        return [exponential(one) for one in self._estimates_of_counts(asked, [asked.text], log_odds, counts, variance)]
+        spread = spread_of_counts(counts, variance, finite=self._finite)
+        return [exponential(one) for one in estimate(asked.text, [asked.text], log_odds, spread, level=self._level)]
 
     def _chi2(self, asked: Analysis) -> list[Estimate]:
         counts, variance = self._counts(asked, asked.columns)
+        if 1 in counts.shape:
+            raise OptionError(f"query {asked.text!r}: a test needs two columns with two levels or more each.")
         random = np.random.default_rng(0)
         records = max(float(counts.sum()), 1.0)
         shares = np.maximum(np.outer(counts.sum(axis=1), counts.sum(axis=0)), 0)
@@ -357,7 +353,8 @@ class Estimands:
         first, last = (surviving(counts.ravel(), part) for part in (0.0, 1.0))
         offset, slope = self._evidence.linear(place)
         names = [f"{group}beyond {offset + slope * cut:.4g}" for cut in bins.cuts]
-        found = self._estimates_of_counts(asked, names, surviving, counts, variance)
+        spread = spread_of_counts(counts, variance, finite=self._finite)
+        found = estimate(asked.text, names, surviving, spread, level=self._level)
         return [wider(one, abs(float(end)) / 2) for one, end in zip(found, last - first, strict=True)]
 
 

@@ -100,12 +100,14 @@ def guard(model: Synthesizer, rows: int) -> Guard | None:
         return None
     told, parts = dict[str, Any](released=released), []
     for number, name, what in ((1, "mean", "for the mean of a column"), (2, "pair", "for two columns together")):
-        some = sorted((one for one in found if len(one.columns) == number and one.records), key=lambda one: one.records)
+        some = sorted(
+            (one for one in found if len(one.columns) == number and round(one.records)), key=lambda one: one.records
+        )
         if some:
             told[name] = [_told(some[0]), _told(some[-1])]
             names, least = " and ".join(some[0].columns), f"{some[0].records:,.0f}"
             parts.append(f"{what} {least} ({names}) to {some[-1].records:,.0f} records")
-    if nothing := sum(not one.records for one in found):
+    if nothing := sum(not round(one.records) for one in found):
         parts.append(f"nothing for {nothing} columns or pairs, which were not measured or which the noise hides")
     sentence = f"At most they are worth, {'; '.join(parts)}. {_WRONG}"
     more = f"{rows:,} rows were drawn from a release of about {released:,} records: they hold no more than these."

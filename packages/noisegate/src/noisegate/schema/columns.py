@@ -112,8 +112,9 @@ def unfit_cell(column: Column, row: int, value: Any) -> Problem:
     cure = "correct the data, list the value in missing_values, or describe the column as another kind in the schema"
     if isinstance(column, Categorical):
         cure = "add the level to the schema, or name one of the levels as `other`; levels must be public knowledge"
-    if column.kind in ("date", "datetime") and not getattr(column, "format", None):
-        cure = cure.replace("list", 'state how it is written (format = "%d.%m.%Y"), list')
+    if getattr(column, "format", "") is None:
+        how = "%d.%m.%Y" if column.kind in ("date", "datetime") else "#.##0,00"
+        cure = cure.replace("list", f'state how it is written (such as format = "{how}"), list')
     if isinstance(column, Ordinal):
         cure = "add the level to the schema; levels must be public knowledge"
     return Problem(row, f"column {column.name!r}: expected {_expected(column)}, found {{found}}; {cure}", value)
