@@ -232,7 +232,7 @@ class Estimands:
         if self._is_number(name):
             return places[name][0]
         if len(self._levels(asked, name)) != 2:
-            raise OptionError(f"query {asked.text!r}: {name!r} must be a number, or have two levels.")
+            raise OptionError(f"query {asked.text!r}: {name!r} must be a number, or have two levels, missing included.")
         return places[name][1]
 
     def _regressors(self, places: dict[str, list[int]], name: str) -> list[int]:
