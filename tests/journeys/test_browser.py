@@ -57,10 +57,10 @@ def test_from_a_bare_file_to_downloads(person, window):
     with started(person) as (run, address):
         window.goto(address)
         pressed(window, "Which of them", "Next", "public")
-        answered(window, {"File of the public": "nowhere.csv"})
+        answered(window, {"File of public records": "nowhere.csv"})
         window.get_by_text("'nowhere.csv' does not exist.").wait_for()
         offered = window.locator("#near option").evaluate_all("all => all.map(one => one.value)")
-        answered(window, {"File of the public": "public.csv", "to be predicted": "income"})
+        answered(window, {"File of public records": "public.csv", "to be predicted": "income"})
         window.get_by_text('levels = ["farmer", "nurse", "teacher"]').wait_for()
         pressed(window, "Is everything in it public", "Yes, go on")
         other = window.context.new_page()

@@ -63,7 +63,7 @@ def test_nothing_is_spent_or_made_where_the_answer_is_no(newcomer, answer):
         "noisegate start --label income",
         [
             ("Which of them", ""),
-            ("File of the public", "public.csv"),
+            ("File of public records", "public.csv"),
             ("Read schema.toml", "y"),
             *KNOWN,
             ("Go on?", answer),

@@ -100,8 +100,7 @@ def _code(column: CodedColumn, value: Any) -> int:
 
 def _span(column: NumericColumn, value: Any) -> Span:
     if isinstance(value, str) and ".." in value:
-        before, _, after = value.partition("..")
-        value = (before, after)
+        value = value.partition("..")[::2]
     ends = tuple(value) if isinstance(value, tuple | list) else (value, value)
     if len(ends) != 2:
         raise SchemaError(f"column {column.name!r}: an interval has two ends, found {value!r}; write (low, high)")
@@ -114,7 +113,8 @@ def _span(column: NumericColumn, value: Any) -> Span:
         raise SchemaError(f"column {column.name!r}: the interval {ends[0]} to {ends[1]} is empty; swap its ends")
     if start > upper or stop < lower:
         raise SchemaError(
-            f"column {column.name!r}: {value!r} lies outside the schema's bounds {column.lower} to {column.upper}"
+            f"column {column.name!r}: {'..'.join(dict.fromkeys('' if end is None else str(end) for end in ends))} lies "
+            f"outside the schema's bounds {column.lower} to {column.upper}"
         )
     start, stop = max(start, lower), min(stop, upper)
     if not isinstance(column, Continuous):
