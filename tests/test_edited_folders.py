@@ -249,6 +249,10 @@ def refit(saved, folder, change=None, arrays=None):
     return folder
 
 
+# Far below one record on the grid: what only a discovery has, and there beside the kinds of its columns.
+THRESHOLDED = {"kind": "thresholded-gaussian", "sensitivity": 1.0, "weight": 1, "keys": 1, "threshold": 10**15}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -262,6 +266,7 @@ def refit(saved, folder, change=None, arrays=None):
         (lambda c: c.update(method="a\nb"), "method is not a line"),
         (lambda c: c["public"].pop("schema"), "states no schema"),
         (lambda c: c["public"].update(schema=[]), "JSON object with columns"),
+        (lambda c: [one.update(THRESHOLDED) for one in c["events"]], "other releases"),
     ],
 )
 def test_what_a_certificate_may_not_say(saved, tmp_path, change, message):

@@ -40,7 +40,7 @@ def new_file(out: Path, name: str = "out", *, force: bool = False, room: int = 0
     if out.exists() and not (force and out.is_file()):
         raise OptionError(f"{said(name, out)} exists; choose another name, or remove it first.")
     try:
-        with hidden_beside(out) as folder:
+        with hidden_beside(out, 0o700) as folder:  # nobody else opens what may become private
             beside = folder / out.name
             with beside.open("wb") as file:
                 file.write(bytes(room))
@@ -111,7 +111,7 @@ def check_outside(out: Path, data: str | Path, name: str = "out") -> None:
 
 
 @contextmanager
-def hidden_beside(out: Path) -> Iterator[Path]:
+def hidden_beside(out: Path, mode: int = 0o777) -> Iterator[Path]:
     """Yields a new hidden folder beside `out`; at the end of the block it is removed, unless it was renamed.
 
     A process that is killed leaves it behind, and the next one that makes `out` removes it: while a process lives, it
@@ -125,7 +125,7 @@ def hidden_beside(out: Path) -> Iterator[Path]:
                 _let_go(left)
     while True:
         beside = out.with_name(f".{out.name}.{secrets.token_hex(4)}")
-        beside.mkdir()
+        beside.mkdir(mode)
         lock = _locked(beside, wait=True)
         if beside.exists():  # else another process took it for abandoned before it was locked
             break

@@ -10,7 +10,9 @@ from tests.shared.stated import ledger_of
 
 from noisegate import Certificate, Pairwise, Schema, merge, release, verify
 from noisegate.errors import BudgetRefusedError, ModelError, OptionError
+from noisegate.models.folder import _check_events
 from noisegate.privacy import accounting
+from noisegate.privacy.release import Release
 from noisegate.runs.folder import Run
 from noisegate.schema import Boolean, Integer
 from noisegate.silos.merging import add_up
@@ -339,3 +341,13 @@ def test_files_that_are_no_plans(tmp_path):
     (tmp_path / "list.json").write_text("[]")
     with pytest.raises(ModelError, match="not a published plan"):
         read_plan(tmp_path / "list.json")
+
+
+@pytest.mark.parametrize("edit", [lambda own: own[0].update(sensitivity=1.0), lambda own: own.pop()])
+def test_every_silo_states_what_all_released(answers, tmp_path, edit):
+    merge(answers(**ONE_ROUND), stated_by="the registry", out=tmp_path / "round")
+    certificate = json.loads((tmp_path / "round" / "certificate.json").read_text("utf-8"))
+    edit(certificate["silos"]["silos"][1]["events"])
+    told = Certificate.from_json(certificate)
+    with pytest.raises(ModelError, match=r"sensitivity=1, below|other releases"):
+        _check_events(replace(Release.load(tmp_path / "round"), certificate=told), tmp_path / "round")

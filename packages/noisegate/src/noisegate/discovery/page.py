@@ -29,8 +29,7 @@ class Page(io.TextIOBase, Asker):
 
     def __init__(self) -> None:
         self.asks, self._files = True, dict[str, Path]()
-        self._changed = threading.Condition()
-        self._posted, self._stopped = list[str](), False
+        self._changed, self._posted, self._stopped = threading.Condition(), list[str](), False
         self._shown: dict[str, Any] = {"turn": 0, "number": 0, "ask": None, "ended": "", "answers": []}
         self._shown["printed"] = [["noisegate start", ""]]  # commands with what they print; what is said has none
 
@@ -139,12 +138,12 @@ class Page(io.TextIOBase, Asker):
     def told(self, sent: Mapping[str, Any]) -> None:
         """Takes the first answer to what is asked now, from whichever window, or stops."""
         with self._news():
-            asked = self._shown["ask"] is not None
+            asked = self._shown["ask"] is not None and not self._posted
             if sent.get("stop"):
                 self._stopped = True
                 if not asked and not self._shown["ended"]:
                     _interrupt()
-            elif asked and not self._posted and sent.get("number") == self._shown["number"]:
+            elif asked and sent.get("number") == self._shown["number"]:
                 self._posted = [str(sent.get("answer", ""))]
 
 

@@ -33,7 +33,6 @@ from noisegate.privacy.certificate import Certificate, canonical_json, headline,
 from noisegate.privacy.events import (
     Adjacency,
     BatchGaussianEvent,
-    ContinualGaussianEvent,
     GaussianEvent,
     SampledGaussianEvent,
     ShardGaussianEvent,
@@ -52,6 +51,7 @@ HASHED = (CERTIFICATE_FILE, PAGE_FILE, VALUES_FILE, GENERATOR_FILE)
 _RELEASED = HASHED[:3]
 _FIELDS = {"format", "model", "certificate", "files"}
 _DIGEST = "digest"  # of the other fields; older models have none
+_SUMS = GaussianEvent, SampledGaussianEvent  # thresholds are of discoveries alone
 _TABLE = re.compile(r"\d+:(\d+(,\d+)*)?")  # `shard_plan.marginal_name`, after the event
 CLASSIFIER, NETWORK_CLASSIFIER = "locally-linear", "network-classifier"
 """What `model.json` calls classifiers, which draw no records."""
@@ -204,8 +204,7 @@ def _check_events(release: Release, folder: Path) -> None:
     # The values of an adaptive mechanism are named after its event; what they are was chosen in the course of the run.
     concentrated = [event for event in certificate.events if isinstance(event, ZeroConcentratedEvent)]
     adaptive = tuple(f"{event.name}/" for event in concentrated)
-    summed = [event for event in certificate.events if not isinstance(event, ZeroConcentratedEvent)]
-    events = {event.name: event for event in summed}
+    events = {event.name: event for event in certificate.events if isinstance(event, _SUMS)}
     sizes = {name: values.size for name, values in release.values.items() if not name.startswith(adaptive)}
     if "secure_sum" in certificate.public and certificate.silos is None:
         sizes = {name: size // 2 for name, size in sizes.items()}  # each number in two halves: `masks.as_numbers`
@@ -221,27 +220,28 @@ def _check_events(release: Release, folder: Path) -> None:
         # What was trained on the sums of an event: post-processing, of any size.
         if isinstance(events.get(name), SampledGaussianEvent) and sizes.get(name) == size:
             sizes[name] = events[name].coordinates
-    if len(events) != len(summed) or {name: event.coordinates for name, event in events.items()} != sizes:
+    paid = [certificate.events, *(one.events for one in (certificate.silos.members if certificate.silos else ()))]
+    summed = [[event for event in events_of if isinstance(event, _SUMS)] for events_of in paid]
+    known = all(len(events_of) == len(sizes) + len(concentrated) for events_of in paid)
+    if not known or any({event.name: event.coordinates for event in sums} != sizes for sums in summed):
         raise ModelError(f"{folder / CERTIFICATE_FILE} speaks of other releases than {VALUES_FILE} holds.")
     least = GridBound(units=UNITS, nonnegative=True).of_unit(certificate.contributions or 1)
-    for event in summed:
-        below, of = least.sensitivity(certificate.adjacency), event.sensitivity
+    for event in (event for sums in summed for event in sums):
+        below, of = least.sensitivity(certificate.adjacency), getattr(event, "record", event.sensitivity)
         if isinstance(event, BatchGaussianEvent):
             below = 2 * UNITS
         elif isinstance(event, ShardGaussianEvent):
             # Of vectors without negative coordinates, where no shard may be left out.
             below = least.sensitivity(Adjacency.REPLACE_ONE) if event.rate == 1 else 2 * UNITS
-        elif isinstance(event, ContinualGaussianEvent):
-            of = event.record
         elif isinstance(event, SampledGaussianEvent):
             below = UNITS  # a step states the norm of one record, whatever the adjacency
-        if isinstance(event, GaussianEvent | SampledGaussianEvent) and of < below:
+        if of < below:
             raise ModelError(
                 f"{folder / CERTIFICATE_FILE}: event {event.name!r} states sensitivity={of:g}, "
                 f"below the {below} that a record has on the grid under {certificate.adjacency.value}."
             )
-    for one in concentrated:
-        _check_rho(one, release, folder)
+    for mechanism in concentrated:
+        _check_rho(mechanism, release, folder)
     check_stated_noise(release, folder / CERTIFICATE_FILE)
 
 

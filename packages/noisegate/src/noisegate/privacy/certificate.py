@@ -278,12 +278,12 @@ def _check_fields(certificate: Certificate) -> None:
     for name, text in texts.items():
         if not text.strip() or not text.isprintable() or len(text) > _LONGEST_TEXT:
             raise ModelError(f"the certificate's {name} is not a line of text of at most {_LONGEST_TEXT} characters.")
-    if not isinstance(certificate.public, dict):
+    if not isinstance(certificate.public, dict) or not all(map(str.isprintable, certificate.public)):
         raise ModelError("the certificate's public knowledge is not a table of names and values.")
     for name, table in (("hashes", certificate.hashes), ("ledger", certificate.ledger)):
         if name == "ledger" and table is None:
             continue
-        if not isinstance(table, dict) or not all(isinstance(value, str) for value in table.values()):
+        if not isinstance(table, dict) or not all(isinstance(one, str) and one.isprintable() for one in table.values()):
             raise ModelError(f"the certificate's {name} is not a table of names and texts.")
 
 
