@@ -40,9 +40,7 @@ def test_a_file_may_take_the_place_of_another(tmp_path):
     with new_file(out, force=True) as path:
         path.write_text("new")
         assert out.read_text() == "old"
-        assert (
-            os.name == "nt" or not path.parent.stat().st_mode & 0o077
-        )  # nobody else can open it before its mode is set
+        assert os.name == "nt" or not path.parent.stat().st_mode & 0o077  # nobody else can open it
     assert out.read_text() == "new"
     with pytest.raises(OptionError, match="exists"), new_file(out):
         pytest.fail("the file was made")

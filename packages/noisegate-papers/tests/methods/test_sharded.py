@@ -132,14 +132,8 @@ def test_a_student_takes_the_side_of_the_votes_on_more_than_the_generator_makes(
 # Schedules that learnt on each of several runs: .26 and .27, .21 and .26, where chance is .10.
 LONGER = {
     "g-pate": {"teachers": 10, "teacher_hidden": [64], "coordinates": 20, "steps": 600, "batch": 64},
-    "pate-gan": {
-        "teachers": 10,
-        "teacher_hidden": [64],
-        "steps": 400,
-        "batch": 256,
-        "student_rounds": 5,
-        "learning_rate": 1e-3,
-    },
+    "pate-gan": {"teachers": 10, "teacher_hidden": [64], "steps": 400, "batch": 256, "student_rounds": 5}
+    | {"learning_rate": 1e-3},
 }
 
 

@@ -76,7 +76,7 @@ class PageServer(ThreadingMixIn, WSGIServer):
             try:
                 size = min(int(asked["CONTENT_LENGTH"]), 2**16)
                 self._told({**json.loads(asked["wsgi.input"].read(size))})
-            except (TypeError, ValueError):
+            except (OSError, TypeError, ValueError):
                 return "400 Bad Request", {}, BytesIO()
             return "204 No Content", {}, BytesIO()
         policy, more = _POLICY, {}
