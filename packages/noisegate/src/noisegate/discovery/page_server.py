@@ -45,7 +45,7 @@ class PageServer(ThreadingMixIn, WSGIServer):
         self._token, self._ticket = secrets.token_urlsafe(), secrets.token_urlsafe()
         self._host = f"127.0.0.1:{self.server_port}"
         self.address = f"http://{self._host}/{self._token}/"
-        # Other users of a computer can read with which address a browser was started: that one leads here once.
+        # A browser is started with this address, which other users can read: it leads here once, whoever is first.
         self.once = f"http://{self._host}/{self._ticket}/"
         self.set_app(self._answer)
 
