@@ -182,6 +182,7 @@ def _tables(options: EvaluateOptions, schema: Schema | LinkedSchema, suite: Suit
         made, test, used = options.read(read)
         report = options.measure(doing, suite, measure, made, test, schema, used, **more)
         if page:
+            page.chmod(0o600)
             page.write_text(private_page(look(report, made, test, used, schema, seed=options.seed)), encoding="utf-8")
     return report
 
@@ -192,8 +193,7 @@ def _suite(options: EvaluateOptions) -> tuple[Suite, NetworkOptions]:
     from noisegate_evaluate.utility.networks import REPEATS, NetworkOptions, Training
     from noisegate_evaluate.utility.suites import read_suite
 
-    classifiers = options.classifiers or "three"
-    suite = read_suite(classifiers)
+    suite = read_suite(options.classifiers or "three")
     if suite.name != "networks":
         for name in options.given(*_OF_NETWORKS):
             raise OptionError(f"--{name} is for networks; add --classifiers networks, or leave it out")
@@ -203,7 +203,7 @@ def _suite(options: EvaluateOptions) -> tuple[Suite, NetworkOptions]:
         repeats=REPEATS if options.repeats is None else options.repeats,
         training=Training(**options.given("epochs", "augment", "device")),
     )
-    suite = read_suite(classifiers, networks)
+    suite = read_suite(suite.name, networks)
     _ = suite.recipes[0].device  # an error where it is not there, before anything is read
     return suite, networks
 
