@@ -97,15 +97,13 @@ def test_a_draft_takes_the_type_of_all_cells_of_an_object_column():
 def test_a_draft_is_reviewed_whole_with_its_reasons():
     names = {f"c{place:02}": [row * 7 % 31 + place * (row % 3) for row in range(900)] for place in range(12)}
     odd = {"<b>id": [f"p{row}" for row in range(900)], "smokes": ["Y", "N"] * 450}
-    schema = noisegate.draft_schema(pa.table({**names, **odd}))
-    shown = str(schema.review())
+    shown = str((schema := noisegate.draft_schema(pa.table({**names, **odd}))).review())
     assert all(f"\n  {name} " in shown for name in (*names, *odd)) and " ..." not in shown
-    assert "ignored: each of the 900 values" in shown and "taken for true and false" in shown
-    assert all(str(rule) in shown for rule in schema.constraints) and schema.constraints
-    page = schema.review()._repr_html_()
-    assert "<b>id" not in page and "&lt;b&gt;id" in page
-    again = noisegate.Schema.loads(schema.dumps())  # reasons are not stored
-    assert again == schema and again.digest() == schema.digest() and "identifier" not in str(again.review())
+    rules = [*map(str, schema.constraints)]
+    assert rules and all(one in shown for one in ("ignored: each of the 900 values", "taken for true", *rules))
+    assert "<b>id" not in (page := schema.review()._repr_html_()) and "&lt;b&gt;id" in page
+    assert (again := noisegate.Schema.loads(schema.dumps())) == schema and again.digest() == schema.digest()
+    assert "identifier" not in str(again.review())  # reasons are not stored
 
 
 def test_evaluate_measures_what_the_command_line_measures(tmp_path):

@@ -11,7 +11,6 @@ import numpy as np
 from tests.planted.patches import Plant, bug, table, wrong
 
 FITS = "test_every_map_is_a_planned_question_and_fits_it"
-BOUND = "test_a_record_moves_one_cell_of_each_table_and_the_sum_by_the_bound_and_no_more"
 
 # The pairwise method.
 

@@ -296,7 +296,6 @@ noise-kept-for-ever: Noise that no later period takes back is not erased.
 
 MIXES = "test_a_map_that_mixes_records_is_refused_before_anything_is_spent"
 ROUND = "test_an_error_from_the_noise_on_gives_nothing_back_and_ends_it[sums]"
-MEPF_NOISE = "test_mepf::test_everything_that_is_released_has_its_noise"
 
 
 def _kind(session: Any, name: str) -> bool:

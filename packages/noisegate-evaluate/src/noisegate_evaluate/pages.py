@@ -277,5 +277,5 @@ def _grid(model: Synthesizer, batches: list[EncodedTable]) -> bytes | None:
 
 def _write(path: Path, page: str) -> None:
     with new_file(path, force=True) as beside:
-        beside.chmod(0o600 if path.name == PRIVATE else beside.stat().st_mode)  # it is of private records
+        beside.chmod(0o600 if path.name == PRIVATE else beside.stat().st_mode)  # for its owner alone
         beside.write_text(page, encoding="utf-8")

@@ -2,11 +2,15 @@
 
 import io
 import shlex
+import threading
 
 import pytest
 
 from noisegate.discovery.guided import Guide
+from noisegate.discovery.page import Page
 from noisegate.schema import Schema
+
+from .conftest import said
 
 ANSWERS = """\
 data = "data.csv"
@@ -27,15 +31,11 @@ def no_terminal(monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO())
 
 
-def words(text):
-    return " ".join(text.split())
-
-
 def test_without_a_terminal_it_names_what_is_not_answered_and_the_commands(desk, cli):
     ended = cli("start", "--schema", "schema.toml", "--epsilon", "1")
-    assert ended.code == 2 and "Not answered: data, records, dataset, out, test, pages, cap, yes" in words(ended.err)
+    assert ended.code == 2 and "Not answered: data, records, dataset, out, test, pages, cap, yes" in said(ended.err)
     for command in ("schema init", "plan", "ledger register", "fit", "sample", "report", "verify"):
-        assert f"noisegate {command}" in words(ended.err)
+        assert f"noisegate {command}" in said(ended.err)
     desk.as_before()
 
 
@@ -44,11 +44,10 @@ def test_a_draft_with_gaps_stops_with_what_is_to_be_stated(desk, cli):
     (desk.folder / "codebook.csv").write_text("name,type,min,max\nage,integer,18,90\nincome,number,,\n")
     (desk.folder / "answers.toml").write_text(ANSWERS.replace('schema = "schema.toml"', 'dictionary = "codebook.csv"'))
     ended = cli("start", "--answers", "answers.toml", "--yes")
-    assert ended.code == 2 and "'income' (continuous): lower and upper missing" in words(ended.err)
-    assert "go on with: noisegate start --schema schema.toml" in words(ended.err) and desk.account().spent == 0
-    text = (desk.folder / "schema.toml").read_text()
-    stated = text.replace("# lower = ", "lower = 0").replace("# upper = ", "upper = 100")
-    assert Schema.loads(stated).names == ("age", "income")
+    assert ended.code == 2 and "'income' (continuous): lower and upper missing" in said(ended.err)
+    assert "go on with: noisegate start --schema schema.toml" in said(ended.err) and desk.account().spent == 0
+    stated = (desk.folder / "schema.toml").read_text().replace("# lower = ", "lower = 0")
+    assert Schema.loads(stated.replace("# upper = ", "upper = 100")).names == ("age", "income")
 
 
 @pytest.mark.parametrize(
@@ -66,7 +65,7 @@ def test_what_would_be_refused_later_is_refused_before_anything_is_registered(ch
     kept = [line for line in ANSWERS.splitlines() if line.partition(" ")[0] not in keys]
     (desk.folder / "answers.toml").write_text("\n".join([*kept, change]) + "\n")
     ended = cli("start", "--answers", "answers.toml", "--yes")
-    assert (ended.code, says in words(ended.err)) == (code, True), ended.err
+    assert (ended.code, says in said(ended.err)) == (code, True), ended.err
     assert desk.ledger.read_bytes() == desk.registered
 
 
@@ -77,7 +76,7 @@ def test_without_a_description_bounds_are_bought_with_a_part_of_epsilon(desk, cl
     answers = ANSWERS.replace('schema = "schema.toml"', f'discover = "{kinds}"\nlabel = "answer"')
     (desk.folder / "answers.toml").write_text(answers.replace('"clinic"', '"new"'))
     desk.schema.unlink()
-    assert "Not answered: bounds" in words(cli("start", "--answers", "answers.toml", "--yes").err)
+    assert "Not answered: bounds" in said(cli("start", "--answers", "answers.toml", "--yes").err)
     assert cli("start", "--answers", "answers.toml", "--bounds", "0.3", "--yes").code == 0
     asked = f"schema discover data.csv --epsilon 0.3 --records 200 --kinds '{kinds}' --label answer -o schema.toml"
     assert ran[:5] == [
@@ -87,3 +86,17 @@ def test_without_a_description_bounds_are_bought_with_a_part_of_epsilon(desk, cl
         "plan --schema schema.toml --epsilon 0.7 --records 200",
         "fit data.csv --schema schema.toml --epsilon 0.7 --dataset new --ledger ledger.db --out model",
     ]
+
+
+def test_stop_right_after_an_answer_is_heard_before_what_follows():
+    page = Page()
+
+    def both():
+        with page._changed:  # who asks wakes up after both
+            page.told({"number": 1, "answer": "Yes, go on"})
+            page.told({"stop": True})
+
+    threading.Timer(0.2, both).start()
+    with pytest.raises(KeyboardInterrupt):
+        page.confirm("Spend epsilon")
+        threading.Event().wait(9)
