@@ -19,9 +19,9 @@ STOP = '{"stop": true}'
 
 @contextmanager
 def started(person):
-    """Yields the process and the address that it prints; the browser that it would open does nothing."""
+    """Yields the process, which a script starts beside itself, and its address; the browser that it opens is none."""
     told = {"cwd": person.folder, "env": {**person.env, "BROWSER": "true"}, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen([str(SCRIPT), "start", "--browser"], **told) as run:
+    with subprocess.Popen(["sh", "-c", 'trap "" INT; exec "$0" start --browser', SCRIPT], **told) as run:
         yield run, next(found[0] for text in run.stderr if (found := re.search(r"http://\S+", text)))
         run.kill()
 

@@ -203,7 +203,7 @@ def _suite(options: EvaluateOptions) -> tuple[Suite, NetworkOptions]:
         repeats=REPEATS if options.repeats is None else options.repeats,
         training=Training(**options.given("epochs", "augment", "device")),
     )
-    suite = read_suite(suite.name, networks)
+    suite = read_suite(str(options.classifiers), networks)
     _ = suite.recipes[0].device  # an error where it is not there, before anything is read
     return suite, networks
 

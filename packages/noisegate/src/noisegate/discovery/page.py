@@ -40,6 +40,7 @@ class Page(io.TextIOBase, Asker):
         self.line(f"\n  {server.address}\n\nCtrl-C ends it.")
         for work in (server.serve_forever, partial(webbrowser.open, server.once)):
             threading.Thread(target=work, daemon=True).start()
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # what a script starts beside itself ignores it
         self.console.is_interactive = True  # it moves bars, as this page can show
         os.environ["COLUMNS"] = "88"  # of what is printed, whatever the terminal has
         try:

@@ -100,9 +100,8 @@ def guard(model: Synthesizer, rows: int) -> Guard | None:
         return None
     told, parts = dict[str, Any](released=released), []
     for number, name, what in ((1, "mean", "for the mean of a column"), (2, "pair", "for two columns together")):
-        some = sorted(
-            (one for one in found if len(one.columns) == number and round(one.records)), key=lambda one: one.records
-        )
+        kept = [one for one in found if len(one.columns) == number and round(one.records)]
+        some = sorted(kept, key=lambda one: one.records)
         if some:
             told[name] = [_told(some[0]), _told(some[-1])]
             names, least = " and ".join(some[0].columns), f"{some[0].records:,.0f}"
