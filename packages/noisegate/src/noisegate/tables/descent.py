@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Mapping
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,21 +13,25 @@ import numpy.typing as npt
 
 from noisegate.models.checkpoint import restore
 from noisegate.settings import LearningRate, Settings, Steps, Whole, settings
-from noisegate.tables.tables import ClassTables, Components, Distance, Expected, likely_shares
+from noisegate.tables.tables import ClassTables, Components, Distance, Expected, Floats, likely_shares, scores_of
 
 if TYPE_CHECKING:
-    from jaxtyping import Float32
+    from jaxtyping import Float32, Float64
 
 
 Array = npt.NDArray[Any]
 
+# How wide the kernels are that components begin as, in standard deviations of the scores, and the part that is left to
+# all cells; rounds that bring their correlations near, and the least variance of their points along any axis.
+_KERNEL, _SHARED, _ROUNDS, _LEAST = 0.3, 0.02, 4, 1e-3
 # The first steps bring the learning rate up.
 _RISE = 10
 _EPS = 1e-8  # of Adam
 # Parts of the learning rate, and where among the steps the second and the third begin.
 _RATES, _LEGS = (1.0, 1 / 3, 1 / 9), (0.6, 0.8)
-# Above this squared distance to what was released, in units of its noise, there is a second start, so much wider.
-_POOR, _WIDER = 1.5, 3.0
+# Above this squared distance to what was released, in units of its noise, the descent goes on for as many steps again,
+# so many times at most.
+_POOR, _AGAIN = 1.5, 1
 
 
 class ArrayAdam:
@@ -85,7 +90,7 @@ class Descent:
 
     def __init__(self, tables: ClassTables, settings: MixtureSettings, init_std: float, seed: int) -> None:
         self._tables, self.distance = tables, Distance(tables)
-        weights, cells = _start(tables, settings.components)
+        weights, cells = _start(tables, settings.components, seed)
         random = np.random.default_rng(np.random.SeedSequence([seed, 1]))
         spread = random.standard_normal(cells.shape, dtype=np.float32)
         self.logits = {"weights": weights, "cells": cells + np.float32(init_std) * spread}
@@ -151,18 +156,67 @@ class Descent:
         return np.repeat(sums, sizes, axis=1)
 
 
-def _start(tables: ClassTables, components: int) -> tuple[Float32[Array, "classes K"], Float32[Array, "classes D K"]]:
+def _start(
+    tables: ClassTables, components: int, seed: int
+) -> tuple[Float32[Array, "classes K"], Float32[Array, "classes D K"]]:
     """Returns the logits of the weights and of the cells that a mixture sets out from, before it is spread."""
     if tables.start is None:
-        shares = np.log(likely_shares(tables)).astype(np.float32)
+        shares = likely_shares(tables)
         each = max(components // len(shares), 1)
-        return np.zeros((len(shares), each), dtype=np.float32), np.repeat(shares[:, :, None], each, axis=2)
+        random = np.random.default_rng(np.random.SeedSequence([seed, 2]))
+        drawn = random.standard_normal((tables.singles.shape[1], each))
+        cells = np.stack([_latent_cells(tables, row, own, drawn) for row, own in enumerate(shares)])
+        return np.zeros((len(shares), each), dtype=np.float32), np.log(cells).astype(np.float32)
     start = tables.start
     # A rare kind has some of the components too.
     each = np.maximum(np.rint(components * np.sqrt(start.weights) / np.sqrt(start.weights).sum()), 1).astype(int)
     kinds = np.repeat(np.arange(len(each)), each)
     weights, cells = np.log(start.weights / each)[kinds], np.log(start.cells)[kinds].T
     return weights[None].astype(np.float32), cells[None].astype(np.float32)
+
+
+def _latent_cells(tables: ClassTables, row: int, shares: Floats, drawn: Floats) -> Float64[Array, "D K"]:
+    """Returns cells of components that are spread as the pairs of one class say, like points of a Gaussian copula.
+
+    Each column has scores, of mean 0 and variance 1 under its `shares`, (D,): normal ones of cells in an order, and
+    one for each other cell. Points are given the correlations of all scores; a component is a narrow kernel about one.
+    What kernels take off the correlations is made up for in a few rounds. With fewer components than cells, too
+    few to be near all of them, each is as the shares say.
+    """
+    scores = [scores_of(shares[span], few) for span, few in zip(tables.spans, tables.ordered, strict=True)]
+    ends = np.cumsum([0, *(each.shape[1] for each in scores)])
+    places = [slice(start, end) for start, end in pairwise(ends)]
+    wanted = np.eye(ends[-1])
+    for one, other in combinations(range(len(scores)), 2):
+        cells = np.s_[tables.spans[one], tables.spans[other]]
+        if tables.precision[cells].any():
+            apart = tables.pairs[row][cells] / tables.counts[row] - np.outer(shares[cells[0]], shares[cells[1]])
+            wanted[places[one], places[other]] = scores[one].T @ apart @ scores[other]
+            wanted[places[other], places[one]] = wanted[places[one], places[other]].T
+    if drawn.shape[1] < len(shares):
+        return np.repeat(shares[:, None], drawn.shape[1], axis=1)
+    given, points = wanted, drawn[: ends[-1]]
+    # Points of a variance of exactly 1 and no correlations of their own.
+    left, _, right = np.linalg.svd(points - points.mean(axis=1, keepdims=True), full_matrices=False)
+    points = left @ right * math.sqrt(points.shape[1])
+    for _ in range(_ROUNDS):
+        sizes, axes = np.linalg.eigh(given)
+        root = axes * np.sqrt(np.maximum(sizes, _LEAST)) @ axes.T
+        at = root @ points / np.sqrt(np.square(root).sum(axis=1))[:, None]
+        parts = zip(tables.spans, scores, places, strict=True)
+        found = [_kernels(shares[span], each, at[own]) for span, each, own in parts]
+        means = np.concatenate([each.T @ own for each, own in zip(scores, found, strict=True)])
+        given = np.where(wanted == 0, 0.0, np.clip(given + wanted - np.cov(means), -1.0, 1.0))
+        np.fill_diagonal(given, 1.0)
+    return np.concatenate(found)
+
+
+def _kernels(shares: Floats, scores: Floats, points: Floats) -> Floats:
+    """Returns a column's cells in each component, (cells, K): kernels of its scores, and some of its shares."""
+    apart = np.square(scores).sum(axis=1)[:, None] - 2 * scores @ points
+    logits = np.log(shares)[:, None] - apart / (2 * _KERNEL**2)
+    cells = np.exp(logits - logits.max(axis=0))
+    return np.asarray((1 - _SHARED) * cells / cells.sum(axis=0) + _SHARED * shares[:, None])
 
 
 @settings
@@ -174,7 +228,7 @@ class MixtureSettings(Settings):
     components: Steps = 600
     "Of all classes together."
     steps: Whole = 250
-    "Optimiser steps from a start; where these end far from the tables, there is a second one."
+    "Optimiser steps; where these end far from the tables, there are as many again."
     learning_rate: LearningRate = 0.3
     "Of Adam, at first; a third and a ninth of it follow."
     init_std: LearningRate = 0.3
@@ -182,9 +236,9 @@ class MixtureSettings(Settings):
 
 
 class Search:
-    """Descends to tables, and where it ends far from what was released once more, from a wider spread start.
+    """Descends to tables, and where it ends far from what was released goes on for as many steps again.
 
-    Components that begin alike may stay alike. The nearer of the two is kept. A `Resumable`.
+    The nearest of the ends is kept. A `Resumable`.
 
     Args:
         tables: What is descended to.
@@ -193,14 +247,14 @@ class Search:
         seed: Of the starts.
 
     Attributes:
-        components: The start, and from the end of the first descent on the nearest end.
+        components: The start, and from the first end on the nearest end.
         discrepancy: Its mean squared distance to what was released, in units of the noise; infinite before.
     """
 
     def __init__(self, tables: ClassTables, released: ClassTables, settings: MixtureSettings, *, seed: int) -> None:
-        self._tables, self._released, self._settings, self._seed = tables, Distance(released), settings, seed
-        self.discrepancy = math.inf
-        self._set_out(0)
+        self._released, self._settings = Distance(released), settings
+        self.discrepancy, self._number, self._taken = math.inf, 0, 0
+        self._descent = Descent(tables, settings, settings.init_std, seed)
         self.components = self._descent.components
         self._keep_the_end()
 
@@ -212,12 +266,13 @@ class Search:
     @property
     def steps(self) -> int:
         """Steps that there will be, as far as is known; 0 without pairs, as the start matches single columns."""
-        return self._most * (2 if self._number or self._again else 1)
+        return self._most * (self._number + 1 + self._again)
 
     def advance(self) -> bool:
         """Takes a step; False where there is none left."""
         if self._again:
-            self._set_out(1)
+            self._number, self._taken = self._number + 1, 0
+            self._descent.restart()
         if self._taken == self._most:
             return False
         ends = [round(part * self._most) for part in _LEGS]
@@ -244,8 +299,7 @@ class Search:
             KeyError, ValueError: if the state is that of another search.
         """
         number, taken, self.discrepancy = arrays["search"].tolist()
-        self._set_out(int(number))
-        self._taken = int(taken)
+        self._number, self._taken = int(number), int(taken)
         self._descent.load_state_dict(arrays)
         nearest = {name: np.empty_like(value) for name, value in vars(self._descent.components).items()}
         restore({f"nearest/{name}": value for name, value in nearest.items()}, arrays)
@@ -253,18 +307,13 @@ class Search:
 
     @property
     def _most(self) -> int:
-        """Steps from one start."""
+        """Steps to an end."""
         return self._settings.steps if self._released.cells else 0
 
     @property
     def _again(self) -> bool:
-        """Whether the first start has led nowhere."""
-        return not self._number and 0 < self._most == self._taken and self.discrepancy > _POOR
-
-    def _set_out(self, number: int) -> None:
-        self._number, self._taken = number, 0
-        spread = self._settings.init_std * _WIDER**number
-        self._descent = Descent(self._tables, self._settings, spread, self._seed)
+        """Whether there is more to come nearer to."""
+        return self._number < _AGAIN and 0 < self._most == self._taken and self.discrepancy > _POOR
 
     def _keep_the_end(self) -> None:
         """Keeps where a descent has ended, if it is the nearest."""

@@ -89,7 +89,7 @@ def denoised_pairs(tables: ClassTables, ordered: Sequence[int]) -> ClassTables:
         residual = left @ np.einsum("kl,kpq->lpq", classes, kept * coefficients) @ right.T
         pairs[:, rows, columns] = independent + residual / precision
         precisions[rows, columns] = precision / max(float(np.sqrt(kept.mean())), _LEAST_NOISE)
-    return replace(tables, pairs=pairs, precision=precisions)
+    return replace(tables, pairs=pairs, precision=precisions, ordered=tuple(ordered))
 
 
 def _kept(found: Sequence[tuple[Array, Array]]) -> list[Array]:
