@@ -26,8 +26,7 @@ DISCOVERY = "discover"
 KINDS = {"age": "integer", "dose": "continuous", "ward": "categorical", "drug": "categorical"}
 _NUMERIC, _TEXTS = ("age", "dose"), ("ward", "drug")
 _VALUES = {"age": 40, "dose": 0.5, "ward": "north", "drug": "none"}
-# So many standard deviations stand between either half and nothing, or the threshold.
-_FAR = 60
+_FAR = 60  # so many standard deviations stand between either half and nothing, or the threshold
 _MOST = 10**6
 # A note on missing values, and the column that it stands before.
 _LACK = re.compile(

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from noisegate.discovery.schema_gate import Discovery, SchemaGate
     from noisegate.schema import Schema
 
-# Bytes that the disk must have before anything is spent: a schema of thousands of columns needs fewer.
-_ROOM = 2**20
+_ROOM = 2**20  # bytes that the disk must have before anything is spent: a schema of thousands of columns needs fewer
 _MOST_SHOWN = 500
 
 app = Typer(

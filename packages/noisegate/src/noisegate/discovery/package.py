@@ -101,8 +101,7 @@ def _data_type(column: Column) -> str:
     return f"sc:{kinds.get(type(column), 'Text' if texts else 'Integer')}"
 
 
-# As the CSV writer spells moments.
-_MOMENT = "%Y-%m-%d %H:%M:%S.%f"
+_MOMENT = "%Y-%m-%d %H:%M:%S.%f"  # as the CSV writer spells moments
 
 
 def data_package(name: str, release: Release, *, sha256: str, size: int, licence: str | None) -> dict[str, Any]:

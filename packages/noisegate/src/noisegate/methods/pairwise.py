@@ -288,8 +288,7 @@ class Pairwise(Method):
         return fitting.model()
 
 
-# Up to this many columns a numeric one gets the full number of cells.
-_NARROW = 15
+_NARROW = 15  # up to this many columns a numeric one gets the full number of cells
 
 
 def reason(design: Design, epsilon: float) -> str:

@@ -47,8 +47,7 @@ from noisegate.silos.rounds import plan_id, plan_of, read_plan, write_plan
 
 BAND = 48
 """How many periods a period takes noise back from at most, itself among them."""
-# What the first period says stands for this many, where cells and pairs are chosen.
-_FORESEEN = 24
+_FORESEEN = 24  # what the first period says stands for this many, where cells and pairs are chosen
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,8 +216,7 @@ def stream_id(run: Run, horizon: Horizon) -> str:
 
 
 Integers = npt.NDArray[np.int64]
-# Totals of noisy sums stay far from the end of 64 bits.
-_MOST = 2**61
+_MOST = 2**61  # totals of noisy sums stay far from the end of 64 bits
 
 
 @dataclass(frozen=True)
