@@ -120,10 +120,8 @@ def nearest_picture(
     """Draws some synthetic images, each beside the nearest real ones, as a PNG that says that it is private."""
     target = Path(path)
     if not target.name.startswith(PREFIX):
-        raise OptionError(
-            f"the picture {str(target)!r} shows private records; give it a name that starts with {PREFIX!r}, for "
-            f"instance {PREFIX + target.name!r}"
-        )
+        cure = f"give it a name that starts with {PREFIX!r}, for instance {PREFIX + target.name!r}"
+        raise OptionError(f"the picture {str(target)!r} shows private records; {cure}")
     if rows < 1 or neighbours < 1:
         raise OptionError(f"rows is {rows} and neighbours is {neighbours}; expected at least 1 of each")
     if not len(synthetic) or not len(real) or synthetic.pixels.shape[1:] != real.pixels.shape[1:]:
@@ -197,10 +195,8 @@ def save_picture(path: str | Path, picture: bytes) -> None:
     try:
         Path(path).write_bytes(picture)
     except OSError as error:
-        raise OptionError(
-            f"cannot write the picture to {str(path)!r}: {error.strerror}; "
-            "give a file in a folder that exists and is writable"
-        ) from error
+        cure = "give a file in a folder that exists and is writable"
+        raise OptionError(f"cannot write the picture to {str(path)!r}: {error.strerror}; {cure}") from error
 
 
 def legible(value: object, most: int) -> str:

@@ -84,10 +84,8 @@ class ImageFolder(_Folder):
         for folder, names in self._files():
             found = found or bool(names)
             if folder != self.path and list_folder(folder).folders:
-                raise DataError(
-                    f"{self._where(folder)}: holds a folder, which would not be read; put the images of a "
-                    f"{'person' if self._by_unit else 'class'} into one folder"
-                )
+                cure = f"put the images of a {'person' if self._by_unit else 'class'} into one folder"
+                raise DataError(f"{self._where(folder)}: holds a folder, which would not be read; {cure}")
         if not found:
             raise DataError(f"{self.name}: its folders hold no images; expected at least one")
 

@@ -81,10 +81,8 @@ class ImageTable(ImageOrigin):
         kinds = [kind for name, kind in columns if name == label]
         if len(kinds) != 1:
             what = "is not in the data" if not kinds else "stands in the data more than once"
-            raise DataError(
-                f"{self.name}: the label {label!r} {what}; name the column of labels with {said('label')} "
-                "or in the schema, or describe images without labels"
-            )
+            cure = f"name the column of labels with {said('label')} or in the schema, or describe images without labels"
+            raise DataError(f"{self.name}: the label {label!r} {what}; {cure}")
         self.check_labels(kinds[0])
 
     def batches(self, rows: int) -> Iterator[Pictures]:
@@ -170,18 +168,14 @@ class ArrayImages(ImageOrigin):
         self.check_no_units()
         shape = self.images.shape
         if self.images.dtype != np.uint8 or len(shape) not in (3, 4):
-            raise DataError(
-                f"{IMAGES}: are of {self.images.dtype} with the shape {shape}; expected uint8, (images, height, width) "
-                f"or (images, height, width, channels); {_SCALED}"
-            )
+            expected = f"expected uint8, (images, height, width) or (images, height, width, channels); {_SCALED}"
+            raise DataError(f"{IMAGES}: are of {self.images.dtype} with the shape {shape}; {expected}")
         if not self.labelled:
             return
         if self.labels is None or len(self.labels) != len(self.images):
             found = "no" if self.labels is None else f"{len(self.labels):,}"
-            raise DataError(
-                f"{LABELS}: there are {found} labels for {len(self.images):,} images; give data=(images, labels), one "
-                "label for each image, or describe images without labels"
-            )
+            cure = "give data=(images, labels), one label for each image, or describe images without labels"
+            raise DataError(f"{LABELS}: there are {found} labels for {len(self.images):,} images; {cure}")
         self.check_labels(self.labels.type)
 
     def batches(self, rows: int) -> Iterator[Pictures]:

@@ -56,10 +56,8 @@ class DecoderDesign:
         check_sizes("a decoder", features=self.features, latent=self.latent, **widths)
         scale = 1 << max(len(self.channels) - 1, 0)
         if not self.channels or self.shape.height % scale or self.shape.width % scale:
-            raise OptionError(
-                f"images of {self.shape} cannot be doubled to from {len(self.channels)} sizes; height and width must "
-                f"be multiples of {scale}."
-            )
+            cure = f"height and width must be multiples of {scale}."
+            raise OptionError(f"images of {self.shape} cannot be doubled to from {len(self.channels)} sizes; {cure}")
 
     def to_json(self) -> dict[str, Any]:
         """Returns what `from_json` takes."""
@@ -252,9 +250,7 @@ def load_decoder(name: str | Path, sha256: str | None = None) -> LoadedDecoder:
     # must hash to, None for whatever it is.
     path = Path(name)
     if str(name) != PACKAGED and not path.is_file():
-        raise OptionError(
-            f"decoder={str(name)!r} is not a file; give {PACKAGED!r} for the one in the package, or a file that "
-            "`noisegate pretrain decoder` made."
-        )
+        cure = f"give {PACKAGED!r} for the one in the package, or a file that `noisegate pretrain decoder` made."
+        raise OptionError(f"decoder={str(name)!r} is not a file; {cure}")
 
     return LoadedDecoder(*read_decoder(None if str(name) == PACKAGED else path, sha256=sha256))

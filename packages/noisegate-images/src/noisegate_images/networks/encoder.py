@@ -43,10 +43,8 @@ def check_digest(found: str, sha256: str | None, what: str, *, required: bool = 
             f"{what} need sha256=DIGEST, so that a certificate says which ones they were; that of this file is {found}."
         )
     if sha256 not in (None, found):
-        raise ModelError(
-            f"{what}: SHA-256 {found} is not {sha256}, the one that was given; take the file that it belongs to, or "
-            "correct the digest."
-        )
+        cure = "take the file that it belongs to, or correct the digest."
+        raise ModelError(f"{what}: SHA-256 {found} is not {sha256}, the one that was given; {cure}")
     return found
 
 

@@ -168,10 +168,8 @@ def load_state(path: Path) -> dict[str, torch.Tensor]:
 def _downloaded(model: str, url: str) -> Path:
     path = Path(torch.hub.get_dir()) / "checkpoints" / Path(urlsplit(url).path).name
     if not path.is_file():
-        raise OptionError(
-            f"network='torchvision:{model}' has no weights here, and nothing is downloaded. Put {path.name} from "
-            f"{url} at {path}, or give weights=FILE and sha256=DIGEST."
-        )
+        note = f"Put {path.name} from {url} at {path}, or give weights=FILE and sha256=DIGEST."
+        raise OptionError(f"network='torchvision:{model}' has no weights here, and nothing is downloaded. {note}")
     return path
 
 

@@ -215,10 +215,8 @@ class RunOptions(ImageOptions):
         from noisegate.schema.schema import is_linked, read_schema
 
         if self.given() and self.schema is not None:
-            raise OptionError(
-                f"--schema {self.schema} and {self.written()} both describe the records; leave one of them out. "
-                "(`noisegate schema init --images` writes the options into a file.)"
-            )
+            cure = "leave one of them out. (`noisegate schema init --images` writes the options into a file.)"
+            raise OptionError(f"--schema {self.schema} and {self.written()} both describe the records; {cure}")
         schema = self.described() if self.given() else read_schema(require_schema(self.schema))
         if not is_linked(schema) and schema.images is not None:
             require_memory(schema.images.shape, fit_bytes(schema.images.shape), "a fit to them")

@@ -115,10 +115,8 @@ def _of_records(public: Path, label: str | None, out: Path) -> dict[str, Any]:
     _warn_about_copies(f"{public}")
     schema, rules = found.schema, found.rules
     drafted = f", {len(rules.constraints)} constraints that all of its records keep to" if rules.constraints else ""
-    say(
-        f"Wrote {out}: {len(schema.columns)} columns{_left_out(found.ignored)}{drafted}. Read it, comments included, "
-        f"widen what is too narrow, {_KEEP}"
-    )
+    note = f"Read it, comments included, widen what is too narrow, {_KEEP}"
+    say(f"Wrote {out}: {len(schema.columns)} columns{_left_out(found.ignored)}{drafted}. {note}")
     told = {"constraints": [str(one) for one in rules.constraints], "remarks": list(rules.remarks)}
     return {"columns": len(schema.columns), "ignored": found.ignored, **told}
 

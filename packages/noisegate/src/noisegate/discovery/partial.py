@@ -122,10 +122,8 @@ def read_partial(
 def column_of_kind(name: str, kind: str, *, missing: bool = True) -> Column | Gap | None:
     """Returns a column of which only the kind is known."""
     if kind == "ordinal":
-        raise OptionError(
-            f"column {name!r}: the order of ordinal levels cannot be discovered; give its levels in order with "
-            f"{said('columns', 'FILE')}, or call it categorical"
-        )
+        cure = f"give its levels in order with {said('columns', 'FILE')}, or call it categorical"
+        raise OptionError(f"column {name!r}: the order of ordinal levels cannot be discovered; {cure}")
     if kind not in KINDS:
         raise OptionError(f"column {name!r}: kind {kind!r} is not known; choose one of {', '.join(KINDS)}")
     if kind == IGNORE:

@@ -291,10 +291,8 @@ def locate(location: str | Path | None) -> LedgerLocation:
         url, shown = f"{_DRIVER}://{rest}", _masked(text)
         require("psycopg", f"ledger={shown!r}")
         return LedgerLocation(path=None, url=url, shown=shown, schema=_schema(url, shown))
-    raise OptionError(
-        f"ledger={_masked(text)!r}: databases of kind {scheme!r} are not supported; "
-        "give the path of a file (SQLite) or a postgresql:// URL."
-    )
+    cure = "give the path of a file (SQLite) or a postgresql:// URL."
+    raise OptionError(f"ledger={_masked(text)!r}: databases of kind {scheme!r} are not supported; {cure}")
 
 
 def _file(text: str) -> LedgerLocation:

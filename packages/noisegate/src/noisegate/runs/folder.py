@@ -162,10 +162,8 @@ class Run:
             place = None if content["dataset"] is None else ledger or kept or default
             run = cls(method=method, schema=schema, ledger=place, **content)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ModelError(
-                f"{path} is broken: {type(error).__name__}. The training cannot go on, and stays spent; remove its "
-                "folder to begin anew."
-            ) from None
+            note = "The training cannot go on, and stays spent; remove its folder to begin anew."
+            raise ModelError(f"{path} is broken: {type(error).__name__}. {note}") from None
         if shown is not None and run.ledger is None:
             raise OptionError(
                 f"{(observer or Observer()).option('ledger')} is missing: the run is in {shown}, whose address "
@@ -276,10 +274,8 @@ class RunFolder:
             raise ModelError(f"{self.path} does not exist: there is no unfinished fit to resume{missing}.")
         self._check_new()
         if (self.path / ROOM_FILE).exists():
-            raise ModelError(
-                f"{self._nothing_kept()} There is nothing to resume: remove it and fit again. In a ledger, the stopped "
-                "run stays spent."
-            )
+            note = "In a ledger, the stopped run stays spent."
+            raise ModelError(f"{self._nothing_kept()} There is nothing to resume: remove it and fit again. {note}")
         return Release.load(self.path)
 
     def hand_out(self) -> None:

@@ -293,10 +293,8 @@ def _comparison(rule: str, names: Collection[str]) -> Comparison:
             if left in names and right in names:
                 readings.append(Comparison(left=left, relation=relation, right=right))
     if not readings:
-        raise SchemaError(
-            f"constraint {rule!r}: expected two columns with <=, >=, < or > between them; "
-            f"the columns are {', '.join(names)}"
-        )
+        cure = f"the columns are {', '.join(names)}"
+        raise SchemaError(f"constraint {rule!r}: expected two columns with <=, >=, < or > between them; {cure}")
     if len(readings) > 1:
         raise SchemaError(f"constraint {rule!r} can be read in {len(readings)} ways; rename a column that has a sign")
     return readings[0]

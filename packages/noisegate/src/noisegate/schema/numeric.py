@@ -52,10 +52,8 @@ class Bounded:
             repeated = next(atom for atom in found if found.count(atom) > 1)
             raise SchemaError(f"column {name!r}: atom {repeated} is listed more than once; keep one")
         if len(found) > MOST_STATED:
-            raise SchemaError(
-                f"column {name!r}: {len(found)} atoms, and at most {MOST_STATED} may be stated; keep those that most "
-                "records have, or describe the column as ordinal"
-            )
+            cure = "keep those that most records have, or describe the column as ordinal"
+            raise SchemaError(f"column {name!r}: {len(found)} atoms, and at most {MOST_STATED} may be stated; {cure}")
         return found
 
     def _check(self) -> None:

@@ -124,10 +124,8 @@ def add_up(
 
 def _silos(releases: Sequence[Release], after: Release | None, overlapping: bool, stated_by: str | None) -> Silos:
     if overlapping and stated_by is not None:
-        raise OptionError(
-            f"stated_by={stated_by!r} names who states that no unit has records in two silos; overlapping says that "
-            "some may have. Leave one of them out."
-        )
+        cure = "overlapping says that some may have. Leave one of them out."
+        raise OptionError(f"stated_by={stated_by!r} names who states that no unit has records in two silos; {cure}")
     done = None if after is None else after.certificate.silos
     before = {} if done is None else {silo.name: silo for silo in done.members}
     members = []

@@ -131,10 +131,8 @@ def _planned(context: Context, options: FitOptions, plan: Path) -> Run:
     typed = options.typed(context)
     twice = [*(set(typed) - _BESIDE_A_PLAN), *typed["settings"]]
     if twice:
-        raise OptionError(
-            f"--{twice[0].replace('_', '-')}: the published plan {plan} says what is asked; leave it out. Of it, only "
-            "--epsilon and --delta may be a silo's own."
-        )
+        cure = "leave it out. Of it, only --epsilon and --delta may be a silo's own."
+        raise OptionError(f"--{twice[0].replace('_', '-')}: the published plan {plan} says what is asked; {cure}")
     own: dict[str, Any] = {name: typed[name] for name in ("epsilon", "delta") if name in typed}
     return read_plan(plan, dataset=options.dataset, ledger=options.book, on_error=options.on_error, **own)
 
