@@ -258,10 +258,8 @@ class PixelColumns:
         for place, column in enumerate(self.columns):
             images[:, place] = read_numbers(table, column, schema).unit
             if gaps := int(np.isnan(images[:, place]).sum()):
-                raise DataError(
-                    f"column {column.name!r} of the {what} table is missing or no number in {gaps} row(s); networks "
-                    "need every pixel: fill them, or leave these rows out"
-                )
+                says = f"column {column.name!r} of the {what} table is missing or no number in {gaps} row(s)"
+                raise DataError(f"{says}; networks need every pixel: fill them, or leave these rows out")
         return images.reshape(-1, *self.shape.axes)
 
 
@@ -277,10 +275,8 @@ def find_pixels(schema: Schema, image: ImageShape | None = None) -> PixelColumns
         columns[column.name] = column
     named = _named_shape(columns)
     if image is not None and image.size != len(columns):
-        raise OptionError(
-            f"image {image} has {image.size} intensities, the schema {len(columns)} columns besides the label; correct "
-            "one of them"
-        )
+        says = f"image {image} has {image.size} intensities, the schema {len(columns)} columns besides the label"
+        raise OptionError(f"{says}; correct one of them")
     if named is not None:
         if image not in (None, named):
             raise OptionError(f"image {image} does not fit the names of the columns, which are those of {named}")

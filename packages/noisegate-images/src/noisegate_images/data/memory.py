@@ -224,8 +224,6 @@ class TorchImages(ImageOrigin):
         pixels = plain_array(image)
         if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8:
             what = f"an array of {pixels.dtype}" if isinstance(pixels, np.ndarray) else f"a {type(image).__name__}"
-            raise DataError(
-                f"{self.name}: an image is {what}; expected uint8, or an image of Pillow: leave ToTensor() out of the "
-                "transform, or take torchvision.transforms.PILToTensor() in its place"
-            )
+            cure = "leave ToTensor() out of the transform, or take torchvision.transforms.PILToTensor() in its place"
+            raise DataError(f"{self.name}: an image is {what}; expected uint8, or an image of Pillow: {cure}")
         return np.moveaxis(pixels, 0, -1) if pixels is not image and pixels.ndim == 3 else pixels

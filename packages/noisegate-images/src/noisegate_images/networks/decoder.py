@@ -78,9 +78,8 @@ def default_channels(shape: ImageShape) -> tuple[int, ...]:
         sides = (shape.height / scale, shape.width / scale)
         if all(side.is_integer() and _LEAST <= side < _MOST for side in sides):
             return _WIDTHS[-sizes:]
-    raise OptionError(
-        f"images of {shape}: a decoder doubles 4 to 7 pixels some times, as to 28, 32, 64 or 128; resize the images."
-    )
+    note = "resize the images."
+    raise OptionError(f"images of {shape}: a decoder doubles 4 to 7 pixels some times, as to 28, 32, 64 or 128; {note}")
 
 
 class Modulation(nn.Module):

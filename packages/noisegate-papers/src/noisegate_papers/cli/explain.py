@@ -63,9 +63,8 @@ def explain_command(
         read = _labelled(record, classifier, labelled=False, show_values=show_values)
         records = Rows.concatenate([batch for batch, _ in read])
         if len(records) > MOST_RECORDS:
-            raise OptionError(
-                f"--record {record} has more than {MOST_RECORDS} records; give fewer, or take `noisegate predict`."
-            )
+            cure = "give fewer, or take `noisegate predict`."
+            raise OptionError(f"--record {record} has more than {MOST_RECORDS} records; {cure}")
     with new_file(picture, "picture") if picture else nullcontext() as drawing:
         if drawing and shape:
             _draw(classifier, records, wanted, shape, drawing, show_values)
@@ -262,8 +261,6 @@ def _shape(image: str | None, picture: Path | None) -> ImageShape | None:
     from noisegate_evaluate.images import read_image
 
     if (image is None) != (picture is None):
-        raise OptionError(
-            "--picture and --image go together: a picture of maps is drawn of columns that are pixels, for instance "
-            "--image 28,28 --picture maps.png."
-        )
+        why = "a picture of maps is drawn of columns that are pixels, for instance --image 28,28 --picture maps.png."
+        raise OptionError(f"--picture and --image go together: {why}")
     return None if image is None else read_image(image)

@@ -127,9 +127,8 @@ class ImageOptions:
             raise OptionError(f"--channels {channels} must be 1 for grey or 3 for colour.")
         if self.unlabelled or self.label == "":
             if self.classes is not None or self.label:
-                raise OptionError(
-                    "--unlabelled: images without labels have no --classes and no --label; leave them out."
-                )
+                cure = "leave them out."
+                raise OptionError(f"--unlabelled: images without labels have no --classes and no --label; {cure}")
             return pixel_schema(height, width, channels, labels=None, **rules)
         if self.classes is None:
             raise OptionError(

@@ -168,10 +168,8 @@ def _kinds(options: list[str]) -> dict[str, str]:
     pairs = [pair.rpartition("=") for option in options for pair in option.split(",") if pair.strip()]
     for name, equals, kind in pairs:
         if not equals or not name.strip():
-            raise OptionError(
-                f"--kinds {kind!r} must look like NAME=KIND, for instance --kinds age=integer,sex=categorical; a name "
-                "with a comma goes into a --columns file."
-            )
+            says = f"--kinds {kind!r} must look like NAME=KIND, for instance --kinds age=integer,sex=categorical"
+            raise OptionError(f"{says}; a name with a comma goes into a --columns file.")
     names = [name.strip() for name, _, _ in pairs]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:

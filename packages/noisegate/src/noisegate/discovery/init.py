@@ -125,9 +125,8 @@ def _of_linked(public: list[Path], label: str | None, out: Path) -> dict[str, An
     from noisegate.discovery.draft_linked import draft_linked, table_names
 
     if label is not None:
-        raise OptionError(
-            f"--label {label}: is of one table, and {len(public)} files are given; write it into its table."
-        )
+        cure = "write it into its table."
+        raise OptionError(f"--label {label}: is of one table, and {len(public)} files are given; {cure}")
     with new_file(out) as path:
         with steps("Reading records", None):
             found = draft_linked(table_names(public))

@@ -110,9 +110,8 @@ def read_partial(
         raise SchemaError(f"file {path}: {error}") from None
     left = [name for name in opened if name not in kinds and EVERY_OTHER not in kinds]
     if left:
-        raise OptionError(
-            f"file {path}: no kind is given for {', '.join(map(repr, left))}; fill in one of {', '.join(KINDS)} each"
-        )
+        note = f"fill in one of {', '.join(KINDS)} each"
+        raise OptionError(f"file {path}: no kind is given for {', '.join(map(repr, left))}; {note}")
     for name, kind in kinds.items():
         if name != EVERY_OTHER:
             columns[column_name(name)] = column_of_kind(name, kind, missing=name != label)

@@ -88,10 +88,8 @@ class Evidence:
         except UserError as error:
             raise OptionError(f"infer needs what the method of the model released: {error}") from None
         if not self.tables:
-            raise OptionError(
-                f"method={release.certificate.method!r} released no counts that answers could rest on; fit with "
-                "'pairwise', the default of tables."
-            )
+            says = f"method={release.certificate.method!r} released no counts that answers could rest on"
+            raise OptionError(f"{says}; fit with 'pairwise', the default of tables.")
         moments = getattr(self._method, "released_moments", lambda _: None)(release)
         self._moments: Moments | None = None
         if moments is not None:

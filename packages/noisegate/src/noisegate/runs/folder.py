@@ -98,9 +98,8 @@ class Run:
         elif told := next(
             (f"{name}={value!r}" for name, value in settings.items() if (name, value) != ("seed", 0)), None
         ):
-            raise OptionError(
-                f"{told}: cannot be given together with a configured method; pass it to {type(method).__name__}(...)."
-            )
+            note = f"pass it to {type(method).__name__}(...)."
+            raise OptionError(f"{told}: cannot be given together with a configured method; {note}")
         return cls(method=method, schema=schema, adjacency=relation, discovery=bought, **options)
 
     @property
@@ -165,10 +164,8 @@ class Run:
             note = "The training cannot go on, and stays spent; remove its folder to begin anew."
             raise ModelError(f"{path} is broken: {type(error).__name__}. {note}") from None
         if shown is not None and run.ledger is None:
-            raise OptionError(
-                f"{(observer or Observer()).option('ledger')} is missing: the run is in {shown}, whose address "
-                "is not kept, as it may hold a password."
-            )
+            why = f"the run is in {shown}, whose address is not kept, as it may hold a password."
+            raise OptionError(f"{(observer or Observer()).option('ledger')} is missing: {why}")
         return run
 
     def check(self, given: Mapping[str, Any], observer: Observer) -> None:
@@ -285,9 +282,8 @@ class RunFolder:
             (self.path / PAGE_FILE).write_text(render(Release.load(self.path).certificate), encoding="utf-8")
             self.path.rename(self.out)
         except OSError as error:
-            raise ModelError(
-                f"{self.out} cannot be written: {error.strerror}. {self.path} holds the release."
-            ) from None
+            note = f"{self.path} holds the release."
+            raise ModelError(f"{self.out} cannot be written: {error.strerror}. {note}") from None
 
     def remove(self) -> None:
         """Removes the folder; the model is complete."""

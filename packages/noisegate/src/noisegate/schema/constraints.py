@@ -205,9 +205,8 @@ class Comparison:
         if self.left == self.right:
             raise SchemaError(f"constraint {self!s}: a column is compared with itself; name two columns")
         if _sort(left) != _sort(right):
-            raise SchemaError(
-                f"constraint {self!s}: {_sort(left)} cannot be compared with {_sort(right)}; use columns of one sort"
-            )
+            cure = "use columns of one sort"
+            raise SchemaError(f"constraint {self!s}: {_sort(left)} cannot be compared with {_sort(right)}; {cure}")
         lowest, highest = (left.lower, right.upper) if self.relation in ("<=", "<") else (left.upper, right.lower)
         if not _HOLDS[self.relation](lowest, highest):
             raise SchemaError(f"constraint {self!s}: no values within the bounds keep to it; correct it or the bounds")
