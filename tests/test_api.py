@@ -23,6 +23,7 @@ import noisegate_evaluate
 from noisegate import Schema, synthesize
 from noisegate.errors import OptionError
 from noisegate.gate.sums import Engine, LocalEngine
+from noisegate.linked import fit as linked_fit
 from noisegate.linked.model import LinkedModel
 from noisegate.linked.schema import LinkedSchema, LinkedTable
 from noisegate.schema import Boolean, Categorical, Continuous, Date, Integer
@@ -238,8 +239,6 @@ def test_a_schema_file_and_files_in_a_folder_do_too(tmp_path):
 
 
 def test_an_interrupted_fit_goes_on_without_records(tmp_path, monkeypatch):
-    from noisegate.linked import fit as linked_fit
-
     def stop(*_arguments, **_options):
         raise KeyboardInterrupt
 

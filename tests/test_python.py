@@ -9,9 +9,11 @@ from tests.shared.stated import ledger_of
 
 import noisegate
 from noisegate import Pairwise, Schema, Synthesizer
+from noisegate.data.frames import read_table
 from noisegate.errors import BudgetRefusedError, ModelError, OptionError, SchemaError
 from noisegate.methods.registry import make_for
 from noisegate.schema import Boolean, Integer
+from noisegate_evaluate import evaluate_tables
 
 SCHEMA = Schema((Integer(name="age", lower=0, upper=99), Boolean(name="ill")), label="ill")
 TABLE = pa.table({"age": [31, 58, 44, 67] * 50, "ill": [False, True, False, True] * 50})
@@ -107,9 +109,6 @@ def test_a_draft_is_reviewed_whole_with_its_reasons():
 
 
 def test_evaluate_measures_what_the_command_line_measures(tmp_path):
-    from noisegate.data.frames import read_table
-    from noisegate_evaluate import evaluate_tables
-
     model = SMALL.fit(TABLE, **RUN)
     made, test = model.sample(100, seed=1), TABLE.slice(0, 120)
     pa.csv.write_csv(test, tmp_path / "test.csv")

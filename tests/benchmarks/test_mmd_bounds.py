@@ -7,6 +7,7 @@ that passes once passes always.
 import math
 import sys
 from functools import cache
+from math import sqrt
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,7 @@ CASES = {
 LEVELS = (0.3, 0.05, 0.001)
 RHO = 1 / 3
 GRID = np.linspace(-9, 9, 601)
-WEIGHT = np.exp(-(GRID**2) / 2) / math.sqrt(2 * math.pi) * (GRID[1] - GRID[0])
+WEIGHT = np.exp(-(GRID**2) / 2) / sqrt(2 * math.pi) * (GRID[1] - GRID[0])
 
 
 @cache
@@ -54,8 +55,8 @@ def test_the_expected_error_is_at_least_half_of_its_bound(case):
     noise = mmd_bounds.MeanNoise(stds=stds, dims=dims)
     squared, inner = drawn(stds, dims, distances)
     error = np.abs(squared + 2 * inner)
-    slack = 4 * error.std() / math.sqrt(DRAWS)
-    terms = noise.trace, 2 * math.sqrt(2 / math.pi) * mmd_bounds.along(noise, distances)
+    slack = 4 * error.std() / sqrt(DRAWS)
+    terms = noise.trace, 2 * sqrt(2 / math.pi) * mmd_bounds.along(noise, distances)
     assert max(terms) - slack <= error.mean() <= sum(terms) + slack
     assert mmd_bounds.expected_error_of_one(noise, distances=distances) == pytest.approx(sum(terms), rel=1e-12)
     # The exact form that the docstring states.
@@ -72,12 +73,11 @@ def test_the_quantile_holds_and_is_below_the_printed_one(case, failure):
     bound = mmd_bounds.error_quantile(noise, distances=distances, failure=failure)
     assert np.mean(error > bound) <= failure and bound <= (5 if dims == (1,) else 3) * np.quantile(error, 1 - failure)
     log, signal = math.log(2 / failure), mmd_bounds.along(noise, distances)
-    printed = noise.trace + math.sqrt(2 / math.pi) * signal
+    printed = noise.trace + sqrt(2 / math.pi) * signal
     printed += (
-        2 * (mmd_bounds.frobenius(noise) + math.sqrt(2) * signal) * math.sqrt(log)
-        + 2 * mmd_bounds.largest_variance(noise) * log
+        2 * (mmd_bounds.frobenius(noise) + sqrt(2) * signal) * sqrt(log) + 2 * mmd_bounds.largest_variance(noise) * log
     )
-    assert printed - bound == pytest.approx(math.sqrt(2 / math.pi) * signal, rel=1e-6)
+    assert printed - bound == pytest.approx(sqrt(2 / math.pi) * signal, rel=1e-6)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -86,7 +86,7 @@ def test_the_expected_supremum_is_exact_for_one_block(case):
     squared, _ = drawn(stds, dims, stds)
     supremum = squared + 4 * 1.3 * np.sqrt(squared)
     bound = mmd_bounds.expected_error_of_any(mmd_bounds.MeanNoise(stds=stds, dims=dims), norm=1.3)
-    slack = 5 * supremum.std() / math.sqrt(DRAWS)
+    slack = 5 * supremum.std() / sqrt(DRAWS)
     assert supremum.mean() <= bound + slack and bound <= (supremum.mean() + slack) * (1.0 if len(dims) == 1 else 1.1)
     if len(dims) == 1:
         assert noise_error(stds[0], dims[0], norm=1.3) == pytest.approx(bound, rel=1e-12)
@@ -102,7 +102,7 @@ def test_proposition_3_1_end_to_end(fitted_to_noise):
 
     def embed(omega, points):
         phase = points @ omega
-        return np.concatenate([np.cos(phase), np.sin(phase)], axis=-1).mean(axis=-2) / math.sqrt(frequencies)
+        return np.concatenate([np.cos(phase), np.sin(phase)], axis=-1).mean(axis=-2) / sqrt(frequencies)
 
     def kernel(one, two):
         return np.exp(-((one - two[..., 0][..., None, :]) ** 2) / 2).mean(axis=(-1, -2))
@@ -128,18 +128,13 @@ def test_the_quantile_of_the_supremum_holds_and_is_below_what_the_proof_gives(ca
     bound = mmd_bounds.error_quantile_of_any(noise, norm=1.0, failure=failure)
     assert np.mean(squared + 4 * np.sqrt(squared) > bound) <= failure
     assert bound <= 3 * np.quantile(squared + 4 * np.sqrt(squared), 1 - failure)
-    assert bound < printed_a3(noise, failure, restored=math.sqrt(2))
+    assert bound < printed_a3(noise, failure, restored=sqrt(2))
 
 
 def printed_a3(noise, failure, restored=1.0):
     log = math.log(2 / failure)
-    root = mmd_bounds.frobenius(noise) + restored * 2 * math.sqrt(mmd_bounds.largest_variance(noise))
-    return (
-        noise.trace
-        + 4 * math.sqrt(noise.trace)
-        + 2 * root * math.sqrt(log)
-        + 2 * mmd_bounds.largest_variance(noise) * log
-    )
+    root = mmd_bounds.frobenius(noise) + restored * 2 * sqrt(mmd_bounds.largest_variance(noise))
+    return noise.trace + 4 * sqrt(noise.trace) + 2 * root * sqrt(log) + 2 * mmd_bounds.largest_variance(noise) * log
 
 
 def test_proposition_a3_is_false_as_printed():
@@ -147,10 +142,10 @@ def test_proposition_a3_is_false_as_printed():
     noise, failure = mmd_bounds.MeanNoise(stds=(1e-6,), dims=(1,)), 1e-8
 
     def exceeded(bound):
-        return 2 * norm.sf((math.sqrt(4 + bound) - 2) / 1e-6)
+        return 2 * norm.sf((sqrt(4 + bound) - 2) / 1e-6)
 
     assert exceeded(printed_a3(noise, failure)) == pytest.approx(7.9e-8, rel=0.02)
-    assert exceeded(printed_a3(noise, failure, restored=math.sqrt(2))) <= failure
+    assert exceeded(printed_a3(noise, failure, restored=sqrt(2))) <= failure
     assert exceeded(mmd_bounds.error_quantile_of_any(noise, norm=1.0, failure=failure)) <= failure
 
 
@@ -178,11 +173,9 @@ def test_the_bounds_on_minimisers_are_below_the_printed_ones(case, failure):
     assert mmd_bounds.excess_of_minimiser(noise, norm=1.0, failure=failure) < 2 * printed_a3(noise, failure)
     log = math.log(2 / failure)
     for distance in (0.0, 0.5, 2.0):
-        printed = (
-            9 * noise.trace + 4 * math.sqrt(noise.trace) * distance + 18 * mmd_bounds.largest_variance(noise) * log
-        )
-        root = 9 * mmd_bounds.frobenius(noise) + 2 * math.sqrt(2 * mmd_bounds.largest_variance(noise)) * distance
-        printed += 2 * root * math.sqrt(log)
+        printed = 9 * noise.trace + 4 * sqrt(noise.trace) * distance + 18 * mmd_bounds.largest_variance(noise) * log
+        root = 9 * mmd_bounds.frobenius(noise) + 2 * sqrt(2 * mmd_bounds.largest_variance(noise)) * distance
+        printed += 2 * root * sqrt(log)
         assert mmd_bounds.optimistic_excess_of_minimiser(noise, distance=distance, failure=failure) < printed
 
 
@@ -216,13 +209,13 @@ def test_random_fourier_features_of_one_number(features):
     random = np.random.default_rng(1)
     draws = 20_000 if features < 100 else 4_000
     x, y = random.standard_normal((2, draws))
-    omega = random.standard_normal((draws, features // 2)) * math.sqrt(0.75)
+    omega = random.standard_normal((draws, features // 2)) * sqrt(0.75)
     error = np.abs(np.exp(-0.375 * (x - y) ** 2) - np.cos(omega * (x - y)[:, None]).mean(axis=1))
-    slack = 4 * error.std() / math.sqrt(draws)
+    slack = 4 * error.std() / sqrt(draws)
     low, high = mmd_bounds.random_fourier_kernel_error(features)
     assert 1 / (8 * features) < low
     # The mean of C/2 terms of kurtosis 15 has kurtosis 3 + 24/C; the lower bound is the upper one over its root.
-    assert low == pytest.approx(high / math.sqrt(3 + 24 / features), rel=1e-12)
+    assert low == pytest.approx(high / sqrt(3 + 24 / features), rel=1e-12)
     assert low - slack <= error.mean() <= high + slack
     if features >= 20:
-        assert error.mean() == pytest.approx(1 / math.sqrt(2 * math.pi * features), rel=0.1)
+        assert error.mean() == pytest.approx(1 / sqrt(2 * math.pi * features), rel=0.1)

@@ -112,10 +112,8 @@ def named_features(name: str, weights: Path | None = None) -> ImageFeatures:
 def check_pixels(pixels: np.ndarray) -> None:
     """Checks that an array holds images: uint8, (rows, height, width, channels), at least one row."""
     if pixels.ndim != 4 or pixels.dtype != np.uint8 or not len(pixels):
-        raise DataError(
-            f"images have the shape {pixels.shape} and the type {pixels.dtype}; expected at least one, uint8 of shape "
-            "(rows, height, width, channels)"
-        )
+        expected = "expected at least one, uint8 of shape (rows, height, width, channels)"
+        raise DataError(f"images have the shape {pixels.shape} and the type {pixels.dtype}; {expected}")
 
 
 def in_batches(network: nn.Module, pixels: np.ndarray) -> np.ndarray:
@@ -197,10 +195,8 @@ def check_images(images: Images, what: str, form: ImageForm) -> None:
     """Checks that these are images of a form, at least one; ``what`` names them in a DataError."""
     shape = form.shape
     if images.pixels.shape[1:] != shape.axes:
-        raise DataError(
-            f"the {what} images have the shape {images.pixels.shape} and the type uint8; expected uint8 of shape "
-            f"(rows, {shape.height}, {shape.width}, {shape.channels})"
-        )
+        expected = f"expected uint8 of shape (rows, {shape.height}, {shape.width}, {shape.channels})"
+        raise DataError(f"the {what} images have the shape {images.pixels.shape} and the type uint8; {expected}")
     if not len(images):
         raise DataError(f"there are no {what} images; expected at least one")
     if (images.labels is None) != (form.label is None):
@@ -262,10 +258,8 @@ class PixelColumns:
         for place, column in enumerate(self.columns):
             images[:, place] = read_numbers(table, column, schema).unit
             if gaps := int(np.isnan(images[:, place]).sum()):
-                raise DataError(
-                    f"column {column.name!r} of the {what} table is missing or no number in {gaps} row(s); networks "
-                    "need every pixel: fill them, or leave these rows out"
-                )
+                says = f"column {column.name!r} of the {what} table is missing or no number in {gaps} row(s)"
+                raise DataError(f"{says}; networks need every pixel: fill them, or leave these rows out")
         return images.reshape(-1, *self.shape.axes)
 
 
@@ -281,10 +275,8 @@ def find_pixels(schema: Schema, image: ImageShape | None = None) -> PixelColumns
         columns[column.name] = column
     named = _named_shape(columns)
     if image is not None and image.size != len(columns):
-        raise OptionError(
-            f"image {image} has {image.size} intensities, the schema {len(columns)} columns besides the label; correct "
-            "one of them"
-        )
+        says = f"image {image} has {image.size} intensities, the schema {len(columns)} columns besides the label"
+        raise OptionError(f"{says}; correct one of them")
     if named is not None:
         if image not in (None, named):
             raise OptionError(f"image {image} does not fit the names of the columns, which are those of {named}")

@@ -67,10 +67,8 @@ def cached_weights() -> Path:
     for name in FILES:
         if (folder / name).is_file():
             return folder / name
-    raise ModelError(
-        f"weights of Inception-v3: neither {FILES[0]!r} nor {FILES[1]!r} is in {str(folder)!r}; put one there or give "
-        "its path. Nothing is downloaded"
-    )
+    cure = "put one there or give its path. Nothing is downloaded"
+    raise ModelError(f"weights of Inception-v3: neither {FILES[0]!r} nor {FILES[1]!r} is in {str(folder)!r}; {cure}")
 
 
 def load_inception(model: str, weights: str | None, sha256: str | None) -> FrozenNetwork:

@@ -150,10 +150,8 @@ def report(
         cure = "a private page scores on real records that the fit did not use; give test."
         raise OptionError(f"train without test: {cure}")
     if test is not None and (folder / MODEL_FILE).exists():
-        raise OptionError(
-            f"out={str(out)!r} is a model folder, which is made to be handed on, and the page with test is private; "
-            "choose another folder."
-        )
+        says = f"out={str(out)!r} is a model folder, which is made to be handed on, and the page with test is private"
+        raise OptionError(f"{says}; choose another folder.")
     if not isinstance(model, str | Path) and not isinstance(getattr(model, "release", None), Release):
         raise OptionError(f"model={type(model).__name__}: expected the path of a model folder, or a fitted model.")
     given = {"title": title, "owner": owner}

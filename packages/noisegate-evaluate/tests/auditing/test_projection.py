@@ -53,8 +53,7 @@ def test_right_vectors_of_whole_samples_stay_below_their_claim_and_are_seen(adja
     found = projected(Auditor(method=SINKHORN, schema=TABLE, budget=budget), runs=4, chance=RARE)
     assert found.holds, found
     assert 0.9 < found.noise[0] < 1 < found.noise[1] < 1.1
-    # Its loss moves by a small part of the diameter that is claimed.
-    assert found.lower_bound > 0.02
+    assert found.lower_bound > 0.02  # its loss moves by a small part of the diameter that is claimed
 
 
 def test_noise_on_vectors_of_whole_samples_that_is_too_quiet_is_found():
@@ -252,8 +251,6 @@ def test_one_run_at_a_large_epsilon_sees_some_of_it():
 
 @pytest.mark.slow
 def test_one_run_of_gradients_stays_below_the_claim():
-    from noisegate_papers.methods.classifiers import DPLLM
-
     found = one_run(
         Auditor(method=DPLLM(steps=20, sampling_probability=0.2, maps=2), schema=TABLE, budget=Budget(epsilon=4.0)),
         runs=100,

@@ -2,6 +2,8 @@
 
 import os
 
+from noisegate.errors import OptionError
+
 from .conftest import rows
 
 
@@ -45,8 +47,6 @@ def test_what_cannot_be_done_is_said_in_a_line(desk, fitted, cli):
 
 
 def test_a_model_whose_page_cannot_be_made_is_whole(desk, cli, monkeypatch):
-    from noisegate.errors import OptionError
-
     def fails(*_):
         raise OptionError("no room")
 

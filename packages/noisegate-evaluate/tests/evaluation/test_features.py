@@ -4,10 +4,13 @@ import hashlib
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 from noisegate.errors import ModelError, OptionError
 from noisegate_evaluate import EncoderFeatures, inception
 from noisegate_evaluate.images import in_batches
+from noisegate_images.networks.encoder import build_encoder, folded
 
 
 def images(seed=0, rows=7, channels=1, side=12):
@@ -15,9 +18,6 @@ def images(seed=0, rows=7, channels=1, side=12):
 
 
 def small():
-    import torch
-    from torch import nn
-
     torch.manual_seed(0)
     return nn.Sequential(nn.Conv2d(3, 8, 5, stride=2), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten())
 
@@ -31,8 +31,6 @@ def test_an_image_has_its_features_whatever_stands_beside_it(monkeypatch):
 
 
 def test_the_encoder_sees_the_images_and_needs_a_name():
-    from noisegate_images.networks.encoder import build_encoder, folded
-
     encoder = folded(build_encoder(seed=0))
     features = EncoderFeatures(encoder, name="mine")
     grey = images(side=28)
@@ -44,9 +42,6 @@ def test_the_encoder_sees_the_images_and_needs_a_name():
 
 
 def test_means_of_a_pooling_leave_the_padding_out():
-    import torch
-    from torch import nn
-
     behind = nn.Identity()
     inception.average_within(behind)
     maps = torch.rand(2, 3, 5, 6)
@@ -57,8 +52,6 @@ def test_means_of_a_pooling_leave_the_padding_out():
 
 
 def test_weights_that_are_not_there_or_are_others_are_named(tmp_path, monkeypatch):
-    import torch
-
     monkeypatch.setattr("torch.hub.get_dir", lambda: str(tmp_path))
     with pytest.raises(ModelError, match=r"neither 'pt_inception-2015-12-05-6726825d\.pth'"):
         inception.cached_weights()

@@ -219,8 +219,7 @@ def test_memory_does_not_grow_with_the_number_of_images(tmp_path):
         assert sum(len(batch) for batch in source.batches()) == count
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    # All of the larger one in memory would be 79 MB of positions.
-    assert peaks[1] < 1.3 * peaks[0] < 20e6
+    assert peaks[1] < 1.3 * peaks[0] < 20e6  # all of the larger one in memory would be 79 MB of positions
 
 
 def test_arrays_are_read_a_part_at_a_time(tmp_path):

@@ -1,5 +1,7 @@
 """From private pictures to a model: one message for what is wrong, nothing spent on it, nothing left behind."""
 
+from noisegate_papers.training.adversarial import AdversarialTraining
+
 from .conftest import IMAGES, said
 
 FILES = ["certificate.json", "certificate.md", "model.json", "public.html"]
@@ -24,8 +26,6 @@ TRAINING = [*TRAINING, "--set", "sampling_probability=0.2", "--set", "batch=8", 
 
 
 def test_a_training_stopped_between_its_steps_goes_on(gallery, cli, ctrl_c):
-    from noisegate_papers.training.adversarial import AdversarialTraining
-
     base = ["fit", gallery.data, *IMAGES, "--epsilon", 10, "--out", gallery.out, *TRAINING]
     base += ["--dataset", "clinic", "--ledger", gallery.ledger]
     ctrl_c(AdversarialTraining, "step", 3)

@@ -6,10 +6,15 @@ import shlex
 from functools import partialmethod
 from pathlib import Path
 
+import pyarrow.csv
+import pyarrow.parquet
 import pytest
+from PIL import Image
 from tests.shared.columns import categorical, continuous, integer
 
+from noisegate.discovery.demo import MADE_OF_IMAGES
 from noisegate.schema import Schema
+from noisegate_images import demo
 from noisegate_images.training.fit import FitSettings
 from noisegate_papers.methods.classifiers import DPLLM
 from noisegate_papers.methods.mean_embeddings import DPMERF
@@ -68,9 +73,6 @@ def test_the_commands_of(page, shelf, cli):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_python_of(page, shelf, cli, capsys):
-    import pyarrow.csv
-    import pyarrow.parquet
-
     SCHEMA.to_toml(shelf / "schema.toml")
     pyarrow.parquet.write_table(pyarrow.csv.read_csv("patients.csv"), "patients.parquet")
     assert cli("ledger", "register", "patients", "--epsilon", "4", "--ledger", "ledger.db").code == 0
@@ -102,11 +104,6 @@ def test_the_demo(shelf, cli):
 
 @pytest.mark.slow
 def test_the_demo_of_images(shelf, cli, monkeypatch):
-    from PIL import Image
-
-    from noisegate.discovery.demo import MADE_OF_IMAGES
-    from noisegate_images import demo
-
     few = dict(pixels=20, orientations=20, wavelets=20, channels=(4, 2), fit_options={"steps": 3, "batch": 20})
     monkeypatch.setattr(demo, "SETTINGS", few)
     # As many are made as the noisy count says, whose noise has a standard deviation of 120: of few there may be none.

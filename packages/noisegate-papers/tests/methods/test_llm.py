@@ -7,6 +7,7 @@ import torch
 from tests.shared.columns import categorical, continuous
 
 from noisegate import Budget, Gate
+from noisegate.data.tables.tables import TableSource
 from noisegate.errors import ModelError, OptionError
 from noisegate.schema import Schema, pixel_schema
 from noisegate_images.training.adam import NoisyMomentum
@@ -38,8 +39,6 @@ def gate(rows=600, **options):
 
 def accuracy(model, rows=600):
     columns = [column for column in SCHEMA.columns if column.name != "y"]
-    from noisegate.data.tables.tables import TableSource
-
     fresh = table(rows, seed=1)
     encoded = next(iter(TableSource(fresh.drop_columns("y"), Schema(tuple(columns))).batches()))
     found = np.array(model.classes)[model.predictions(encoded)]

@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+import torch
 from tests.shared.feature_space import SCHEMA, stripes
 
 from noisegate import Budget, Gate
 from noisegate.errors import ModelError, OptionError, SchemaError
 from noisegate.methods.registry import method_of
 from noisegate.privacy.events import SampledGaussianEvent
+from noisegate.privacy.gradient_plan import unpacked
 from noisegate.schema import EncodedTable, pixel_schema
 from noisegate_papers.methods.mepf import ENCODER, FIRST, DPMEPFTrained
 
@@ -57,8 +59,6 @@ def test_the_embedding_is_that_of_the_released_encoder(exact):
     untrained = method._with(module).maps(SCHEMA)[FIRST]
     fitting = method.fitting(exact, device="cpu")
     trained = next(iter(fitting._embeddings.values()))
-    import torch
-
     rows = torch.from_numpy(images.astype(np.float32))
     expected = np.stack([trained(rows[down == label]).sum(dim=1).numpy() for label in (0, 1)], axis=1)
     before = np.stack([untrained(EncodedTable(images, codes))[down == label].sum(axis=0) for label in (0, 1)], axis=1)
@@ -68,10 +68,6 @@ def test_the_embedding_is_that_of_the_released_encoder(exact):
 
 
 def test_the_encoder_learnt_to_tell_the_labels_apart(exact):
-    import torch
-
-    from noisegate.privacy.gradient_plan import unpacked
-
     images, down = striped()
     module = method_of(exact.certificate)._fresh(SCHEMA)
     shapes = {name: tuple(value.shape) for name, value in module.named_parameters()}

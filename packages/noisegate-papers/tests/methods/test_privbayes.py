@@ -17,6 +17,7 @@ from noisegate.data.tables.tables import TableSource
 from noisegate.errors import MissingExtraError, ModelError
 from noisegate.features.contingency import tables_up_to
 from noisegate.models.folder import verify_model
+from noisegate.privacy.release import Release, array_hashes, release_arrays
 from noisegate.records import Rows
 from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
 from noisegate.tables.released import Table
@@ -242,10 +243,6 @@ def test_a_run_keeps_what_columns_have_to_do_with_each_other(synthesizer):
 
 @pytest.mark.slow
 def test_a_model_with_values_that_no_event_paid_for_is_refused(synthesizer, tmp_path):
-    from dataclasses import replace
-
-    from noisegate.privacy.release import Release, array_hashes, release_arrays
-
     release = synthesizer.release
     values = {**release.values, "more": np.ones((2, 1))}
     stds = {**release.noise_std, "more": 1.0}

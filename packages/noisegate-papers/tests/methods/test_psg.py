@@ -173,8 +173,7 @@ def test_images_of_a_prior_come_from_one_network():
     plan = method.plan(PIXELS, Budget(epsilon=20.0))
     free, made = (chosen.training(PIXELS, plan, 1.0, "cpu").result()["set"] for chosen in (IMAGES, method))
     assert free.std() > 0.3
-    # A network that was not trained makes much the same dark image everywhere.
-    assert made.std() < 0.1
+    assert made.std() < 0.1  # a network that was not trained makes much the same dark image everywhere
 
 
 def test_images_of_the_papers_prior_come_from_a_dcgan():

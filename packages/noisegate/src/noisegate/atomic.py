@@ -105,9 +105,8 @@ def check_outside(out: Path, data: str | Path, name: str = "out") -> None:
     """Checks that what is made does not come to lie among the records, where the next run would meet it."""
     folder, made = os.path.realpath(data), os.path.realpath(out)
     if os.path.isdir(folder) and os.path.commonpath([folder, made]) == folder:
-        raise OptionError(
-            f"{said(name, out)}: lies in {data}, among the records, and would be read with them; choose another place."
-        )
+        cure = "choose another place."
+        raise OptionError(f"{said(name, out)}: lies in {data}, among the records, and would be read with them; {cure}")
 
 
 @contextmanager

@@ -54,9 +54,8 @@ def _extensions(group: str, _path: tuple[str, ...]) -> Mapping[str, EntryPoint]:
     for point in entry_points(group=group):
         other = named.setdefault(point.name, point)
         if other.value != point.value:
-            raise OptionError(
-                f"{group}: two installed packages add {point.name!r}, {other.value} and {point.value}; uninstall one."
-            )
+            says = f"{group}: two installed packages add {point.name!r}, {other.value} and {point.value}"
+            raise OptionError(f"{says}; uninstall one.")
     return named
 
 
@@ -89,10 +88,8 @@ class Registry(Mapping[str, type[_T]], Generic[_T]):
             for each in (name, *aliases):
                 other: Any = self._classes.get(each, cls)
                 if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
-                    raise OptionError(
-                        f"{self._kind}={each!r} is {other.__module__}.{other.__qualname__} already; give "
-                        f"{cls.__module__}.{cls.__qualname__} another name."
-                    )
+                    says = f"{self._kind}={each!r} is {other.__module__}.{other.__qualname__} already"
+                    raise OptionError(f"{says}; give {cls.__module__}.{cls.__qualname__} another name.")
             cls.name = name  # type: ignore[attr-defined]
             self._classes |= dict.fromkeys((name, *aliases), cls)  # type: ignore[arg-type]
             return cls

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from noisegate.gate.sums import LocalEngine
+
 from .conftest import CANARY, refused, rows, small_disk
 
 GOOD = "30,50.0,nurse,no"
@@ -114,8 +116,6 @@ def test_an_exhausted_budget_is_refused_with_the_figures(desk, cli):
 
 
 def test_faults_of_ours_keep_private_values_to_themselves(desk, cli, monkeypatch):
-    from noisegate.gate.sums import LocalEngine
-
     def fail(*_):
         raise ValueError(f"cannot use {CANARY}")
 

@@ -8,6 +8,8 @@ import pyarrow.parquet
 import pytest
 from PIL import Image
 
+from noisegate import Synthesizer
+from noisegate.data.sources import open_source
 from noisegate.schema import decode
 
 from .conftest import IMAGES, small_disk, words
@@ -15,16 +17,12 @@ from .conftest import IMAGES, small_disk, words
 
 def _decoded(schema, path, **more):
     """What the private side reads in synthetic images, as a table."""
-    from noisegate.data.sources import open_source
-
     tables = [decode(batch, schema) for batch in open_source(path, schema, **more).batches()]
     return pyarrow.concat_tables(tables)
 
 
 @pytest.fixture(scope="module")
 def synthesizer(pictured):
-    from noisegate import Synthesizer
-
     return Synthesizer.load(pictured.out)
 
 

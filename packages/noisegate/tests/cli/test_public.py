@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from noisegate.gate.queries.gradients import GradientSession
+
 from .conftest import HEADER, rows, said
 
 DRE = ["--method", "dp-dre", "--records", "200"]
@@ -27,8 +29,6 @@ def public(desk):
 
 
 def test_a_training_goes_on_with_the_public_records_that_it_began_with(desk, cli, public, monkeypatch):
-    from noisegate.gate.queries.gradients import GradientSession
-
     asked = GradientSession.step
 
     def stopped(session, parameters):

@@ -29,10 +29,8 @@ SCHEMA = Schema(
 
 def records(rows=20_000, seed=0):
     random = np.random.default_rng(seed)
-    x, job = (
-        np.clip(random.normal(size=rows), -5, 5),
-        random.choice(["cook", "nurse", "smith"], rows, p=[0.5, 0.3, 0.2]),
-    )
+    x = np.clip(random.normal(size=rows), -5, 5)
+    job = random.choice(["cook", "nurse", "smith"], rows, p=[0.5, 0.3, 0.2])
     ill = random.random(rows) < 1 / (1 + np.exp(1 - x))
     y = np.clip(1 + 0.5 * x - 0.8 * (job == "nurse") + random.normal(size=rows), -10, 10)
     count = np.minimum(random.poisson(np.exp(0.3 + 0.4 * x)), 30)

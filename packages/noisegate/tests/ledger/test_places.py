@@ -6,7 +6,9 @@ import sys
 import pytest
 
 from noisegate.errors import BudgetRefusedError, LedgerError, OptionError
+from noisegate.ledger import tables as ledger_tables
 from noisegate.ledger.ledger import Ledger
+from noisegate.ledger.tables import _options
 
 from .test_ledger import CAP, DIGEST, reserve
 
@@ -60,8 +62,6 @@ def test_passwords_are_never_shown(password):
     ],
 )
 def test_a_url_tells_the_driver_what_it_says(url, told):
-    from noisegate.ledger.tables import _options
-
     assert _options(f"postgresql+psycopg://{url}") == told
 
 
@@ -119,8 +119,6 @@ def test_a_place_that_cannot_be_written_is_reported(tmp_path):
 
 def test_a_file_without_write_permission_can_be_shown_and_not_changed(ledger, event, monkeypatch):
     """SQLite's own read-only mode stands for the permission, which would not bind an administrator."""
-    from noisegate.ledger import tables as ledger_tables
-
     ledger.register("patients", **CAP)
     reader, real = Ledger(ledger.location), ledger_tables._sqlite
     monkeypatch.setattr(ledger_tables, "_sqlite", lambda location, mode: real(location, mode="ro"))

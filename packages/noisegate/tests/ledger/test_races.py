@@ -45,8 +45,7 @@ def _run(count, job, place, events):
 def test_sixteen_processes_get_exactly_what_fits(place, event):
     ledger = Ledger(place)
     ledger.register("race", epsilon=1, delta=1e-5)
-    # Twenty and a half fit: rounding decides nothing.
-    events = [event(share=1 / (FIT + 0.5))]
+    events = [event(share=1 / (FIT + 0.5))]  # twenty and a half fit: rounding decides nothing
 
     codes, answers = _run(PROCESSES, "race", place, events)
 

@@ -1,5 +1,7 @@
 """Data dictionaries of each kind become schemas; what they do not say stays open, and nothing is invented."""
 
+import csv
+import io
 import json
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -59,9 +61,6 @@ def test_a_redcap_dictionary_describes_the_columns_of_a_raw_export(tmp_path):
 
 @pytest.mark.parametrize("mark", [",", ";", "\t"])
 def test_a_code_book_is_read_whatever_its_headings_and_marks(mark, tmp_path):
-    import csv
-    import io
-
     out = io.StringIO()
     csv.writer(out, delimiter=mark).writerows(csv.reader(io.StringIO(CODEBOOK)))
     found = drafted(tmp_path, out.getvalue())
@@ -69,9 +68,6 @@ def test_a_code_book_is_read_whatever_its_headings_and_marks(mark, tmp_path):
 
 
 def test_a_code_book_in_excel_is_the_same(tmp_path):
-    import csv
-    import io
-
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()
     book.active.title = "Read me"

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from noisegate.errors import SchemaError
-from noisegate.schema import Continuous, Date, Datetime, Decimal, Integer, Schema, decode
+from noisegate.schema import Comparison, Continuous, Date, Datetime, Decimal, Integer, Schema, decode
 from noisegate.schema.encode import encode
 from noisegate.schema.layout import next_number, numbers_at, positions_of, previous_number, ranks_within
 from noisegate_evaluate.reading import encode_tolerantly
@@ -205,8 +205,6 @@ def test_a_value_between_two_steps_is_none_of_the_column():
 
 
 def test_a_rule_compares_no_atom_outside_the_bounds():
-    from noisegate.schema import Comparison
-
     low, high = Integer(name="low", lower=0, upper=9, atoms=[99]), Decimal(name="high", lower=0, upper=9, step=0.5)
     schema = Schema([low, high], constraints=(Comparison(left="low", relation="<=", right="high"),))
     records = encode({"low": pa.array([3, 4, 99]), "high": pa.array([3.5, 3.5, 3.5])}, schema)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from tests.shared.stated import ledger_of
 
-from noisegate import Certificate, Pairwise, Schema, merge, release, verify
+from noisegate import Certificate, Pairwise, Schema, merge, release, synthesize, verify
 from noisegate.errors import BudgetRefusedError, ModelError, OptionError
 from noisegate.models.folder import _check_events
 from noisegate.privacy import accounting
@@ -114,8 +114,6 @@ def test_other_plans_are_refused_and_it_is_said_in_what_they_differ(answers):
 
 
 def test_releases_of_a_fit_are_not_of_a_silo(answers):
-    from noisegate import synthesize
-
     (north,) = answers(silos=("north",), **ONE_ROUND)
     fitted = synthesize(TABLES["south"], epsilon=1.0, **ONE_ROUND)
     with pytest.raises(OptionError, match="names no silo and no plan"):

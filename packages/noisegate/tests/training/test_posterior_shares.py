@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from noisegate.tables.released import posterior_shares
+from noisegate.tables.released import _STRENGTHS, _gamma_posterior, posterior_shares
 
 UNIFORM = np.full(6, 1 / 6)
 
@@ -27,8 +27,7 @@ def test_small_noise_leaves_the_counts_as_they_are(truth):
 def test_noise_beyond_all_counts_leaves_what_was_known(prior):
     for seed in range(5):
         found = posterior_shares(noisy(UNIFORM, 100, 1e5, seed), 1e5, prior, 100.0)
-        # As exact as the quadrature is.
-        assert error(found, prior) < 2e-3
+        assert error(found, prior) < 2e-3  # as exact as the quadrature is
 
 
 @pytest.mark.parametrize("cells", [1, 2, 3, 24, 500])
@@ -62,8 +61,6 @@ def test_no_truth_is_met_worse_than_by_the_prior_in_the_mean():
 
 def test_two_cells_against_a_fine_integration():
     """One strength by hand: the mean of a gamma variable seen through noise, by the midpoint rule on a dense grid."""
-    from noisegate.tables.released import _STRENGTHS, _gamma_posterior
-
     seen, std, expected = np.array([130.0, -20.0]), 40.0, np.array([60.0, 60.0])
     means, evidence = _gamma_posterior(seen, std, expected)
     for row, strength in enumerate(_STRENGTHS):

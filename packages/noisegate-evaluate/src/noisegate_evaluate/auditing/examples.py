@@ -65,9 +65,8 @@ def example(target: Any, *, schema: Any, settings: dict[str, Any], folder: Path)
 
 def _of_model(folder: Path, schema: object, settings: dict[str, Any]) -> tuple[Method, AnySchema, Budget]:
     if schema is not None or settings:
-        raise OptionError(
-            f"{folder} is a model, which has its own schema and settings; leave out those that were given."
-        )
+        cure = "leave out those that were given."
+        raise OptionError(f"{folder} is a model, which has its own schema and settings; {cure}")
     certificate = verify_model(folder).certificate
     if "schema" not in certificate.public:
         raise ModelError(f"{folder}: the certificate names no schema, so that no records can be made up for it.")

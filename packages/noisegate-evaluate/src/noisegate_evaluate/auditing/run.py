@@ -26,8 +26,7 @@ DISCOVERY = "discover"
 KINDS = {"age": "integer", "dose": "continuous", "ward": "categorical", "drug": "categorical"}
 _NUMERIC, _TEXTS = ("age", "dose"), ("ward", "drug")
 _VALUES = {"age": 40, "dose": 0.5, "ward": "north", "drug": "none"}
-# So many standard deviations stand between either half and nothing, or the threshold.
-_FAR = 60
+_FAR = 60  # so many standard deviations stand between either half and nothing, or the threshold
 _MOST = 10**6
 # A note on missing values, and the column that it stands before.
 _LACK = re.compile(
@@ -125,9 +124,8 @@ def audit(
         if by != PROJECTION:
             raise OptionError(f"by={by!r}: {DISCOVERY} releases no records and can be audited by {PROJECTION} alone.")
         if schema is not None or settings:
-            raise OptionError(
-                f"{DISCOVERY} has no settings, and finds a schema by itself; leave out those that were given."
-            )
+            cure = "leave out those that were given."
+            raise OptionError(f"{DISCOVERY} has no settings, and finds a schema by itself; {cure}")
         return audit_discovery(Budget(**{"epsilon": 1.0, **claim}), chance=CHANCE, **told | {"runs": runs or ANSWERS})
     with tempfile.TemporaryDirectory() as folder:
         method, known, budget = example(target, schema=schema, settings=settings, folder=Path(folder))

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
-import typer
+from typer import Argument, Option
 
 from noisegate.atomic import new_file
 from noisegate.cli.console import ERR, OUT, print_json, say_files, show_verdict, steps
@@ -33,20 +33,18 @@ _Records = TypeVar("_Records")
 class EvaluateOptions:
     """What was said on the command line; None is what was not."""
 
-    synthetic: Annotated[
-        Path, typer.Option(help="Synthetic records, CSV or Parquet; images; or a folder of linked tables.")
-    ]
-    test: Annotated[Path, typer.Option(help="Real records that the fit did not use.")]
+    synthetic: Annotated[Path, Option(help="Synthetic records, CSV or Parquet; images; or a folder of linked tables.")]
+    test: Annotated[Path, Option(help="Real records that the fit did not use.")]
     schema: SchemaOption = None
-    train: Annotated[
-        Path | None, typer.Option(help="Real records that the fit used: gives the ceiling to compare with.")
-    ] = None
+    train: Annotated[Path | None, Option(help="Real records that the fit used: gives the ceiling to compare with.")] = (
+        None
+    )
     seed: Annotated[
-        int, typer.Option(min=0, max=MOST_EVALUATION_SEED, help="Of the classifiers and of the choice of triples.")
+        int, Option(min=0, max=MOST_EVALUATION_SEED, help="Of the classifiers and of the choice of triples.")
     ] = 0
     images: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--images",
             help="Measure images: classifiers chosen by synthetic images alone, Fréchet and kernel distance, precision "
             "and recall, different bins. The schema is one of images.",
@@ -54,53 +52,51 @@ class EvaluateOptions:
     ] = False
     classifiers: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="three (default); twelve: those of the papers, slower; for pixel columns networks, or some of them: "
             "convnet, lenet, alexnet, vgg11, resnet18, mlp. With --images: some of cnn (default), resnet, "
             "resnet9, wrn, logistic, mlp, twelve."
         ),
     ] = None
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Of twelve or networks: how many run side by side. Default: every core.")
+        int | None, Option(min=1, help="Of twelve or networks: how many run side by side. Default: every core.")
     ] = None
     image: Annotated[
         str | None,
-        typer.Option(metavar="H,W,C", help="With networks: shape of the images, where column names do not tell it."),
+        Option(metavar="H,W,C", help="With networks: shape of the images, where column names do not tell it."),
     ] = None
-    repeats: Annotated[
-        int | None, typer.Option(help="With networks: fresh starts of each. Default: 3; with --images 1.")
-    ] = None
-    epochs: Annotated[
-        int | None, typer.Option(help="With networks. Default: 300, or 1000 with --augment; with --images 6.")
-    ] = None
-    augment: Annotated[
-        bool | None, typer.Option("--augment", help="With networks: train on shifted, scaled and turned images.")
-    ] = None
-    device: Annotated[str | None, typer.Option(help="With networks: auto (default), cpu, cuda or mps.")] = None
-    features: Annotated[
-        str | None,
-        typer.Option(help="With --images, what distances are measured in: encoder (default), inception-v3 or pixels."),
-    ] = None
-    weights: Annotated[Path | None, typer.Option(help="With inception-v3: the file. Default: the cache of torch.")] = (
+    repeats: Annotated[int | None, Option(help="With networks: fresh starts of each. Default: 3; with --images 1.")] = (
         None
     )
+    epochs: Annotated[
+        int | None, Option(help="With networks. Default: 300, or 1000 with --augment; with --images 6.")
+    ] = None
+    augment: Annotated[
+        bool | None, Option("--augment", help="With networks: train on shifted, scaled and turned images.")
+    ] = None
+    device: Annotated[str | None, Option(help="With networks: auto (default), cpu, cuda or mps.")] = None
+    features: Annotated[
+        str | None,
+        Option(help="With --images, what distances are measured in: encoder (default), inception-v3 or pixels."),
+    ] = None
+    weights: Annotated[Path | None, Option(help="With inception-v3: the file. Default: the cache of torch.")] = None
     most: Annotated[
-        int | None, typer.Option(min=2, help="With --images: images of each set for distances. Default: 10,000.")
+        int | None, Option(min=2, help="With --images: images of each set for distances. Default: 10,000.")
     ] = None
     nearest: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             help="With --images and --train: draw synthetic images beside the nearest PRIVATE ones into this PNG, "
             "whose name starts with private-."
         ),
     ] = None
-    on_error: Annotated[
-        str | None, typer.Option(help="With --images, for pictures that cannot be used: refuse or skip.")
-    ] = None
+    on_error: Annotated[str | None, Option(help="With --images, for pictures that cannot be used: refuse or skip.")] = (
+        None
+    )
     page: Annotated[
-        Path | None, typer.Option(help="Write the figures and charts of every column to this HTML file. PRIVATE.")
+        Path | None, Option(help="Write the figures and charts of every column to this HTML file. PRIVATE.")
     ] = None
-    show_values: Annotated[bool, typer.Option("--show-values", help="Let errors quote private values.")] = False
+    show_values: Annotated[bool, Option("--show-values", help="Let errors quote private values.")] = False
 
     def given(self, *names: str) -> dict[str, Any]:
         """Returns those of the options that were given, by name."""
@@ -232,24 +228,21 @@ def _images(options: EvaluateOptions, schema: Schema) -> Any:
 
 
 def report_command(
-    model: Annotated[Path, typer.Argument(help="Folder that `noisegate fit --out` wrote.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the pages; pages in it are replaced.")],
+    model: Annotated[Path, Argument(help="Folder that `noisegate fit --out` wrote.")],
+    out: Annotated[Path, Option("--out", "-o", help="Folder of the pages; pages in it are replaced.")],
     test: Annotated[
-        Path | None, typer.Option(help="Real records that the fit did not use: also makes the private page.")
+        Path | None, Option(help="Real records that the fit did not use: also makes the private page.")
     ] = None,
     train: Annotated[
         Path | None,
-        typer.Option(help="Real records that the fit used: adds what they reach themselves, and looks for copies."),
+        Option(help="Real records that the fit used: adds what they reach themselves, and looks for copies."),
     ] = None,
     classifiers: Annotated[
-        str | None,
-        typer.Option(help="For the private page, as in `noisegate evaluate`. Default: three; of images cnn."),
+        str | None, Option(help="For the private page, as in `noisegate evaluate`. Default: three; of images cnn.")
     ] = None,
-    title: Annotated[
-        str | None, typer.Option(help="Heading of the pages; with it, or --owner, they are dated.")
-    ] = None,
-    owner: Annotated[str | None, typer.Option(help="Who answers for the pages, such as a name and an address.")] = None,
-    show_values: Annotated[bool, typer.Option("--show-values", help="Let errors quote private values.")] = False,
+    title: Annotated[str | None, Option(help="Heading of the pages; with it, or --owner, they are dated.")] = None,
+    owner: Annotated[str | None, Option(help="Who answers for the pages, such as a name and an address.")] = None,
+    show_values: Annotated[bool, Option("--show-values", help="Let errors quote private values.")] = False,
     as_json: Json = False,
 ) -> None:
     """Make the pages of a model: self-contained HTML files, without scripts, that load nothing.

@@ -122,10 +122,8 @@ def check_features(*several: np.ndarray, least: int) -> None:
         if features.ndim != 2 or features.shape[1] == 0:
             raise DataError(f"features have the shape {features.shape}; expected (images, features)")
         if features.shape[1] != several[0].shape[1]:
-            raise DataError(
-                f"one set has {several[0].shape[1]} features, another {features.shape[1]}; compare features of the "
-                "same network"
-            )
+            cure = "compare features of the same network"
+            raise DataError(f"one set has {several[0].shape[1]} features, another {features.shape[1]}; {cure}")
         if len(features) < least:
             raise DataError(f"a set has {len(features)} image(s); this figure needs at least {least} in each")
         if not np.isfinite(features).all():

@@ -21,11 +21,9 @@ from noisegate_evaluate.reporting.released import cell_names, level_names
 Floats = npt.NDArray[np.float64]
 Read: TypeAlias = Callable[[Release], tuple[Sequence[NumericBins], list[Table]]]
 """From a release to the cells of numeric columns and its tables: `Method.released_tables`."""
-# One in twenty pages of a stream in which nothing changes shows a change.
-_ALARM = 0.05
+_ALARM = 0.05  # one in twenty pages of a stream in which nothing changes shows a change
 _MOST_SHOWN = 12
-# How many standard deviations of its noise the number of records of a period is, at least.
-_TOLD = 4.0
+_TOLD = 4.0  # how many standard deviations of its noise the number of records of a period is, at least
 
 
 @dataclass(frozen=True, kw_only=True)

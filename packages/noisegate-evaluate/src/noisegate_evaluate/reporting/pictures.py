@@ -61,10 +61,8 @@ def maps_picture(
         raise OptionError(f"a picture of maps has from 1 to {_MOST_ACROSS} images in a line; found {across}")
     for row in rows:
         if row.maps.ndim != 2 or row.maps.shape[1] != shape.size:
-            raise OptionError(
-                f"maps of shape {row.maps.shape} for images of {shape}, which have {shape.size} inputs; "
-                "give the shape of the images that the classifier was trained on"
-            )
+            says = f"maps of shape {row.maps.shape} for images of {shape}, which have {shape.size} inputs"
+            raise OptionError(f"{says}; give the shape of the images that the classifier was trained on")
     if not 0 <= smooth <= max(shape.height, shape.width):
         raise OptionError(f"smooth={smooth!r} must be from 0 to the longer side of the images, in pixels")
     width, height = _NAMES + across * _PANEL + 0.1, _HEAD + len(rows) * _PANEL + 0.1
@@ -120,17 +118,13 @@ def nearest_picture(
     """Draws some synthetic images, each beside the nearest real ones, as a PNG that says that it is private."""
     target = Path(path)
     if not target.name.startswith(PREFIX):
-        raise OptionError(
-            f"the picture {str(target)!r} shows private records; give it a name that starts with {PREFIX!r}, for "
-            f"instance {PREFIX + target.name!r}"
-        )
+        cure = f"give it a name that starts with {PREFIX!r}, for instance {PREFIX + target.name!r}"
+        raise OptionError(f"the picture {str(target)!r} shows private records; {cure}")
     if rows < 1 or neighbours < 1:
         raise OptionError(f"rows is {rows} and neighbours is {neighbours}; expected at least 1 of each")
     if not len(synthetic) or not len(real) or synthetic.pixels.shape[1:] != real.pixels.shape[1:]:
-        raise DataError(
-            f"images of the shapes {synthetic.pixels.shape} and {real.pixels.shape} cannot be put side by side; "
-            "expected at least one in each set, all of one size"
-        )
+        says = f"images of the shapes {synthetic.pixels.shape} and {real.pixels.shape} cannot be put side by side"
+        raise DataError(f"{says}; expected at least one in each set, all of one size")
     shown = drawn(synthetic, rows, seed=seed)
     near = real.pixels[nearest(shown, real.pixels, features or Pixels(), neighbours)]
     from PIL.PngImagePlugin import PngInfo
@@ -197,10 +191,8 @@ def save_picture(path: str | Path, picture: bytes) -> None:
     try:
         Path(path).write_bytes(picture)
     except OSError as error:
-        raise OptionError(
-            f"cannot write the picture to {str(path)!r}: {error.strerror}; "
-            "give a file in a folder that exists and is writable"
-        ) from error
+        cure = "give a file in a folder that exists and is writable"
+        raise OptionError(f"cannot write the picture to {str(path)!r}: {error.strerror}; {cure}") from error
 
 
 def legible(value: object, most: int) -> str:

@@ -242,10 +242,8 @@ def read_suite(classifiers: str, options: NetworkOptions | None = None) -> Suite
         return networks(NETWORKS, options)
     known = [name.lower() for name in NETWORKS]
     if "," not in classifiers and classifiers.strip().lower() not in known:
-        raise OptionError(
-            f"classifiers is {classifiers!r}; expected 'three', 'twelve', 'networks' or, separated by commas, some of "
-            f"{', '.join(known)}"
-        )
+        expected = f"expected 'three', 'twelve', 'networks' or, separated by commas, some of {', '.join(known)}"
+        raise OptionError(f"classifiers is {classifiers!r}; {expected}")
     return networks(classifiers.split(","), options)
 
 

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from noisegate_evaluate import LabelledRows, NetworkOptions, Training, networks, utility_scores
 
@@ -37,8 +38,6 @@ def test_each_network_starts_afresh_for_each_seed(report):
 
 def test_the_test_images_are_read_once_training_is_over(monkeypatch):
     """What is scored cannot have been chosen: the network sees the test images in one pass after the last step."""
-    import torch
-
     seen = []
     forward, step = torch.nn.Flatten.forward, torch.optim.SGD.step
     monkeypatch.setattr(
@@ -117,13 +116,10 @@ def test_weights_that_overflow_are_a_constant_predictor_with_a_note(monkeypatch)
 def test_images_are_standardised_so_that_a_channel_may_have_any_scale():
     train, test = stripes(0), stripes(9, 300)
     dim = [LabelledRows(features=rows.features / 1024, labels=rows.labels) for rows in (train, test)]
-    # A power of two changes no digit.
-    assert trained("MLP", *dim).scores == trained("MLP", train, test).scores
+    assert trained("MLP", *dim).scores == trained("MLP", train, test).scores  # a power of two changes no digit
 
 
 def test_the_ranking_is_of_the_margin_and_not_of_one_logit(monkeypatch):
-    import torch
-
     labels = np.arange(40) % 2
     random = np.random.default_rng(0)
     pixels = np.zeros((40, 64), dtype=np.float32)

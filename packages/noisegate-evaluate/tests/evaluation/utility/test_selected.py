@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from noisegate.schema import ImageShape
 from noisegate_evaluate import LabelledRows, SelectionRecipe, selected_networks, utility_scores
@@ -66,8 +67,6 @@ def test_the_test_images_are_asked_about_once_when_all_is_chosen(monkeypatch):
 
 
 def test_held_out_images_are_not_trained_on(monkeypatch):
-    import torch
-
     held = set(training._split(160, 0.25, 0)[1].tolist())
     assert len(held) == 40
     trained = []
@@ -88,8 +87,6 @@ def test_images_are_standardised_by_those_trained_on_alone():
     rows = LabelledRows(
         features=np.array([[0.0, 0.5], [1.0, 0.5], [9.0, 9.0]], np.float32)[:, None, None], labels=np.zeros(3, int)
     )
-    import torch
-
     images = training.ImageBatches(rows, torch.device("cpu"), standard=np.array([0, 1]))
     assert images.batch(np.array([0, 1])).reshape(2, 2).tolist() == [[-1.0, 0.0], [1.0, 0.0]]
 
@@ -106,8 +103,6 @@ def test_what_cannot_be_learnt_is_a_constant_predictor_with_a_note(labels, reaso
 
 @pytest.mark.parametrize("name", ["cnn", "resnet9", "wrn"])
 def test_each_network_takes_images_of_any_size(name):
-    import torch
-
     for shape in (ImageShape(height=28, width=28), ImageShape(height=1, width=9, channels=3)):
         network = build_network(name, shape, 10, seed=0).eval()
         assert network(torch.zeros(2, shape.channels, shape.height, shape.width)).shape == (2, 10)

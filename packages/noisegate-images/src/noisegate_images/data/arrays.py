@@ -76,10 +76,8 @@ class ImageArrays(OneFile):
         with self._opened() as file:
             images = self._header(file, IMAGES)
             if images.dtype != np.uint8 or len(images.shape) not in (3, 4) or not prod(images.shape[1:]):
-                raise DataError(
-                    f"{self.name}: `images` is of {images.dtype} with {len(images.shape)} dimensions; expected uint8, "
-                    "(images, height, width) or (images, height, width, channels)"
-                )
+                says = f"{self.name}: `images` is of {images.dtype} with {len(images.shape)} dimensions"
+                raise DataError(f"{says}; expected uint8, (images, height, width) or (images, height, width, channels)")
             if not self.labelled:
                 return pa.null()
             labels = self._header(file, LABELS)

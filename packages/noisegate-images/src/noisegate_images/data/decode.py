@@ -147,10 +147,8 @@ def _fitted(image: Image, form: ImageForm) -> Pixels:
     shape = form.shape
     if image.mode not in _NATURAL[shape.channels] and not form.convert:
         kind = "grey" if shape.channels == 1 else "of three colours"
-        raise PictureProblem(
-            f"is {_WORDS.get(image.mode, f'of mode {image.mode}')}, expected {kind}; convert the data, or set "
-            "convert = true for the images in the schema"
-        )
+        cure = "convert the data, or set convert = true for the images in the schema"
+        raise PictureProblem(f"is {_WORDS.get(image.mode, f'of mode {image.mode}')}, expected {kind}; {cure}")
     if image.size != (shape.width, shape.height) and form.resize == "refuse":
         raise PictureProblem(
             f"is {image.height} x {image.width} pixels, expected {shape.height} x {shape.width}; resize the data, or "
@@ -239,10 +237,8 @@ class ImageOrigin(ABC):
     def check_no_units(self) -> None:
         """Refuses to say whose image each one is, which arrays do not tell."""
         if self.options.unit_column is not None:
-            raise DataError(
-                f"{self.name}: arrays do not say whose image each one is; give a table with a column of images and a "
-                f"column {self.options.unit_column!r}"
-            )
+            cure = f"give a table with a column of images and a column {self.options.unit_column!r}"
+            raise DataError(f"{self.name}: arrays do not say whose image each one is; {cure}")
 
     def check_labels(self, kind: pa.DataType) -> None:
         """Requires that labels of an Arrow type, where they are asked for, can be found among the declared ones."""
@@ -259,15 +255,11 @@ class ImageOrigin(ABC):
         if isinstance(declared[0], int):
             return
         if names is None:
-            raise DataError(
-                f"{place}: holds whole numbers, and the schema declares text; declare the numbers as labels instead, "
-                "or write the labels of the data as text"
-            )
+            cure = "declare the numbers as labels instead, or write the labels of the data as text"
+            raise DataError(f"{place}: holds whole numbers, and the schema declares text; {cure}")
         if not set(names) <= set(declared):
-            raise DataError(
-                f"{place}: the data gives names to its classes that are not all declared; declare the same names as "
-                "labels in the schema, or whole numbers"
-            )
+            cure = "declare the same names as labels in the schema, or whole numbers"
+            raise DataError(f"{place}: the data gives names to its classes that are not all declared; {cure}")
 
     def codes(self, labels: pa.Array) -> npt.NDArray[np.int32]:
         """Returns the position of each label, of a type that `check_labels` let pass, among the declared, (images,)."""

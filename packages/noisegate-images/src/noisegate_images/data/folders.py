@@ -77,17 +77,13 @@ class ImageFolder(_Folder):
         found = False
         for folder in self._classes() if self._by_unit else ():
             if list_folder(folder).files:
-                raise DataError(
-                    f"{self._where(folder)}: holds images outside of folders, so nobody knows whose they are; put each "
-                    "person's images into a folder of their own"
-                )
+                says = f"{self._where(folder)}: holds images outside of folders, so nobody knows whose they are"
+                raise DataError(f"{says}; put each person's images into a folder of their own")
         for folder, names in self._files():
             found = found or bool(names)
             if folder != self.path and list_folder(folder).folders:
-                raise DataError(
-                    f"{self._where(folder)}: holds a folder, which would not be read; put the images of a "
-                    f"{'person' if self._by_unit else 'class'} into one folder"
-                )
+                cure = f"put the images of a {'person' if self._by_unit else 'class'} into one folder"
+                raise DataError(f"{self._where(folder)}: holds a folder, which would not be read; {cure}")
         if not found:
             raise DataError(f"{self.name}: its folders hold no images; expected at least one")
 
@@ -206,9 +202,8 @@ class ImageList(_Folder):
         for name in wanted:
             if names.count(name) != 1 and name != unit:
                 what = "is not there" if name not in names else "stands there more than once"
-                raise DataError(
-                    f"{self.name}: the column {name!r} {what}; expected a first line with the names {', '.join(wanted)}"
-                )
+                expected = f"expected a first line with the names {', '.join(wanted)}"
+                raise DataError(f"{self.name}: the column {name!r} {what}; {expected}")
         if unit is not None:
             check_unit_column(unit, columns, self.name)
 

@@ -110,15 +110,11 @@ class ImageSource(Source[ImageOrigin]):
     def check_parts(self) -> None:
         """Refuses images in memory, and to skip some, which is counted here for the operator."""
         if self._path is None:
-            raise OptionError(
-                f"{self.name}: only images in files are read in parts, and these are in memory; write them to Parquet "
-                "or to a folder and give the path, or leave the engine out"
-            )
+            cure = "write them to Parquet or to a folder and give the path, or leave the engine out"
+            raise OptionError(f"{self.name}: only images in files are read in parts, and these are in memory; {cure}")
         if self._skip:
-            raise OptionError(
-                "on_error='skip': how many images are left out is counted on one machine; take out what cannot be "
-                "used, or leave the engine out"
-            )
+            cure = "take out what cannot be used, or leave the engine out"
+            raise OptionError(f"on_error='skip': how many images are left out is counted on one machine; {cure}")
 
     def parts(self, size: int, shares: int = 1) -> Iterator[Part]:
         """Yields row groups of Parquet, and shares of all else; a folder's files are opened by one part each."""

@@ -81,10 +81,8 @@ class ImageTable(ImageOrigin):
         kinds = [kind for name, kind in columns if name == label]
         if len(kinds) != 1:
             what = "is not in the data" if not kinds else "stands in the data more than once"
-            raise DataError(
-                f"{self.name}: the label {label!r} {what}; name the column of labels with {said('label')} "
-                "or in the schema, or describe images without labels"
-            )
+            cure = f"name the column of labels with {said('label')} or in the schema, or describe images without labels"
+            raise DataError(f"{self.name}: the label {label!r} {what}; {cure}")
         self.check_labels(kinds[0])
 
     def batches(self, rows: int) -> Iterator[Pictures]:
@@ -170,18 +168,14 @@ class ArrayImages(ImageOrigin):
         self.check_no_units()
         shape = self.images.shape
         if self.images.dtype != np.uint8 or len(shape) not in (3, 4):
-            raise DataError(
-                f"{IMAGES}: are of {self.images.dtype} with the shape {shape}; expected uint8, (images, height, width) "
-                f"or (images, height, width, channels); {_SCALED}"
-            )
+            expected = f"expected uint8, (images, height, width) or (images, height, width, channels); {_SCALED}"
+            raise DataError(f"{IMAGES}: are of {self.images.dtype} with the shape {shape}; {expected}")
         if not self.labelled:
             return
         if self.labels is None or len(self.labels) != len(self.images):
             found = "no" if self.labels is None else f"{len(self.labels):,}"
-            raise DataError(
-                f"{LABELS}: there are {found} labels for {len(self.images):,} images; give data=(images, labels), one "
-                "label for each image, or describe images without labels"
-            )
+            cure = "give data=(images, labels), one label for each image, or describe images without labels"
+            raise DataError(f"{LABELS}: there are {found} labels for {len(self.images):,} images; {cure}")
         self.check_labels(self.labels.type)
 
     def batches(self, rows: int) -> Iterator[Pictures]:
@@ -230,8 +224,6 @@ class TorchImages(ImageOrigin):
         pixels = plain_array(image)
         if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8:
             what = f"an array of {pixels.dtype}" if isinstance(pixels, np.ndarray) else f"a {type(image).__name__}"
-            raise DataError(
-                f"{self.name}: an image is {what}; expected uint8, or an image of Pillow: leave ToTensor() out of the "
-                "transform, or take torchvision.transforms.PILToTensor() in its place"
-            )
+            cure = "leave ToTensor() out of the transform, or take torchvision.transforms.PILToTensor() in its place"
+            raise DataError(f"{self.name}: an image is {what}; expected uint8, or an image of Pillow: {cure}")
         return np.moveaxis(pixels, 0, -1) if pixels is not image and pixels.ndim == 3 else pixels

@@ -63,10 +63,8 @@ class ImageNetwork:
         if not self.channels:
             raise OptionError("channels=[]: generator='sub-pixel' needs a number for each doubling, as in (64, 32).")
         if self.kind == "residual" and (self.shape.height % self.scale or self.shape.width % self.scale):
-            raise OptionError(
-                f"image={self.shape}: for generator='residual' height and width must be multiples of {self.scale}; "
-                "pad the images, or use generator='sub-pixel'."
-            )
+            says = f"image={self.shape}: for generator='residual' height and width must be multiples of {self.scale}"
+            raise OptionError(f"{says}; pad the images, or use generator='sub-pixel'.")
 
     @property
     def scale(self) -> int:
@@ -93,10 +91,8 @@ def check_image_schema(schema: Schema, shape: ImageShape, *, labelled: bool = Tr
     if others := [layout.coded[place].name for place in layout.others]:
         raise OptionError(f"image={shape}: column {others[0]!r} is neither a pixel nor the label; {cure}.")
     if len(layout.numeric) != shape.size:
-        raise OptionError(
-            f"image={shape} has {shape.size} intensities, the schema {len(layout.numeric)} numeric columns; correct "
-            f"one of them, or {cure}."
-        )
+        says = f"image={shape} has {shape.size} intensities, the schema {len(layout.numeric)} numeric columns"
+        raise OptionError(f"{says}; correct one of them, or {cure}.")
     if missing := [column.name for column in layout.numeric if column.missing]:
         raise OptionError(f"column {missing[0]!r} may be missing, which a pixel cannot be; {cure}.")
 

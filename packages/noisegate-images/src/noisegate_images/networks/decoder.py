@@ -56,10 +56,8 @@ class DecoderDesign:
         check_sizes("a decoder", features=self.features, latent=self.latent, **widths)
         scale = 1 << max(len(self.channels) - 1, 0)
         if not self.channels or self.shape.height % scale or self.shape.width % scale:
-            raise OptionError(
-                f"images of {self.shape} cannot be doubled to from {len(self.channels)} sizes; height and width must "
-                f"be multiples of {scale}."
-            )
+            cure = f"height and width must be multiples of {scale}."
+            raise OptionError(f"images of {self.shape} cannot be doubled to from {len(self.channels)} sizes; {cure}")
 
     def to_json(self) -> dict[str, Any]:
         """Returns what `from_json` takes."""
@@ -80,9 +78,8 @@ def default_channels(shape: ImageShape) -> tuple[int, ...]:
         sides = (shape.height / scale, shape.width / scale)
         if all(side.is_integer() and _LEAST <= side < _MOST for side in sides):
             return _WIDTHS[-sizes:]
-    raise OptionError(
-        f"images of {shape}: a decoder doubles 4 to 7 pixels some times, as to 28, 32, 64 or 128; resize the images."
-    )
+    note = "resize the images."
+    raise OptionError(f"images of {shape}: a decoder doubles 4 to 7 pixels some times, as to 28, 32, 64 or 128; {note}")
 
 
 class Modulation(nn.Module):
@@ -252,9 +249,7 @@ def load_decoder(name: str | Path, sha256: str | None = None) -> LoadedDecoder:
     # must hash to, None for whatever it is.
     path = Path(name)
     if str(name) != PACKAGED and not path.is_file():
-        raise OptionError(
-            f"decoder={str(name)!r} is not a file; give {PACKAGED!r} for the one in the package, or a file that "
-            "`noisegate pretrain decoder` made."
-        )
+        cure = f"give {PACKAGED!r} for the one in the package, or a file that `noisegate pretrain decoder` made."
+        raise OptionError(f"decoder={str(name)!r} is not a file; {cure}")
 
     return LoadedDecoder(*read_decoder(None if str(name) == PACKAGED else path, sha256=sha256))

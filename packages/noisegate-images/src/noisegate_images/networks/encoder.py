@@ -39,14 +39,11 @@ def file_digest(path: Path, what: str) -> str:
 def check_digest(found: str, sha256: str | None, what: str, *, required: bool = True) -> str:
     """Returns the digest that was found of `what`, which must be the one that was given, if any or where required."""
     if sha256 is None and required:
-        raise OptionError(
-            f"{what} need sha256=DIGEST, so that a certificate says which ones they were; that of this file is {found}."
-        )
+        note = f"that of this file is {found}."
+        raise OptionError(f"{what} need sha256=DIGEST, so that a certificate says which ones they were; {note}")
     if sha256 not in (None, found):
-        raise ModelError(
-            f"{what}: SHA-256 {found} is not {sha256}, the one that was given; take the file that it belongs to, or "
-            "correct the digest."
-        )
+        cure = "take the file that it belongs to, or correct the digest."
+        raise ModelError(f"{what}: SHA-256 {found} is not {sha256}, the one that was given; {cure}")
     return found
 
 

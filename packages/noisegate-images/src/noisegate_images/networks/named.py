@@ -67,10 +67,8 @@ def load_network(name: str, weights: str | None = None, sha256: str | None = Non
 def _packaged(network: str, path: Path | None, sha256: str | None) -> FrozenNetwork:
     load, shipped, layers, nonnegative = _PACKAGED[network]
     if path is None and sha256 not in (None, shipped):
-        raise ModelError(
-            f"network={network!r} with sha256={sha256!r}: the {network} of this version is another one "
-            f"({shipped}); install the version that was used, or give the file with weights=."
-        )
+        says = f"network={network!r} with sha256={sha256!r}: the {network} of this version is another one ({shipped})"
+        raise ModelError(f"{says}; install the version that was used, or give the file with weights=.")
     whole: dict[str, Any] = {"layers": layers, "nonnegative": nonnegative, "mean": (0.0,) * 3, "std": (1.0,) * 3}
     whole["sha256"] = shipped if path is None else _check_digest(path, sha256)
     return FrozenNetwork(module=load(path, sha256=sha256), **whole)
@@ -116,10 +114,8 @@ def _timm(model: str, weights: str | None, sha256: str | None) -> FrozenNetwork:
     if not timm.is_model(model):
         raise OptionError(f"network='timm:{model}': timm has no such model.")
     if weights is None:
-        raise OptionError(
-            f"network='timm:{model}' needs weights=FILE and sha256=DIGEST: download the weights yourself, and look at "
-            "what you got; nothing is downloaded here."
-        )
+        cure = "download the weights yourself, and look at what you got; nothing is downloaded here."
+        raise OptionError(f"network='timm:{model}' needs weights=FILE and sha256=DIGEST: {cure}")
     found = _check_digest(Path(weights), sha256)
     with seeded(0):
         module = timm.create_model(model, pretrained=False)
@@ -168,10 +164,8 @@ def load_state(path: Path) -> dict[str, torch.Tensor]:
 def _downloaded(model: str, url: str) -> Path:
     path = Path(torch.hub.get_dir()) / "checkpoints" / Path(urlsplit(url).path).name
     if not path.is_file():
-        raise OptionError(
-            f"network='torchvision:{model}' has no weights here, and nothing is downloaded. Put {path.name} from "
-            f"{url} at {path}, or give weights=FILE and sha256=DIGEST."
-        )
+        note = f"Put {path.name} from {url} at {path}, or give weights=FILE and sha256=DIGEST."
+        raise OptionError(f"network='torchvision:{model}' has no weights here, and nothing is downloaded. {note}")
     return path
 
 

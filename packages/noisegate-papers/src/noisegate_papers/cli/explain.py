@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from noisegate.atomic import check_outside, new_file
 from noisegate.cli.console import OUT, print_json, say, steps, table
@@ -27,23 +27,21 @@ MOST_RECORDS, MOST_MAPS, MOST_CLASSES = 20, 12, 5
 
 
 def explain_command(
-    model: Annotated[Path, typer.Argument(help="Folder that `noisegate fit --method dp-llm --out` wrote.")],
+    model: Annotated[Path, Argument(help="Folder that `noisegate fit --method dp-llm --out` wrote.")],
     record: Annotated[
-        Path | None, typer.Option(help="Records of your own to explain, CSV or Parquet; the label may be left out.")
+        Path | None, Option(help="Records of your own to explain, CSV or Parquet; the label may be left out.")
     ] = None,
     label: Annotated[
-        str | None, typer.Option(help="Explain this class only. Default: all; with --record the predicted.")
+        str | None, Option(help="Explain this class only. Default: all; with --record the predicted.")
     ] = None,
-    top: Annotated[int, typer.Option(min=1, help="How many columns to show.")] = 10,
+    top: Annotated[int, Option(min=1, help="How many columns to show.")] = 10,
     image: Annotated[
         str | None,
-        typer.Option(metavar="H,W[,C]", help="With --picture: the size of images in pixels, unless the schema tells."),
+        Option(metavar="H,W[,C]", help="With --picture: the size of images in pixels, unless the schema tells."),
     ] = None,
-    picture: Annotated[
-        Path | None, typer.Option(help="Draw the maps to this PNG, where the columns are pixels.")
-    ] = None,
+    picture: Annotated[Path | None, Option(help="Draw the maps to this PNG, where the columns are pixels.")] = None,
     show_values: Annotated[
-        bool, typer.Option("--show-values", help="Show the values of --record, in errors and in the picture too.")
+        bool, Option("--show-values", help="Show the values of --record, in errors and in the picture too.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -65,9 +63,8 @@ def explain_command(
         read = _labelled(record, classifier, labelled=False, show_values=show_values)
         records = Rows.concatenate([batch for batch, _ in read])
         if len(records) > MOST_RECORDS:
-            raise OptionError(
-                f"--record {record} has more than {MOST_RECORDS} records; give fewer, or take `noisegate predict`."
-            )
+            cure = "give fewer, or take `noisegate predict`."
+            raise OptionError(f"--record {record} has more than {MOST_RECORDS} records; {cure}")
     with new_file(picture, "picture") if picture else nullcontext() as drawing:
         if drawing and shape:
             _draw(classifier, records, wanted, shape, drawing, show_values)
@@ -85,16 +82,13 @@ def explain_command(
 
 
 def predict_command(
-    model: Annotated[
-        Path, typer.Argument(help="Folder that `noisegate fit --method dp-llm --out` wrote, or one of dp-sgd.")
-    ],
-    data: Annotated[Path, typer.Argument(help="Records of your own, CSV or Parquet; the label may be left out.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="File to write: .csv or .parquet.")],
+    model: Annotated[Path, Argument(help="Folder that `noisegate fit --method dp-llm --out` wrote, or one of dp-sgd.")],
+    data: Annotated[Path, Argument(help="Records of your own, CSV or Parquet; the label may be left out.")],
+    out: Annotated[Path, Option("--out", "-o", help="File to write: .csv or .parquet.")],
     score: Annotated[
-        bool,
-        typer.Option("--score", help="DATA has the labels: also tell the share that is right, as private as DATA."),
+        bool, Option("--score", help="DATA has the labels: also tell the share that is right, as private as DATA.")
     ] = False,
-    show_values: Annotated[bool, typer.Option("--show-values", help="Let errors quote values of DATA.")] = False,
+    show_values: Annotated[bool, Option("--show-values", help="Let errors quote values of DATA.")] = False,
     as_json: Json = False,
 ) -> None:
     """Predict the label of records, line by line; costs no privacy, as often as you like.
@@ -267,8 +261,6 @@ def _shape(image: str | None, picture: Path | None) -> ImageShape | None:
     from noisegate_evaluate.images import read_image
 
     if (image is None) != (picture is None):
-        raise OptionError(
-            "--picture and --image go together: a picture of maps is drawn of columns that are pixels, for instance "
-            "--image 28,28 --picture maps.png."
-        )
+        why = "a picture of maps is drawn of columns that are pixels, for instance --image 28,28 --picture maps.png."
+        raise OptionError(f"--picture and --image go together: {why}")
     return None if image is None else read_image(image)

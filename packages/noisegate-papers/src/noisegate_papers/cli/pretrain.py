@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option, Typer
 
 from noisegate.atomic import new_file
 from noisegate.cli.console import OUT, Verbs, print_json, say, warn
@@ -22,12 +22,10 @@ if TYPE_CHECKING:
     from noisegate_papers.contrib.pretraining.training import Pretraining, PublicImages
 
 CHECKPOINT_SECONDS = 30.0
-Out = Annotated[Path, typer.Option("--out", "-o", help="File to make, .safetensors.")]
-OnError = Annotated[
-    str, typer.Option(metavar="refuse|skip", help="Images that cannot be read: refuse all, or skip them.")
-]
+Out = Annotated[Path, Option("--out", "-o", help="File to make, .safetensors.")]
+OnError = Annotated[str, Option(metavar="refuse|skip", help="Images that cannot be read: refuse all, or skip them.")]
 
-app = typer.Typer(
+app = Typer(
     cls=Verbs,
     no_args_is_help=True,
     help="Train a network on public images: an encoder of them, or a decoder of its features.\n\nNever give private "
@@ -43,19 +41,17 @@ def pretrain_command() -> None:
 @app.command("encoder")
 def encoder(
     images: Annotated[
-        Path,
-        typer.Argument(help="Public images: class folders, a folder with labels.csv, Parquet, .npz, or MNIST's idx."),
+        Path, Argument(help="Public images: class folders, a folder with labels.csv, Parquet, .npz, or MNIST's idx.")
     ],
     out: Out,
-    label: Annotated[str, typer.Option(help="Column of the labels in Parquet and labels.csv.")] = "label",
+    label: Annotated[str, Option(help="Column of the labels in Parquet and labels.csv.")] = "label",
     on_error: OnError = "refuse",
     network: Annotated[
-        str,
-        typer.Option(metavar="encoder|torchvision:resnet18", help="What to train; a ResNet18 needs noisegate[vision]."),
+        str, Option(metavar="encoder|torchvision:resnet18", help="What to train; a ResNet18 needs noisegate[vision].")
     ] = "encoder",
-    epochs: Annotated[int, typer.Option(help="Times that every image is seen.")] = 5,
-    steps: Annotated[int | None, typer.Option(help="Steps of 128 images, in place of --epochs.")] = None,
-    seed: Annotated[int, typer.Option(min=0, max=MOST_EVALUATION_SEED, help="Of weights, order and augmentation.")] = 0,
+    epochs: Annotated[int, Option(help="Times that every image is seen.")] = 5,
+    steps: Annotated[int | None, Option(help="Steps of 128 images, in place of --epochs.")] = None,
+    seed: Annotated[int, Option(min=0, max=MOST_EVALUATION_SEED, help="Of weights, order and augmentation.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Train an encoder to tell the labels of public images apart.
@@ -77,20 +73,20 @@ def encoder(
 
 @app.command("decoder")
 def decoder(
-    images: Annotated[Path, typer.Argument(help="Public images: any folder of them, Parquet, .npz, or idx files.")],
+    images: Annotated[Path, Argument(help="Public images: any folder of them, Parquet, .npz, or idx files.")],
     out: Out,
-    size: Annotated[int, typer.Option(help="Height and width of the images that it makes.")] = 32,
-    channels: Annotated[int, typer.Option(help="1 for grey images, 3 for colour.")] = 3,
+    size: Annotated[int, Option(help="Height and width of the images that it makes.")] = 32,
+    channels: Annotated[int, Option(help="1 for grey images, 3 for colour.")] = 3,
     grid: Annotated[
-        Path | None, typer.Option(help="PNG to draw every half minute and at the end: images, and draws.")
+        Path | None, Option(help="PNG to draw every half minute and at the end: images, and draws.")
     ] = None,
     encoder: Annotated[
-        Path | None, typer.Option(help="File of `pretrain encoder`; the one in the package by default.")
+        Path | None, Option(help="File of `pretrain encoder`; the one in the package by default.")
     ] = None,
     on_error: OnError = "refuse",
-    steps: Annotated[int, typer.Option(help="Of the training.")] = 3000,
-    seed: Annotated[int, typer.Option(min=0, max=MOST_EVALUATION_SEED, help="Of weights, order and noise.")] = 0,
-    device: Annotated[str, typer.Option(help="Where to train: auto, cpu, cuda or mps.")] = "auto",
+    steps: Annotated[int, Option(help="Of the training.")] = 3000,
+    seed: Annotated[int, Option(min=0, max=MOST_EVALUATION_SEED, help="Of weights, order and noise.")] = 0,
+    device: Annotated[str, Option(help="Where to train: auto, cpu, cuda or mps.")] = "auto",
     as_json: Json = False,
 ) -> None:
     """Train a small decoder to draw public images from their features. Labels are not looked at.
@@ -126,7 +122,7 @@ def decoder(
 
 @app.command("import")
 def import_network(
-    name: Annotated[str, typer.Argument(metavar="hed", help="hed: a VGG-16 that learnt photographs, then edges.")],
+    name: Annotated[str, Argument(metavar="hed", help="hed: a VGG-16 that learnt photographs, then edges.")],
     out: Out,
     as_json: Json = False,
 ) -> None:

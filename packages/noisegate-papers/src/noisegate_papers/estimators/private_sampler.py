@@ -63,10 +63,8 @@ class PublicFacts(BaseEstimator):  # type: ignore[misc]
     def declared(self) -> list[Any]:
         """Returns the labels that were given, as plain values."""
         if self.classes is None or np.ndim(self.classes) != 1:
-            raise OptionError(
-                f"classes={self.classes!r}: give every label that there may be, as public knowledge. Labels read off "
-                "private records would leak which of them occur."
-            )
+            says = f"classes={self.classes!r}: give every label that there may be, as public knowledge"
+            raise OptionError(f"{says}. Labels read off private records would leak which of them occur.")
         classes: list[Any] = np.asarray(self.classes).tolist()
         if len(classes) < 2 or len(set(classes)) < len(classes):
             raise OptionError(f"classes={self.classes!r} must be two labels or more, all different.")
@@ -278,7 +276,6 @@ class PrivateSampler(PublicFacts):
         """
         count = self.records if self.samples is None else self.samples
         if count is None:
-            raise OptionError(
-                "samples=None: say how many records to draw; how many X has is private, unless records= says it."
-            )
+            note = "how many X has is private, unless records= says it."
+            raise OptionError(f"samples=None: say how many records to draw; {note}")
         return self.fit(X, y).sample(count, random_state=self.random_state)

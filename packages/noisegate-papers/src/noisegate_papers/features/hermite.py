@@ -89,8 +89,7 @@ def shortest_series(length_scale: float, kept: float = 0.9) -> Series:
     return best
 
 
-# A numeric column without steps of its own, or with more, is rounded to this many.
-MOST_STEPS = 4096
+MOST_STEPS = 4096  # a numeric column without steps of its own, or with more, is rounded to this many
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -59,9 +59,8 @@ def random_groups(layout: Layout, *, columns: int, draws: int, seed: int) -> lis
     random = np.random.Generator(np.random.Philox(seed))
     usable = np.asarray(columns_to_learn(layout))
     if columns > len(usable):
-        raise OptionError(
-            f"product_columns={columns}: the schema has {len(usable)} columns besides the label; choose at most that."
-        )
+        cure = "choose at most that."
+        raise OptionError(f"product_columns={columns}: the schema has {len(usable)} columns besides the label; {cure}")
     return [tuple(sorted(random.choice(usable, columns, replace=False).tolist())) for _ in range(draws)]
 
 

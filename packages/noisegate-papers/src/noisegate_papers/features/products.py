@@ -55,8 +55,7 @@ def nearest_rows() -> Callable[[Tensor, Tensor, int], Tensor]:
     return apply
 
 
-# Counts below 2³¹ times coordinates of at most 2²² stay below 2⁵³.
-MOST_ROWS = 2**31
+MOST_ROWS = 2**31  # counts below 2³¹ times coordinates of at most 2²² stay below 2⁵³
 _MARGIN = 1e-5
 # With so many pairs for each column, one product of all columns with all columns is quicker than pair by pair.
 _DENSE = 4

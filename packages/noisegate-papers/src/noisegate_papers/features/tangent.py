@@ -33,8 +33,7 @@ _LARGEST_WEIGHT = 8 * WEIGHT_STEPS
 _EXACT = 2.0**52
 # Of the grid's ball, what rounding to float32, twice, may add to a norm of 1.
 _MOST_SQUARED = int((UNITS * (1 - 2.0**-11)) ** 2)
-# Records whose hidden layer is computed at once.
-_ROWS = 256
+_ROWS = 256  # records whose hidden layer is computed at once
 
 Array = npt.NDArray[Any]
 
@@ -156,8 +155,7 @@ def draw_network(inputs: int, *, width: int, seed: int) -> NeuralTangent:
 Inputs = npt.NDArray[np.float64]
 
 _BYTES = 4
-# So that rounding to float32 leaves every vector within its norm.
-_MARGIN = 1e-6
+_MARGIN = 1e-6  # so that rounding to float32 leaves every vector within its norm
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

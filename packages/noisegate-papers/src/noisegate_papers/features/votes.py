@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 LARGEST = 2**23  # of the squared norm of a row of points
 
-# Numbers of a block of rows times candidates.
-_BLOCK = 2**21
+_BLOCK = 2**21  # numbers of a block of rows times candidates
 
 Points = npt.NDArray[np.int64]
 

@@ -177,10 +177,8 @@ class AdversarialMethod(AdversarialConfig, GenerativeMethod):
 
     def __post_init__(self) -> None:
         if self.discriminator_steps > self.steps:
-            raise OptionError(
-                f"discriminator_steps={self.discriminator_steps} is more than steps={self.steps}: the generator would "
-                "never move. Lower it, or take more steps."
-            )
+            why = "the generator would never move. Lower it, or take more steps."
+            raise OptionError(f"discriminator_steps={self.discriminator_steps} is more than steps={self.steps}: {why}")
 
     @abstractmethod
     def generator(self, schema: Schema) -> Generator:

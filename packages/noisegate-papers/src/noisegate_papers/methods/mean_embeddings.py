@@ -275,9 +275,8 @@ class DPHP(EmbeddedMethod):
     def __post_init__(self) -> None:
         for name in ("order", "product_order"):
             if getattr(self, name) is None and not self.moved:
-                raise OptionError(
-                    f"{name}=None: with moved=False the series is the paper's; say at which order to cut it."
-                )
+                cure = "say at which order to cut it."
+                raise OptionError(f"{name}=None: with moved=False the series is the paper's; {cure}")
         super().__post_init__()
 
     @classmethod

@@ -258,9 +258,8 @@ class DPMEPFTrained(GradientMethod, DPMEPF):  # type: ignore[misc]
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.network != _OWN or self.weights or self.sha256 or self.stopping_network:
-            raise OptionError(
-                f"{self.name} trains its network itself; leave out network, its file and stopping_network."
-            )
+            cure = "leave out network, its file and stopping_network."
+            raise OptionError(f"{self.name} trains its network itself; {cure}")
 
     def gradient_plan(self, schema: Schema, budget: Budget) -> GradientPlan:
         """Returns the steps of the encoder and the queries after them; refuses images without a label."""

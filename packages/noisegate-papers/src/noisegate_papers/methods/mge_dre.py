@@ -101,10 +101,8 @@ class DPMGE(EncodedImages, MeanEmbeddingMethod):
     def __post_init__(self) -> None:
         object.__setattr__(self, "image", astuple(self.shape))
         if self.public is not None and self.covariance == "diagonal":
-            raise OptionError(
-                f"public={self.public!r}: public images are for the axes of a full covariance; leave them out, or "
-                "covariance='diagonal'."
-            )
+            cure = "leave them out, or covariance='diagonal'."
+            raise OptionError(f"public={self.public!r}: public images are for the axes of a full covariance; {cure}")
 
     def encoding(self) -> Perceptual:
         """Returns the map from an image to its feature; see `EncodedImages`."""

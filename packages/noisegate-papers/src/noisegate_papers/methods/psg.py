@@ -149,10 +149,8 @@ class PrivateSetGeneration(SetSchedule, GenerativeMethod):
 
     def __post_init__(self) -> None:
         if self.start != "noise" and (self.image is None or self.prior):
-            raise OptionError(
-                f"start={self.start!r} is for images that are moved by themselves: give image=(height, width, "
-                "channels) and prior=False, or use start='noise'."
-            )
+            cure = "give image=(height, width, channels) and prior=False, or use start='noise'."
+            raise OptionError(f"start={self.start!r} is for images that are moved by themselves: {cure}")
         if self.start != "noise" and small_images(self.shape).dim > MOST_PIXELS + 1:
             raise OptionError(
                 f"start={self.start!r}: images of {self.shape.height} x {self.shape.width} pixels cannot be made "

@@ -156,10 +156,8 @@ class Axes(NamedTuple):
     def checked(self, public: Mapping[str, Any], source: Any) -> npt.NDArray[np.float64]:
         """Returns the directions; a ModelError if a certificate speaks of others."""
         if public.get("axes", {}).get("sha256") != self.facts["sha256"]:
-            raise ModelError(
-                f"public={source!r}: the axes of a full covariance are not those of the release; give the same public "
-                "images as then."
-            )
+            cure = "give the same public images as then."
+            raise ModelError(f"public={source!r}: the axes of a full covariance are not those of the release; {cure}")
         return self.values
 
 

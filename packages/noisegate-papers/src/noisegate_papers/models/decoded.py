@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 _LEAST = 1e-12
 _SOURCE, _DECODER = "source/", "decoder/"
-# Images decoded at once.
-_BLOCK = 256
+_BLOCK = 256  # images decoded at once
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -134,8 +134,7 @@ def coefficients(sigma: Float[Tensor, "*shape"]) -> Coefficients:
 
 _LARGEST, _SMALLEST, _ROOT = 80.0, 0.002, 7.0
 _PREFIX = "denoiser/"
-# Images made at once: some hundred megabytes of activations at most.
-_BLOCK = 250
+_BLOCK = 250  # images made at once: some hundred megabytes of activations at most
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -100,10 +100,8 @@ class LocallyLinear(ReleasedClassifier):
                 "labels, and load_classifier(...).module is the network, for what explains networks from outside."
             )
         if description.get("kind") != CLASSIFIER:
-            raise ModelError(
-                f"{folder} holds a model of records, which predicts no label: `noisegate sample` and Synthesizer.load "
-                "take it."
-            )
+            why = "`noisegate sample` and Synthesizer.load take it."
+            raise ModelError(f"{folder} holds a model of records, which predicts no label: {why}")
         layout = release.schema.layout
         try:
             inputs = inputs_of(release.schema, centre=float(description["centre"]))

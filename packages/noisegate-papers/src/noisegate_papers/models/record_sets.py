@@ -22,8 +22,7 @@ Weights = npt.NDArray[np.float64]
 
 LEAST_EFFECTIVE = 0.01  # part of the references below which a warning says that the weights rest on few of them
 
-# References looked at at once, to tell which lie in a region.
-_AT_ONCE = 2048
+_AT_ONCE = 2048  # references looked at at once, to tell which lie in a region
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -193,10 +192,8 @@ def weight_notes(weights: Weights, schema: Schema, labels: npt.NDArray[np.int64]
     if by_label := _by_label(weights, labels, schema):
         notes["effective_by_label"] = by_label
         if absent := [label for label, effective in by_label.items() if not effective]:
-            warnings.append(
-                f"No public record has the label {', '.join(absent)}, so none is drawn with it; with "
-                "public_labels=false every public record may be drawn with every label."
-            )
+            cure = "with public_labels=false every public record may be drawn with every label."
+            warnings.append(f"No public record has the label {', '.join(absent)}, so none is drawn with it; {cure}")
     return notes | ({"warning": " ".join(warnings)} if warnings else {})
 
 

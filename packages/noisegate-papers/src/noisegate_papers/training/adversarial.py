@@ -98,8 +98,7 @@ LABELS = "labels"  # what the learned shares of the labels are called, as logits
 FakeGradients = Callable[[Discriminator, Tensor], dict[str, Tensor]]
 """From a discriminator and fake rows, (rows, inputs + classes), to a mean of gradients of softplus(score)."""
 
-# Of Adam, as in DCGAN (Radford et al., ICLR 2016) and in Bie et al.
-_BETA1 = 0.5
+_BETA1 = 0.5  # of Adam, as in DCGAN (Radford et al., ICLR 2016) and in Bie et al.
 _DISCRIMINATOR, _GENERATOR, _REAL = 0, 1, 2
 
 

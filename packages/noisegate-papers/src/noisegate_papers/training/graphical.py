@@ -61,10 +61,8 @@ class GraphicalFit(FinishedFit):
             import mbi
             from mbi.estimation import mirror_descent
         except ImportError as error:
-            raise MissingExtraError(
-                f"fitting a graphical model needs optional packages ({error.name} is missing); "
-                "install them with: pip install 'noisegate[marginals]'"
-            ) from None
+            says = f"fitting a graphical model needs optional packages ({error.name} is missing)"
+            raise MissingExtraError(f"{says}; install them with: pip install 'noisegate[marginals]'") from None
 
         def count(_: Any) -> None:
             self.step += 1

@@ -30,8 +30,7 @@ _TURN, _SHEAR, _SIZE, _SHIFT, _BEND = 0.25, 0.25, 0.25, 0.08, 0.06
 # Points on each side of the coarse field that bends an image, and the width of what is around each, in their distance.
 _COARSE, _AROUND = 4, 0.7
 _CONTRAST, _BRIGHTNESS, _NOISE = 0.5, 0.12, 0.05
-# Images that are worked on at once.
-_BLOCK = 256
+_BLOCK = 256  # images that are worked on at once
 
 
 @dataclass(frozen=True, eq=False)

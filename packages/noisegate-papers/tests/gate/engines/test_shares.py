@@ -53,10 +53,8 @@ def test_units_count_as_often_as_they_may_and_no_more(method, kind, joined, peop
 def pictures(request, tmp_path):
     """700 images, of which some are of one person each."""
     random = np.random.default_rng(2)
-    pixels, labels = (
-        random.integers(0, 256, (700, 12, 12), dtype=np.uint8),
-        np.array(["a", "b"])[random.integers(0, 2, 700)],
-    )
+    pixels = random.integers(0, 256, (700, 12, 12), dtype=np.uint8)
+    labels = np.array(["a", "b"])[random.integers(0, 2, 700)]
     for number, (image, label) in enumerate(zip(pixels, labels, strict=True)):
         (tmp_path / "x" / label).mkdir(parents=True, exist_ok=True)
         Image.fromarray(image).save(tmp_path / "x" / label / f"{number}.png")

@@ -137,10 +137,8 @@ def records_at(schema: Any, data: Sequence[str] | None, tables: Sequence[str] | 
 def one_place(data: Sequence[str] | None) -> str | None:
     """Returns the one path that is given, or None."""
     if data and len(data) > 1:
-        raise OptionError(
-            f"DATA: {len(data)} paths are given, and the schema describes one table; put its files into one folder, or "
-            "give a schema of linked tables."
-        )
+        cure = "put its files into one folder, or give a schema of linked tables."
+        raise OptionError(f"DATA: {len(data)} paths are given, and the schema describes one table; {cure}")
     return data[0] if data else None
 
 

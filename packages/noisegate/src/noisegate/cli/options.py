@@ -10,7 +10,7 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
-import typer
+from typer import Context, Option
 
 from noisegate.errors import OptionError
 from noisegate.privacy.events import RECORD
@@ -24,41 +24,40 @@ if TYPE_CHECKING:
     from noisegate.schema import Schema
 
 SchemaOption = Annotated[
-    Path | None, typer.Option(help="Schema file, TOML: what is publicly known about the columns, or images.")
+    Path | None, Option(help="Schema file, TOML: what is publicly known about the columns, or images.")
 ]
-Epsilon = Annotated[float, typer.Option(help="ε of the guarantee, 0.01 to 1000; 1 is a common choice.")]
-Delta = Annotated[float, typer.Option(help="δ of the guarantee; keep it well below 1/(number of records).")]
+Epsilon = Annotated[float, Option(help="ε of the guarantee, 0.01 to 1000; 1 is a common choice.")]
+Delta = Annotated[float, Option(help="δ of the guarantee; keep it well below 1/(number of records).")]
 Adjacency = Annotated[
-    str, typer.Option(help="add-remove (default; the number of records stays private) or replace-one (it is public).")
+    str, Option(help="add-remove (default; the number of records stays private) or replace-one (it is public).")
 ]
-Unit = Annotated[str, typer.Option(help="Privacy unit: what one record represents, such as patient.")]
+Unit = Annotated[str, Option(help="Privacy unit: what one record represents, such as patient.")]
 Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method, such as --set cells=32."),
+    list[str] | None, Option("--set", metavar="NAME=VALUE", help="A setting of the method, such as --set cells=32.")
 ]
 Public = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="FILE_OR_FOLDER",
         help="Public records with the same schema, for methods that use them, such as dp-dre. They must contain no "
         "private record.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text for people.")]
+Json = Annotated[bool, Option("--json", help="Print JSON for programs instead of text for people.")]
 LedgerOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         envvar="NOISEGATE_LEDGER",
         show_envvar=True,
         help="Ledger: an SQLite file or a postgresql:// URL. Default: a file in your user data folder.",
     ),
 ]
 EngineOption = Annotated[
-    str, typer.Option(metavar="local|ray", help="Where records are summed: this machine (default), or a Ray cluster.")
+    str, Option(metavar="local|ray", help="Where records are summed: this machine (default), or a Ray cluster.")
 ]
 Address = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="HOST:PORT|auto",
         help="With --engine ray: the head of the cluster, or auto on one of its machines. Default: processes of this "
         "machine.",
@@ -67,7 +66,7 @@ Address = Annotated[
 FOR_INFERENCE = 0.43
 """Of second moments, beside shares that sum to about 1: three tenths of all."""
 _EXAMPLE = "for instance --size 28 --channels 1 --classes 10"
-_of_images = partial(typer.Option, rich_help_panel="Images: public knowledge, instead of --schema")
+_of_images = partial(Option, rich_help_panel="Images: public knowledge, instead of --schema")
 
 
 def method_names(incomplete: str) -> list[str]:
@@ -86,13 +85,11 @@ class ImageOptions:
     classes: Annotated[
         str | None,
         _of_images(
-            metavar="N|NAME,NAME,...",
-            help="All possible labels: 10 for 0 to 9, or their names, as in cat,dog.",
+            metavar="N|NAME,NAME,...", help="All possible labels: 10 for 0 to 9, or their names, as in cat,dog."
         ),
     ] = None
     label: Annotated[
-        str | None,
-        _of_images(help="Name of the label column, in DATA (Parquet) and in the output. Default: label."),
+        str | None, _of_images(help="Name of the label column, in DATA (Parquet) and in the output. Default: label.")
     ] = None
     unlabelled: Annotated[bool, _of_images("--unlabelled", help="The images have no labels; so does --label ''.")] = (
         False
@@ -130,9 +127,8 @@ class ImageOptions:
             raise OptionError(f"--channels {channels} must be 1 for grey or 3 for colour.")
         if self.unlabelled or self.label == "":
             if self.classes is not None or self.label:
-                raise OptionError(
-                    "--unlabelled: images without labels have no --classes and no --label; leave them out."
-                )
+                cure = "leave them out."
+                raise OptionError(f"--unlabelled: images without labels have no --classes and no --label; {cure}")
             return pixel_schema(height, width, channels, labels=None, **rules)
         if self.classes is None:
             raise OptionError(
@@ -152,7 +148,7 @@ class RunOptions(ImageOptions):
     delta: Delta = 1e-5
     method: Annotated[
         str,
-        typer.Option(
+        Option(
             help="Method: auto (the choice is explained), or a name of `noisegate methods`.",
             metavar="NAME",
             autocompletion=method_names,
@@ -161,25 +157,25 @@ class RunOptions(ImageOptions):
     public: Public = None
     adjacency: Adjacency = "add-remove"
     records: Annotated[
-        int | None, typer.Option(help="Number of records if publicly known; needed for replace-one and for forecasts.")
+        int | None, Option(help="Number of records if publicly known; needed for replace-one and for forecasts.")
     ] = None
     unit_column: Annotated[
         str | None,
-        typer.Option(help="Column that identifies the person: protects all records of one person. Not in the schema."),
+        Option(help="Column that identifies the person: protects all records of one person. Not in the schema."),
     ] = None
     contributions: Annotated[
-        int | None, typer.Option(help="With --unit-column: maximum number of records used per person.")
+        int | None, Option(help="With --unit-column: maximum number of records used per person.")
     ] = None
     report_share: Annotated[
         float | None,
-        typer.Option(
+        Option(
             help="With pairwise: budget share, such as 0.05, of counts held out of the fit, by which the public page "
             "scores the copy; the other shares sum to about 1."
         ),
     ] = None
     for_inference: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--for-inference",
             help="With pairwise: three tenths of the budget for second moments of all columns, from which `infer` "
             'answers more exactly; --set moments=["age","wage"] for some of them.',
@@ -187,7 +183,7 @@ class RunOptions(ImageOptions):
     ] = False
     analyses: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             metavar="FILE",
             help="With pairwise: a TOML file of [[analyses]], each a query for `infer`, or kind, outcome and terms. "
             "The budget goes to their columns, and `plan` predicts the precision of the answers.",
@@ -218,10 +214,8 @@ class RunOptions(ImageOptions):
         from noisegate.schema.schema import is_linked, read_schema
 
         if self.given() and self.schema is not None:
-            raise OptionError(
-                f"--schema {self.schema} and {self.written()} both describe the records; leave one of them out. "
-                "(`noisegate schema init --images` writes the options into a file.)"
-            )
+            cure = "leave one of them out. (`noisegate schema init --images` writes the options into a file.)"
+            raise OptionError(f"--schema {self.schema} and {self.written()} both describe the records; {cure}")
         schema = self.described() if self.given() else read_schema(require_schema(self.schema))
         if not is_linked(schema) and schema.images is not None:
             require_memory(schema.images.shape, fit_bytes(schema.images.shape), "a fit to them")
@@ -243,14 +237,14 @@ class FitOptions(RunOptions):
     """What a fit is told beside it."""
 
     unit: Unit = "record"
-    dataset: Annotated[str | None, typer.Option(help="Record the cost under this data set in the ledger.")] = None
+    dataset: Annotated[str | None, Option(help="Record the cost under this data set in the ledger.")] = None
     ledger: LedgerOption = None
     seed: Annotated[
-        int, typer.Option(min=0, max=MOST_SEED, help="Seed for non-private randomness. The private noise has no seed.")
+        int, Option(min=0, max=MOST_SEED, help="Seed for non-private randomness. The private noise has no seed.")
     ] = 0
     on_error: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="refuse|skip",
             help="Unreadable images: refuse the run (default), or skip them; only you are told how many.",
         ),
@@ -263,7 +257,7 @@ class FitOptions(RunOptions):
 
         return None if self.dataset is None else Ledger(self.ledger)
 
-    def typed(self, context: typer.Context) -> dict[str, Any]:
+    def typed(self, context: Context) -> dict[str, Any]:
         """Returns the options that stand on the command line; those that describe images are a schema."""
         images = self.given()
         typed: dict[str, Any] = {

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from noisegate.cli.console import OUT, print_json, show_verdict, table, warn, warn_about_constraints
 from noisegate.cli.options import Json, RunOptions, one_by_one
@@ -22,12 +22,10 @@ if TYPE_CHECKING:
 @one_by_one
 def plan_command(
     options: RunOptions,
-    epsilon: Annotated[
-        float | None, typer.Option(help="ε of the guarantee, 0.01 to 1000; 1 is a common choice.")
-    ] = None,
+    epsilon: Annotated[float | None, Option(help="ε of the guarantee, 0.01 to 1000; 1 is a common choice.")] = None,
     want: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="ANSWER",
             help="In place of --epsilon: find the least that answers as exactly as this, for instance 'mean(wage) by "
             "sex ±2 % at 95 %' (of the range of wage) or 'wage ~ age + sex +- 0.05'; with --records. Repeatable.",
@@ -35,27 +33,25 @@ def plan_command(
     ] = None,
     like: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             metavar="FILE",
             help="With --want or --analyses: public records, whose spread stands in for the private ones'.",
         ),
     ] = None,
     save: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write the plan, for several silos to release under, or with --periods."),
+        Option(metavar="FILE", help="Write the plan, for several silos to release under, or with --periods."),
     ] = None,
     periods: Annotated[
-        str | None,
-        typer.Option(metavar="N|open", help="Number of periods: each record arrives in one, and ε is spent once."),
+        str | None, Option(metavar="N|open", help="Number of periods: each record arrives in one, and ε is spent once.")
     ] = None,
     window: Annotated[
-        int | None, typer.Option(help="With --periods: release only the last N periods, not all so far.")
+        int | None, Option(help="With --periods: release only the last N periods, not all so far.")
     ] = None,
     corrections: Annotated[
-        bool,
-        typer.Option("--corrections", help="With --periods: a record may be withdrawn or amended once, later."),
+        bool, Option("--corrections", help="With --periods: a record may be withdrawn or amended once, later.")
     ] = False,
-    details: Annotated[bool, typer.Option("--details", help="List the queries, with the noise of each.")] = False,
+    details: Annotated[bool, Option("--details", help="List the queries, with the noise of each.")] = False,
     as_json: Json = False,
 ) -> None:
     """Show what a run would release, at what cost, and how accurate the result would be. Reads no data, spends nothing.
@@ -129,7 +125,7 @@ def plan_command(
 
 
 def methods_command(
-    name: Annotated[str | None, typer.Argument(help="A method, to list its settings.")] = None, as_json: Json = False
+    name: Annotated[str | None, Argument(help="A method, to list its settings.")] = None, as_json: Json = False
 ) -> None:
     """List the installed methods, with a line on each, or the settings of one, for --set.
 

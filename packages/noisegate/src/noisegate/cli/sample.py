@@ -204,10 +204,8 @@ def _check_room(synthesizer: Synthesizer, n: int, out: Path) -> None:
         size = n / rows * sum(path.stat().st_size for path in files)
     free = disk_usage(out.absolute().parent).free
     if size > free:
-        raise OptionError(
-            f"-n {n:,}: {out} would have about {size / 1e9:,.1f} GB, and there are {free / 1e9:,.1f} GB free; ask for "
-            "fewer records, or choose another disk."
-        )
+        says = f"-n {n:,}: {out} would have about {size / 1e9:,.1f} GB, and there are {free / 1e9:,.1f} GB free"
+        raise OptionError(f"{says}; ask for fewer records, or choose another disk.")
 
 
 def _write(

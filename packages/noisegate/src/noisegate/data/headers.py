@@ -35,17 +35,13 @@ def check_header(found: Sequence[str], schema: Schema, name: str, *, show_names:
         hint = f" (is it the one called {near[0]!r}?)" if near else ""
         hint = " (one that looks the same has accents as letters of their own, as on a Mac)" if alike else hint
         cure = "copy the name from the data into the schema" if alike else "add it to the data"
-        raise DataError(
-            f"{name}: column {', '.join(map(repr, absent))} of the schema is not in the data{hint}; {cure}, or remove "
-            "it from the schema"
-        )
+        note = f"{cure}, or remove it from the schema"
+        raise DataError(f"{name}: column {', '.join(map(repr, absent))} of the schema is not in the data{hint}; {note}")
     check_titles(found if "" in extra else extra, name)
     if extra:
         quoted = ", ".join('"' + column.replace("\\", "\\\\").replace('"', '\\"') + '"' for column in extra)
-        raise DataError(
-            f"{name}: column {', '.join(map(repr, extra))} is not in the schema; describe it there, or set "
-            f"ignore = [{quoted}] at the top of the schema"
-        )
+        note = f"describe it there, or set ignore = [{quoted}] at the top of the schema"
+        raise DataError(f"{name}: column {', '.join(map(repr, extra))} is not in the schema; {note}")
 
 
 def check_titles(found: Sequence[str], name: str) -> None:
@@ -56,9 +52,8 @@ def check_titles(found: Sequence[str], name: str) -> None:
     if len(found) > 1 and found[0] and not any(found[1:]):
         raise DataError(f"{name}: only the first field of the first line has a text: {A_TITLE}")
     if "" in found:
-        raise DataError(
-            f"{name}: column {list(found).index('') + 1} has no name; remove it (pandas: write with index=False)"
-        )
+        cure = "remove it (pandas: write with index=False)"
+        raise DataError(f"{name}: column {list(found).index('') + 1} has no name; {cure}")
 
 
 def check_once(found: Sequence[str], name: str, *, but: Collection[str] = (), show_names: bool = True) -> None:

@@ -44,9 +44,8 @@ def open_source(
         if found is not None:
             return cast("Source[Any]", found)
     if on_error != "refuse":
-        raise OptionError(
-            f"on_error={on_error!r}: only images can be skipped, and the data is a table; leave on_error out"
-        )
+        cure = "leave on_error out"
+        raise OptionError(f"on_error={on_error!r}: only images can be skipped, and the data is a table; {cure}")
     return TableSource(data, schema, show_values=show_values, units=units)
 
 

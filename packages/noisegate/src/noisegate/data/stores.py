@@ -33,10 +33,8 @@ def in_store(path: Path) -> bool:
     """Returns whether a path leads into an object store; `OptionError` if it names who may read."""
     found = path.parts[:1] == (_SCHEME,)
     if not found and (shown := address(path)) is not None:
-        raise OptionError(
-            f"{shown}: records are read from files and folders, or from a store that speaks S3, as s3://bucket/file; "
-            "get the file first"
-        )
+        says = f"{shown}: records are read from files and folders, or from a store that speaks S3, as s3://bucket/file"
+        raise OptionError(f"{says}; get the file first")
     if found and any("@" in part for part in path.parts[1:2]):
         raise OptionError(
             "the address of the records names a user: keys do not belong in a path, which others may read; put them "

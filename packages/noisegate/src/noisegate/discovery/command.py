@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option, Typer
 
 from noisegate.atomic import new_file
 from noisegate.cli.console import (
@@ -29,11 +29,10 @@ if TYPE_CHECKING:
     from noisegate.discovery.schema_gate import Discovery, SchemaGate
     from noisegate.schema import Schema
 
-# Bytes that the disk must have before anything is spent: a schema of thousands of columns needs fewer.
-_ROOM = 2**20
+_ROOM = 2**20  # bytes that the disk must have before anything is spent: a schema of thousands of columns needs fewer
 _MOST_SHOWN = 500
 
-app = typer.Typer(
+app = Typer(
     cls=Verbs, no_args_is_help=True, help="Describe the columns: public knowledge only.", rich_markup_mode="markdown"
 )
 
@@ -49,39 +48,36 @@ class DiscoverOptions:
 
     delta: Delta = 1e-5
     kinds: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=KIND,...", help="Kinds of columns, public knowledge; may be repeated."),
+        list[str] | None, Option(metavar="NAME=KIND,...", help="Kinds of columns, public knowledge; may be repeated.")
     ] = None
     columns: Annotated[
-        Path | None, typer.Option(help="Schema file, TOML, with what is public; bounds and levels may be left out.")
+        Path | None, Option(help="Schema file, TOML, with what is public; bounds and levels may be left out.")
     ] = None
     label: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="Column to be predicted from the others; every record has it, unless --columns says missing = true."
         ),
     ] = None
     adjacency: Adjacency = "add-remove"
     records: Annotated[
-        int | None, typer.Option(help="Number of records if publicly known, about; exact, and needed, for replace-one.")
+        int | None, Option(help="Number of records if publicly known, about; exact, and needed, for replace-one.")
     ] = None
     unit: Unit = "record"
     ledger: LedgerOption = None
-    dataset: Annotated[str | None, typer.Option(help="Name of the data set in the ledger.")] = None
-    show_values: Annotated[bool, typer.Option("--show-values", help="Let error messages quote private values.")] = False
+    dataset: Annotated[str | None, Option(help="Name of the data set in the ledger.")] = None
+    show_values: Annotated[bool, Option("--show-values", help="Let error messages quote private values.")] = False
 
 
 @app.command("discover")
 @one_by_one
 def discover(
-    data: Annotated[Path, typer.Argument(help="Private records: CSV or Parquet file, or a folder of them.")],
+    data: Annotated[Path, Argument(help="Private records: CSV or Parquet file, or a folder of them.")],
     epsilon: Epsilon,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Schema file to write; its certificate is put beside it.")],
+    out: Annotated[Path, Option("--out", "-o", help="Schema file to write; its certificate is put beside it.")],
     options: DiscoverOptions,
-    force: Annotated[bool, typer.Option("--force", help="Replace the schema file if there is one.")] = False,
-    price: Annotated[
-        bool, typer.Option("--price", help="Show what it would cost, and stop; no record is read.")
-    ] = False,
+    force: Annotated[bool, Option("--force", help="Replace the schema file if there is one.")] = False,
+    price: Annotated[bool, Option("--price", help="Show what it would cost, and stop; no record is read.")] = False,
     as_json: Json = False,
 ) -> None:
     """Estimate the schema of private records with part of their privacy budget: bounds and levels, with noise.
@@ -172,10 +168,8 @@ def _kinds(options: list[str]) -> dict[str, str]:
     pairs = [pair.rpartition("=") for option in options for pair in option.split(",") if pair.strip()]
     for name, equals, kind in pairs:
         if not equals or not name.strip():
-            raise OptionError(
-                f"--kinds {kind!r} must look like NAME=KIND, for instance --kinds age=integer,sex=categorical; a name "
-                "with a comma goes into a --columns file."
-            )
+            says = f"--kinds {kind!r} must look like NAME=KIND, for instance --kinds age=integer,sex=categorical"
+            raise OptionError(f"{says}; a name with a comma goes into a --columns file.")
     names = [name.strip() for name, _, _ in pairs]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -184,9 +178,7 @@ def _kinds(options: list[str]) -> dict[str, str]:
 
 
 @app.command("check")
-def check(
-    path: Annotated[Path, typer.Argument(metavar="SCHEMA", help="Schema file, TOML.")], as_json: Json = False
-) -> None:
+def check(path: Annotated[Path, Argument(metavar="SCHEMA", help="Schema file, TOML.")], as_json: Json = False) -> None:
     """Check a schema and show what it says."""
     from noisegate.schema.satisfiable import kept_share
     from noisegate.schema.schema import is_linked, read_schema
@@ -230,10 +222,10 @@ def _show_columns(title: str, schema: Schema) -> None:
 
 
 def split_command(
-    data: Annotated[Path, typer.Argument(help="Private records: one CSV or Parquet file.")],
-    test: Annotated[float, typer.Option(help="Share of the records to set aside.")] = 0.2,
+    data: Annotated[Path, Argument(help="Private records: one CSV or Parquet file.")],
+    test: Annotated[float, Option(help="Share of the records to set aside.")] = 0.2,
     unit_column: Annotated[
-        str | None, typer.Option(help="Column that identifies the person: all records of one person stay together.")
+        str | None, Option(help="Column that identifies the person: all records of one person stay together.")
     ] = None,
     as_json: Json = False,
 ) -> None:

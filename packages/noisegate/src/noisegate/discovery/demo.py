@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 import noisegate
 from noisegate.cli.console import ERR, OUT, print_json, say, steps
@@ -34,14 +34,10 @@ TEST_EVERY = 5
 def demo_command(
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out", "-o", help="Folder to fill; noisegate-demo, or noisegate-demo-images, where it is not given."
-        ),
+        Option("--out", "-o", help="Folder to fill; noisegate-demo, or noisegate-demo-images, where it is not given."),
     ] = None,
-    images: Annotated[
-        bool, typer.Option("--images", help="Drawn digits instead of a survey; a minute or two.")
-    ] = False,
-    epsilon: Annotated[float, typer.Option(help="ε of the guarantee.")] = 1.0,
+    images: Annotated[bool, Option("--images", help="Drawn digits instead of a survey; a minute or two.")] = False,
+    epsilon: Annotated[float, Option(help="ε of the guarantee.")] = 1.0,
     as_json: Json = False,
 ) -> None:
     """Make a private synthetic copy of a real sensitive survey: 6,366 answers on marriage and affairs (Redbook, 1974).

@@ -48,8 +48,7 @@ from noisegate.schema.values import TEXT_PADDING
 _MARKS = frozenset(vocabulary("missing"))
 # Other words do, if they are so few and so many different numbers or dates stand beside them.
 _MOST_WORDS, _LEAST_BESIDE = 2, 10
-# Of so many records at most are rules looked for.
-_MOST_ROWS = 200_000
+_MOST_ROWS = 200_000  # of so many records at most are rules looked for
 
 
 @dataclass(frozen=True, kw_only=True)

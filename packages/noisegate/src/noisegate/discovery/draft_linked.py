@@ -92,9 +92,8 @@ def draft_linked(paths: Mapping[str, Any]) -> LinkedDraft:
         named = {below.key: child for child, below in links.items() if below.parent == name}
         if len(named) > 1:
             told = " and ".join(f"{_written(key)} in {child}" for key, child in named.items())
-            raise SchemaError(
-                f"{name}: its records are named by {told}; name them by one key in both, or leave one out"
-            )
+            cure = "name them by one key in both, or leave one out"
+            raise SchemaError(f"{name}: its records are named by {told}; {cure}")
         key = next(iter(named), None)
         keys = [*key_parts(key), *([] if link is None else key_parts(link.parent_key))]
         above = _ancestors_keys(tables[name], links, name)

@@ -20,16 +20,14 @@ from noisegate.schema.numeric import MAX_STEPS, outwards
 _MAX_LABEL_LEVELS = 20
 # So few whole numbers, of which so many records have each and so many values lie between two, may be codes.
 _MOST_CODES, _PER_CODE = 20, 10
-# A column of more different values than this has cells that hold several of them.
-_CELLS = 1024
+_CELLS = 1024  # a column of more different values than this has cells that hold several of them
 _EPOCH = datetime(1970, 1, 1)
 _SECONDS = (86_400, 3_600, 60, 1)
 _LEAST_ROWS, _LEAST_DISTINCT = 50, 10
 """A grid needs as many records and different values: of ten random ones, 1 in 500 have a common divisor of two."""
 
 _MOST_DIGITS = 12
-# Decimals that so many records at least have are how the column is written.
-_LEAST_SHOWN = 20
+_LEAST_SHOWN = 20  # decimals that so many records at least have are how the column is written
 _MOST_UNITS = 2**48  # so that ends rounded outwards are told from their neighbours too
 _MOST_WHOLE, _LARGEST = 2**62, 1e300
 # A sentinel is said by as many records, alone or with a few others.

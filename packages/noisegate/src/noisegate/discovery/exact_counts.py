@@ -35,8 +35,7 @@ _SMALLEST, _LARGEST = -128, 128
 # What lies beside zero where nothing but zero stands out is looked for between these powers of two.
 _SMALL, _LARGE = -24, 36
 _MICROSECONDS = 86_400_000_000
-# Moments in a schema are at most 285 years apart.
-_MOMENTS = (1850, 2130)
+_MOMENTS = (1850, 2130)  # moments in a schema are at most 285 years apart
 _EPOCH = date(1970, 1, 1).toordinal()
 
 

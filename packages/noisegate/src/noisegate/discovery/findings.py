@@ -24,18 +24,14 @@ Counts: TypeAlias = npt.NDArray[np.float64]
 """Noisy counts in records, (bins,)."""
 
 _EPOCH = datetime(1970, 1, 1)
-# Chance that some empty bin, or some row of them, is taken for an occupied one.
-_FALSE_BIN = 1e-3
-# So many neighbouring bins are looked at together.
-_TOGETHER = (1, 2, 4, 8)
+_FALSE_BIN = 1e-3  # chance that some empty bin, or some row of them, is taken for an occupied one
+_TOGETHER = (1, 2, 4, 8)  # so many neighbouring bins are looked at together
 # Standard deviations of noise: at the ends of neighbours that stand out together, and beside what stands out.
 _HARDLY, _SOMETHING = 1.0, 2.0
-# So many empty bins between two occupied ones are told to the reader.
-_GAP = 10
+_GAP = 10  # so many empty bins between two occupied ones are told to the reader
 # To halve the width is worth as large a part of the records; how sure it must be, in standard deviations.
 _WORTH, _DOUBT = 0.02, 0.5
-# A bound that lies this part of the other one away from zero or closer becomes zero.
-_NEAR_ZERO = 0.25
+_NEAR_ZERO = 0.25  # a bound that lies this part of the other one away from zero or closer becomes zero
 _SMALLEST = 2.0**-100
 _PARTS = 10
 _YEARS = timedelta(days=730)

@@ -41,10 +41,8 @@ class NativeForm:
     def __call__(self, table: pa.Table) -> Any:
         """Returns ``table``, which has the columns of the schema, in this form."""
         if not isinstance(table, pa.Table) or tuple(table.column_names) != self.schema.names:
-            raise DataError(
-                f"expected a PyArrow table with the columns of the schema, found {type(table).__name__}; give what "
-                "noisegate's batches(n) returns"
-            )
+            says = f"expected a PyArrow table with the columns of the schema, found {type(table).__name__}"
+            raise DataError(f"{says}; give what noisegate's batches(n) returns")
         names = sorted(self.schema.names, key=list(self.types or self.schema.names).index)
         table = pa.table({name: self._cells(self.schema.column(name), table[name]) for name in names})
         if self.kind == "pandas":

@@ -115,10 +115,8 @@ def _of_records(public: Path, label: str | None, out: Path) -> dict[str, Any]:
     _warn_about_copies(f"{public}")
     schema, rules = found.schema, found.rules
     drafted = f", {len(rules.constraints)} constraints that all of its records keep to" if rules.constraints else ""
-    say(
-        f"Wrote {out}: {len(schema.columns)} columns{_left_out(found.ignored)}{drafted}. Read it, comments included, "
-        f"widen what is too narrow, {_KEEP}"
-    )
+    note = f"Read it, comments included, widen what is too narrow, {_KEEP}"
+    say(f"Wrote {out}: {len(schema.columns)} columns{_left_out(found.ignored)}{drafted}. {note}")
     told = {"constraints": [str(one) for one in rules.constraints], "remarks": list(rules.remarks)}
     return {"columns": len(schema.columns), "ignored": found.ignored, **told}
 
@@ -127,9 +125,8 @@ def _of_linked(public: list[Path], label: str | None, out: Path) -> dict[str, An
     from noisegate.discovery.draft_linked import draft_linked, table_names
 
     if label is not None:
-        raise OptionError(
-            f"--label {label}: is of one table, and {len(public)} files are given; write it into its table."
-        )
+        cure = "write it into its table."
+        raise OptionError(f"--label {label}: is of one table, and {len(public)} files are given; {cure}")
     with new_file(out) as path:
         with steps("Reading records", None):
             found = draft_linked(table_names(public))

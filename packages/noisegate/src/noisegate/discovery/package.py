@@ -101,8 +101,7 @@ def _data_type(column: Column) -> str:
     return f"sc:{kinds.get(type(column), 'Text' if texts else 'Integer')}"
 
 
-# As the CSV writer spells moments.
-_MOMENT = "%Y-%m-%d %H:%M:%S.%f"
+_MOMENT = "%Y-%m-%d %H:%M:%S.%f"  # as the CSV writer spells moments
 
 
 def data_package(name: str, release: Release, *, sha256: str, size: int, licence: str | None) -> dict[str, Any]:
@@ -214,9 +213,8 @@ def new_package(folder: Path, asked: Path | None, release: Release, *, licence: 
     # spells missing cells, where the schema wants them other than empty: take .parquet then.
     name = _file_name(release.schema, asked)
     if licence is not None and not licence.strip():
-        raise OptionError(
-            f"licence {licence!r} is empty; name one, such as CC-BY-4.0, give its address, or leave it out."
-        )
+        cure = "name one, such as CC-BY-4.0, give its address, or leave it out."
+        raise OptionError(f"licence {licence!r} is empty; {cure}")
     with new_folder(folder, "package") as beside:
         yield beside / name
         certificate = release.certificate

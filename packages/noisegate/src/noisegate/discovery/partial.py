@@ -110,9 +110,8 @@ def read_partial(
         raise SchemaError(f"file {path}: {error}") from None
     left = [name for name in opened if name not in kinds and EVERY_OTHER not in kinds]
     if left:
-        raise OptionError(
-            f"file {path}: no kind is given for {', '.join(map(repr, left))}; fill in one of {', '.join(KINDS)} each"
-        )
+        note = f"fill in one of {', '.join(KINDS)} each"
+        raise OptionError(f"file {path}: no kind is given for {', '.join(map(repr, left))}; {note}")
     for name, kind in kinds.items():
         if name != EVERY_OTHER:
             columns[column_name(name)] = column_of_kind(name, kind, missing=name != label)
@@ -122,10 +121,8 @@ def read_partial(
 def column_of_kind(name: str, kind: str, *, missing: bool = True) -> Column | Gap | None:
     """Returns a column of which only the kind is known."""
     if kind == "ordinal":
-        raise OptionError(
-            f"column {name!r}: the order of ordinal levels cannot be discovered; give its levels in order with "
-            f"{said('columns', 'FILE')}, or call it categorical"
-        )
+        cure = f"give its levels in order with {said('columns', 'FILE')}, or call it categorical"
+        raise OptionError(f"column {name!r}: the order of ordinal levels cannot be discovered; {cure}")
     if kind not in KINDS:
         raise OptionError(f"column {name!r}: kind {kind!r} is not known; choose one of {', '.join(KINDS)}")
     if kind == IGNORE:

@@ -108,9 +108,8 @@ class RawTable:
                 f"file without a header is a record; {said('show_values')} shows them."
             )
         if absent:
-            raise SchemaError(
-                f"{self.name}: column {', '.join(map(repr, absent))} is described but not in the data; correct the name"
-            )
+            says = f"{self.name}: column {', '.join(map(repr, absent))} is described but not in the data"
+            raise SchemaError(f"{says}; correct the name")
         if unknown:
             raise OptionError(
                 f"{self.name}: no kind is given for {', '.join(map(repr, unknown))}. Kinds are not guessed from private"

@@ -70,10 +70,8 @@ class RayEngine(Engine):
                 "engine out"
             )
         if device != "cpu":
-            raise OptionError(
-                f"device={device!r}: workers of engine='ray' compute on the CPU; give {said('device', 'cpu')}, or "
-                "leave the engine out"
-            )
+            cure = f"give {said('device', 'cpu')}, or leave the engine out"
+            raise OptionError(f"device={device!r}: workers of engine='ray' compute on the CPU; {cure}")
         source.check_parts()
         self._join()
 

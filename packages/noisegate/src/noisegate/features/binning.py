@@ -15,23 +15,18 @@ from noisegate.schema.layout import APART, atoms_of, body, positions_of, positio
 MOST_FINE_CELLS = 1024
 # A value is looked up by the part of [0, 1] it lies in; a power of two, so that the product with it rounds nothing.
 _PARTS = 2048
-# With more cuts than this inside one part, a binary search is faster.
-_WITHIN = 6
+_WITHIN = 6  # with more cuts than this inside one part, a binary search is faster
 # In a longer column, microseconds of a century say, the last two steps are too close for a cut between them.
 _DISTINCT = 2**50
 # A cell is a spike when it stands above the median of its neighbours by this many noise standard deviations.
 SPIKE = 5.0
-# An atom that the schema states needs less to be believed.
-_STATED = 2.0
+_STATED = 2.0  # an atom that the schema states needs less to be believed
 _NEIGHBOURS = 4
 # Where graded cells are cut, in parts of a cell that is not: half an octave each, 22 octaves.
 _GRADES = tuple(2 ** (-step / 2) for step in range(1, 45))
-# Divisions weaker than this many noise standard deviations are dropped, stronger ones shrunk.
-_THRESHOLD = 1.5
-# A cell's mass is at least this many standard deviations of the noise of a fine cell.
-_LEAST = 3.0
-# A spike keeps its own cell when it holds this part of what the cells around it hold.
-_SPIKE_PART = 0.7
+_THRESHOLD = 1.5  # divisions weaker than this many noise standard deviations are dropped, stronger ones shrunk
+_LEAST = 3.0  # a cell's mass is at least this many standard deviations of the noise of a fine cell
+_SPIKE_PART = 0.7  # a spike keeps its own cell when it holds this part of what the cells around it hold
 
 Floats = npt.NDArray[np.float64]
 

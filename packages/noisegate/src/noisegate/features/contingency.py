@@ -47,10 +47,8 @@ class Contingency:
 
     def __post_init__(self) -> None:
         if not self.tables or len(self.tables) != len(self.weights):
-            raise OptionError(
-                f"tables and weights: {len(self.tables)} tables and {len(self.weights)} weights; "
-                "give at least one table, and one weight for each."
-            )
+            cure = "give at least one table, and one weight for each."
+            raise OptionError(f"tables and weights: {len(self.tables)} tables and {len(self.weights)} weights; {cure}")
         if any(size < 1 for size in self.coded):
             raise OptionError(f"coded={self.coded!r}: every coded column has at least one code.")
         known = range(len(self.sizes))

@@ -251,10 +251,8 @@ class Estimands:
             return sums.matrix(sums.values)[np.ix_(rows, columns)], float(sums.variance[inside].mean())
         found = self._evidence.table(tuple(self._evidence.column(name) for name in names))
         if found is None:
-            raise OptionError(
-                f"query {asked.text!r}: {' and '.join(map(repr, names))} were not measured together in a table; "
-                "those of two columns and the label of the schema are, by the default method."
-            )
+            says = f"query {asked.text!r}: {' and '.join(map(repr, names))} were not measured together in a table"
+            raise OptionError(f"{says}; those of two columns and the label of the schema are, by the default method.")
         return found.counts, found.variance
 
     def _odds(self, asked: Analysis) -> list[Estimate]:

@@ -26,14 +26,11 @@ from noisegate.schema.layout import body, bounds_of
 from noisegate.seeds import public_random
 from noisegate.tables.released import Floats
 
-# What two numbers within the same cells may be correlated by.
-_CELL_CORRELATION = 0.5
-# How far a number that is clipped lies beyond its range, in half ranges.
-_EXCESS = 0.25
+_CELL_CORRELATION = 0.5  # what two numbers within the same cells may be correlated by
+_EXCESS = 0.25  # how far a number that is clipped lies beyond its range, in half ranges
 # Part of the records that may lie beyond a range for its moments to be used, and for its cells to tell anything.
 _MOST_BEYOND, _DROWNED = 0.03, 0.25
-# Records of the model, for how much sums vary between samples of a population.
-_SAMPLE = 20_000
+_SAMPLE = 20_000  # records of the model, for how much sums vary between samples of a population
 # How far the mean within a cell may be off, in its standard deviations: it follows from a noisy histogram.
 _MEAN_ERROR, _SQUARE_ERROR = 0.4, 0.5
 
@@ -91,10 +88,8 @@ class Evidence:
         except UserError as error:
             raise OptionError(f"infer needs what the method of the model released: {error}") from None
         if not self.tables:
-            raise OptionError(
-                f"method={release.certificate.method!r} released no counts that answers could rest on; fit with "
-                "'pairwise', the default of tables."
-            )
+            says = f"method={release.certificate.method!r} released no counts that answers could rest on"
+            raise OptionError(f"{says}; fit with 'pairwise', the default of tables.")
         moments = getattr(self._method, "released_moments", lambda _: None)(release)
         self._moments: Moments | None = None
         if moments is not None:

@@ -93,10 +93,8 @@ def _digest(fields: tuple[Any, ...]) -> str:
 
 
 def _broken(row: int, what: str) -> LedgerError:
-    return LedgerError(
-        f"it was tampered with or is damaged at row {row}: {what}. "
-        "No budget is given from it; restore it from a backup and find out who changed it."
-    )
+    cure = "restore it from a backup and find out who changed it."
+    return LedgerError(f"it was tampered with or is damaged at row {row}: {what}. No budget is given from it; {cure}")
 
 
 _HALF = math.nextafter(0.5, 0)
@@ -211,10 +209,8 @@ class Book:
                     f"dataset={dataset!r} is not registered in the ledger, but {alike!r} is, from which it differs "
                     f"only by case, blanks or letters that look alike; give {alike!r}."
                 )
-            raise OptionError(
-                f"dataset={dataset!r} is not registered in the ledger (registered: {known}); run: "
-                f"noisegate ledger register {dataset} --epsilon E --delta D"
-            )
+            cure = f"run: noisegate ledger register {dataset} --epsilon E --delta D"
+            raise OptionError(f"dataset={dataset!r} is not registered in the ledger (registered: {known}); {cure}")
         return self.caps[dataset]
 
     def events(self, dataset: str) -> tuple[Event, ...]:
@@ -249,10 +245,8 @@ def fold(rows: Sequence[Row]) -> Book:
             entry = _entry(row)
             _apply(book, entry)
         except (KeyError, TypeError, ValueError, UserError) as error:
-            raise LedgerError(
-                f"row {row.sequence} of the ledger ({row.kind!r}) cannot be: {error}. It was written by a newer "
-                "version of noisegate, or by something else; no budget is given from it."
-            ) from error
+            note = "It was written by a newer version of noisegate, or by something else; no budget is given from it."
+            raise LedgerError(f"row {row.sequence} of the ledger ({row.kind!r}) cannot be: {error}. {note}") from error
         book.entries.append(entry)
     return book
 

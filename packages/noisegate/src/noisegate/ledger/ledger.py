@@ -296,10 +296,8 @@ def _same_guarantee(dataset: str, cap: Cap, adjacency: Adjacency, unit: str) -> 
         cure = f"Use {said('unit', cap.unit)}."
         if linked(unit):
             cure = "Register a name for them: noisegate ledger register NAME --epsilon E --schema SCHEMA."
-        raise OptionError(
-            f"unit={unit!r} differs from {cap.unit!r}, with which data set {dataset!r} is registered; "
-            f"costs for different privacy units cannot be added up. {cure}"
-        )
+        says = f"unit={unit!r} differs from {cap.unit!r}, with which data set {dataset!r} is registered"
+        raise OptionError(f"{says}; costs for different privacy units cannot be added up. {cure}")
 
 
 def _cure(left: float | None) -> str:

@@ -142,10 +142,8 @@ class Store:
             elif not path.exists():
                 raise self._absent()
             if (why := second_name(path)) is not None:
-                raise LedgerError(
-                    f"ledger {path} {why}. A crash leaves NAME-journal beside one name, which is the one to keep: "
-                    "whoever goes on under another would lose what is spent meanwhile."
-                )
+                says = f"ledger {path} {why}. A crash leaves NAME-journal beside one name, which is the one to keep"
+                raise LedgerError(f"{says}: whoever goes on under another would lose what is spent meanwhile.")
         except OSError as error:
             raise LedgerError(f"ledger {path} cannot be opened: {error.strerror}; give another path.") from error
 
@@ -155,9 +153,8 @@ class Store:
         if _ENTRIES in names and _HEAD in names:
             return
         if _ENTRIES in names or _HEAD in names:
-            raise LedgerError(
-                f"ledger {self._location.shown} is damaged: one of its two tables is gone; restore a backup."
-            )
+            note = "restore a backup."
+            raise LedgerError(f"ledger {self._location.shown} is damaged: one of its two tables is gone; {note}")
         if names:
             raise LedgerError(f"{self._location.shown} is a database of something else; give a ledger its own file.")
         if not create:
@@ -291,10 +288,8 @@ def locate(location: str | Path | None) -> LedgerLocation:
         url, shown = f"{_DRIVER}://{rest}", _masked(text)
         require("psycopg", f"ledger={shown!r}")
         return LedgerLocation(path=None, url=url, shown=shown, schema=_schema(url, shown))
-    raise OptionError(
-        f"ledger={_masked(text)!r}: databases of kind {scheme!r} are not supported; "
-        "give the path of a file (SQLite) or a postgresql:// URL."
-    )
+    cure = "give the path of a file (SQLite) or a postgresql:// URL."
+    raise OptionError(f"ledger={_masked(text)!r}: databases of kind {scheme!r} are not supported; {cure}")
 
 
 def _file(text: str) -> LedgerLocation:

@@ -123,8 +123,7 @@ def drawn_cells(scores: Floats, random: torch.Generator) -> npt.NDArray[np.intp]
 _NONE = STEPS.index("none")
 # Records that effects are fitted to, and chains that they are corrected by.
 _ROWS, _CHAINS, _LONGEST = 8192, 6000, 60
-# Effects that move a cell by its own expected count cost this much of it.
-_RIDGE = 0.1
+_RIDGE = 0.1  # effects that move a cell by its own expected count cost this much of it
 _STEPS, _CORRECTIONS = 40, 16
 _TINY = 1e-9
 

@@ -30,10 +30,8 @@ def sample_linked(
 
     given = [name for name, value in refused.items() if value]
     if given or out is None:
-        raise OptionError(
-            f"{given[0] if given else '--package'} is of one table, and {model} makes linked ones; leave it out, and "
-            "give --out FOLDER."
-        )
+        says = f"{given[0] if given else '--package'} is of one table, and {model} makes linked ones"
+        raise OptionError(f"{says}; leave it out, and give --out FOLDER.")
     if out.suffix == ".csv":
         raise OptionError(f"--out {out}: linked tables are written into a folder, a file for each; give its name.")
     made = LinkedModel.load(model)

@@ -235,7 +235,5 @@ def spilled_parts(spills: Sequence[Spill]) -> Iterator[int | None]:
 
 
 def _broken(error: OSError) -> DataError:
-    return DataError(
-        f"{tempfile.gettempdir()}: cannot keep a temporary file there: {error.strerror}; make room, or name another "
-        "folder in the environment variable TMPDIR"
-    )
+    cure = "make room, or name another folder in the environment variable TMPDIR"
+    return DataError(f"{tempfile.gettempdir()}: cannot keep a temporary file there: {error.strerror}; {cure}")

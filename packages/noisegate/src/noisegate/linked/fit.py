@@ -169,8 +169,7 @@ Floats = npt.NDArray[np.float64]
 
 # Of a cell that cannot be, and of one that a nullable column's noise has emptied.
 _NEVER, _RARE = 1e-9, 1e-3
-# With more children in the mean families are long: between simulated clinics of 1.2 and of 11.
-_LONG = 4.0
+_LONG = 4.0  # with more children in the mean families are long: between simulated clinics of 1.2 and of 11
 
 
 def with_start(tables: ClassTables, columns: LinkColumns, numbers: Floats, begins: npt.NDArray[np.intp]) -> ClassTables:

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
 DESIGN = 2  # version of the rules by which cells and tables follow from settings and released histograms
 _CELLS, _MORE_CELLS, _PLENTY = 12, 16, 3.0
-# What a chain misses without any noise, as noise on a single column, seen on simulated clinics.
-_CHAINED = 0.007
+_CHAINED = 0.007  # what a chain misses without any noise, as noise on a single column, seen on simulated clinics
 
 
 @register("linked")

@@ -237,10 +237,8 @@ def _in_order(tables: Any) -> tuple[LinkedTable, ...]:
         raise SchemaError(f"table {twice!r} is described more than once; keep one")
     roots = [table.name for table in left if not table.child]
     if len(roots) != 1 or len(left) < 2:
-        raise SchemaError(
-            f"{len(roots)} of {len(left)} tables are without a parent ({', '.join(roots) or 'none'}); expected two "
-            "tables or more, and one without: state parent = ... for the others"
-        )
+        says = f"{len(roots)} of {len(left)} tables are without a parent ({', '.join(roots) or 'none'})"
+        raise SchemaError(f"{says}; expected two tables or more, and one without: state parent = ... for the others")
     found: dict[str, LinkedTable] = {}
     while left:
         ready = [table for table in left if not table.child or table.parent in found]

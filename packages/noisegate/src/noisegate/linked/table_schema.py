@@ -67,10 +67,8 @@ class LinkedTable:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
-            raise SchemaError(
-                f"table {self.name!r}: the name of a table is also that of its file and stands before a dot; use "
-                "letters, digits, _ and -"
-            )
+            says = f"table {self.name!r}: the name of a table is also that of its file and stands before a dot"
+            raise SchemaError(f"{says}; use letters, digits, _ and -")
         try:
             self._check()
         except SchemaError as error:
@@ -227,10 +225,8 @@ def check_origin(order: NumericColumn, since: NumericColumn, where: str) -> None
     """Requires that distances can be counted from ``since`` to ``order``: of one kind, with bounds that meet."""
     kinds = {(column.kind, isinstance(column, Datetime) and column.aware) for column in (order, since)}
     if len(kinds) > 1 and not all(isinstance(column, Continuous | Decimal | Integer) for column in (order, since)):
-        raise SchemaError(
-            f"{where}: since = {since.name!r} is {since.kind} and order = {order.name!r} is {order.kind}; name columns "
-            "of one kind, moments with or without a time zone both"
-        )
+        says = f"{where}: since = {since.name!r} is {since.kind} and order = {order.name!r} is {order.kind}"
+        raise SchemaError(f"{says}; name columns of one kind, moments with or without a time zone both")
     if since.missing or any(since.outer):
         raise SchemaError(
             f"{where}: since = {since.name!r} must be a column that is never missing and has no atoms outside its "

@@ -166,10 +166,8 @@ class Method(Settings, ABC):
         Raises:
             OptionError: if what is asked depends on more than that, as where records train something step by step.
         """
-        raise OptionError(
-            f"method={self.name!r} does not ask in rounds of sums that several silos can share; take 'pairwise', or a "
-            "method of mean embeddings such as 'dp-merf' (for images 'joint')."
-        )
+        cure = "take 'pairwise', or a method of mean embeddings such as 'dp-merf' (for images 'joint')."
+        raise OptionError(f"method={self.name!r} does not ask in rounds of sums that several silos can share; {cure}")
 
     def decisions(
         self, schema: Schema, plan: Any, values: Mapping[str, Any], noise_std: Mapping[str, float]
@@ -274,10 +272,8 @@ class Method(Settings, ABC):
     def check_gate(self, gate: Gate) -> None:
         """Finds what would stop the query at a gate, before anything is spent; an OptionError if it is no gate."""
         if not hasattr(gate, "budget"):
-            raise OptionError(
-                f"gate={type(gate).__name__}: a method asks through a gate; give "
-                "noisegate.Gate(data, schema=schema, epsilon=1.0); or fit(data, schema=schema, epsilon=1.0)."
-            )
+            cure = "give noisegate.Gate(data, schema=schema, epsilon=1.0); or fit(data, schema=schema, epsilon=1.0)."
+            raise OptionError(f"gate={type(gate).__name__}: a method asks through a gate; {cure}")
 
     def check_fit(self, device: str) -> None:
         """Finds what would stop the fit, before any budget is spent.

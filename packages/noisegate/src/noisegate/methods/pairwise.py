@@ -288,8 +288,7 @@ class Pairwise(Method):
         return fitting.model()
 
 
-# Up to this many columns a numeric one gets the full number of cells.
-_NARROW = 15
+_NARROW = 15  # up to this many columns a numeric one gets the full number of cells
 
 
 def reason(design: Design, epsilon: float) -> str:
@@ -320,9 +319,8 @@ def columns_named(layout: Layout, names: Sequence[str], option: str) -> Columns:
     known = [column.name for column in (*layout.numeric, *layout.coded)]
     for name in names:
         if name not in known:
-            raise OptionError(
-                f"{option} names {name!r}, which is not a column of the schema; it has {', '.join(known)}."
-            )
+            note = f"it has {', '.join(known)}."
+            raise OptionError(f"{option} names {name!r}, which is not a column of the schema; {note}")
     if len(set(names)) < len(names):
         raise OptionError(f"{option}={list(names)!r} names a column twice.")
     return tuple(sorted(known.index(name) for name in names))

@@ -158,10 +158,8 @@ def check_finite(tensors: Mapping[str, Tensor], step: int) -> None:
     """Refuses what is trained, after a step, by a DivergedError if a number is not finite."""
     broken = [name for name, value in tensors.items() if not bool(value.isfinite().all())]
     if broken:
-        raise DivergedError(
-            f"step {step}: {broken[0]!r} is not finite any more. Lower the learning rate. What was spent stays spent; "
-            "the last state that was kept is that of an earlier step."
-        )
+        note = "What was spent stays spent; the last state that was kept is that of an earlier step."
+        raise DivergedError(f"step {step}: {broken[0]!r} is not finite any more. Lower the learning rate. {note}")
 
 
 def restore(values: Mapping[str, Any], stored: Mapping[str, Any]) -> None:

@@ -27,10 +27,8 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 Cells = npt.NDArray[np.integer[Any]]
 
-# Records that stand for all, where a sum over the other columns has no closed form.
-_INTEGRAL_ROWS = 2**15
-# Records of a stratum, about, among which labels come in nearly their expected numbers.
-_STRATUM = 16
+_INTEGRAL_ROWS = 2**15  # records that stand for all, where a sum over the other columns has no closed form
+_STRATUM = 16  # records of a stratum, about, among which labels come in nearly their expected numbers
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -44,12 +44,10 @@ USUALLY_KEPT = 0.5  # where a smaller share of drawn records keeps to the constr
 
 _TRIED = 4096
 _FORMS = "what gives back tables of their kind"
-# Of the numbers of a batch of images: 64 MB as float64.
-_BATCH_NUMBERS = 2**23
+_BATCH_NUMBERS = 2**23  # of the numbers of a batch of images: 64 MB as float64
 MOST_ROWS = 2**53  # more records than this are counted no more exactly, and no disk holds them
 
-# What parts of a model that do not fit together end in.
-_UNFIT = (LookupError, TypeError, ValueError, ArithmeticError)
+_UNFIT = (LookupError, TypeError, ValueError, ArithmeticError)  # what parts of a model that do not fit together end in
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -98,9 +98,8 @@ class Run:
         elif told := next(
             (f"{name}={value!r}" for name, value in settings.items() if (name, value) != ("seed", 0)), None
         ):
-            raise OptionError(
-                f"{told}: cannot be given together with a configured method; pass it to {type(method).__name__}(...)."
-            )
+            note = f"pass it to {type(method).__name__}(...)."
+            raise OptionError(f"{told}: cannot be given together with a configured method; {note}")
         return cls(method=method, schema=schema, adjacency=relation, discovery=bought, **options)
 
     @property
@@ -162,15 +161,11 @@ class Run:
             place = None if content["dataset"] is None else ledger or kept or default
             run = cls(method=method, schema=schema, ledger=place, **content)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ModelError(
-                f"{path} is broken: {type(error).__name__}. The training cannot go on, and stays spent; remove its "
-                "folder to begin anew."
-            ) from None
+            note = "The training cannot go on, and stays spent; remove its folder to begin anew."
+            raise ModelError(f"{path} is broken: {type(error).__name__}. {note}") from None
         if shown is not None and run.ledger is None:
-            raise OptionError(
-                f"{(observer or Observer()).option('ledger')} is missing: the run is in {shown}, whose address "
-                "is not kept, as it may hold a password."
-            )
+            why = f"the run is in {shown}, whose address is not kept, as it may hold a password."
+            raise OptionError(f"{(observer or Observer()).option('ledger')} is missing: {why}")
         return run
 
     def check(self, given: Mapping[str, Any], observer: Observer) -> None:
@@ -276,10 +271,8 @@ class RunFolder:
             raise ModelError(f"{self.path} does not exist: there is no unfinished fit to resume{missing}.")
         self._check_new()
         if (self.path / ROOM_FILE).exists():
-            raise ModelError(
-                f"{self._nothing_kept()} There is nothing to resume: remove it and fit again. In a ledger, the stopped "
-                "run stays spent."
-            )
+            note = "In a ledger, the stopped run stays spent."
+            raise ModelError(f"{self._nothing_kept()} There is nothing to resume: remove it and fit again. {note}")
         return Release.load(self.path)
 
     def hand_out(self) -> None:
@@ -289,9 +282,8 @@ class RunFolder:
             (self.path / PAGE_FILE).write_text(render(Release.load(self.path).certificate), encoding="utf-8")
             self.path.rename(self.out)
         except OSError as error:
-            raise ModelError(
-                f"{self.out} cannot be written: {error.strerror}. {self.path} holds the release."
-            ) from None
+            note = f"{self.path} holds the release."
+            raise ModelError(f"{self.out} cannot be written: {error.strerror}. {note}") from None
 
     def remove(self) -> None:
         """Removes the folder; the model is complete."""

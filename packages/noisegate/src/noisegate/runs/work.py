@@ -139,10 +139,8 @@ def resume_run(
         work = _Work(folder=folder, device=device, may_stop=may_stop, data=data)
         if not folder.training:
             if engine is not None:
-                raise OptionError(
-                    f"{observer.option('engine')}: a resumed fit reads no records; leave it out with "
-                    f"{observer.option('resume')}."
-                )
+                cure = f"leave it out with {observer.option('resume')}."
+                raise OptionError(f"{observer.option('engine')}: a resumed fit reads no records; {cure}")
             release = folder.reopen()
             method = method_of(release.certificate, seed=given["settings"].get("seed"))
             method.check_fit(device)

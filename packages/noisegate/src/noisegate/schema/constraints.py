@@ -205,9 +205,8 @@ class Comparison:
         if self.left == self.right:
             raise SchemaError(f"constraint {self!s}: a column is compared with itself; name two columns")
         if _sort(left) != _sort(right):
-            raise SchemaError(
-                f"constraint {self!s}: {_sort(left)} cannot be compared with {_sort(right)}; use columns of one sort"
-            )
+            cure = "use columns of one sort"
+            raise SchemaError(f"constraint {self!s}: {_sort(left)} cannot be compared with {_sort(right)}; {cure}")
         lowest, highest = (left.lower, right.upper) if self.relation in ("<=", "<") else (left.upper, right.lower)
         if not _HOLDS[self.relation](lowest, highest):
             raise SchemaError(f"constraint {self!s}: no values within the bounds keep to it; correct it or the bounds")
@@ -293,10 +292,8 @@ def _comparison(rule: str, names: Collection[str]) -> Comparison:
             if left in names and right in names:
                 readings.append(Comparison(left=left, relation=relation, right=right))
     if not readings:
-        raise SchemaError(
-            f"constraint {rule!r}: expected two columns with <=, >=, < or > between them; "
-            f"the columns are {', '.join(names)}"
-        )
+        cure = f"the columns are {', '.join(names)}"
+        raise SchemaError(f"constraint {rule!r}: expected two columns with <=, >=, < or > between them; {cure}")
     if len(readings) > 1:
         raise SchemaError(f"constraint {rule!r} can be read in {len(readings)} ways; rename a column that has a sign")
     return readings[0]

@@ -52,10 +52,8 @@ class Bounded:
             repeated = next(atom for atom in found if found.count(atom) > 1)
             raise SchemaError(f"column {name!r}: atom {repeated} is listed more than once; keep one")
         if len(found) > MOST_STATED:
-            raise SchemaError(
-                f"column {name!r}: {len(found)} atoms, and at most {MOST_STATED} may be stated; keep those that most "
-                "records have, or describe the column as ordinal"
-            )
+            cure = "keep those that most records have, or describe the column as ordinal"
+            raise SchemaError(f"column {name!r}: {len(found)} atoms, and at most {MOST_STATED} may be stated; {cure}")
         return found
 
     def _check(self) -> None:
@@ -63,10 +61,8 @@ class Bounded:
         if lower > upper:
             raise SchemaError(f"column {self.name!r}: lower = {lower} is above upper = {upper}; swap them")
         if lower == upper:
-            raise SchemaError(
-                f"column {self.name!r}: lower and upper are both {lower}, and a constant column carries nothing; "
-                "widen the bounds, or drop the column from the schema and add it to `ignore`"
-            )
+            says = f"column {self.name!r}: lower and upper are both {lower}, and a constant column carries nothing"
+            raise SchemaError(f"{says}; widen the bounds, or drop the column from the schema and add it to `ignore`")
         store(self, atoms=tuple(sorted(self.atoms)))
 
 
@@ -340,9 +336,8 @@ class Datetime(Stepped):
 
     def _check(self) -> None:
         if (self.lower.tzinfo is None) != (self.upper.tzinfo is None):
-            raise SchemaError(
-                f"column {self.name!r}: one of lower and upper has a time zone; give it to both or to neither"
-            )
+            cure = "give it to both or to neither"
+            raise SchemaError(f"column {self.name!r}: one of lower and upper has a time zone; {cure}")
         if self.aware and self.format is not None:
             raise SchemaError(f"column {self.name!r}: moments with a time zone are read as ISO text; take format out")
         for atom in self.atoms:

@@ -93,10 +93,8 @@ class Schema(StoredSchema):
             raise SchemaError(f"images={form!r}: expected a noisegate.schema.ImageForm, or None for a plain table")
         columns = form.columns
         if self.label != form.label or (given != columns and tuple(given) != tuple(columns)):
-            raise SchemaError(
-                f"the columns are not those of images of {form.shape}; make the schema with pixel_schema(...), or "
-                "leave `images` out"
-            )
+            cure = "make the schema with pixel_schema(...), or leave `images` out"
+            raise SchemaError(f"the columns are not those of images of {form.shape}; {cure}")
         return columns
 
     @classmethod

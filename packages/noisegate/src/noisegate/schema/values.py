@@ -192,9 +192,8 @@ class Categorical(_Coded):
     def _check(self) -> None:
         super()._check()
         if self.other is not None and (type(self.other) is not type(self.levels[0]) or self.other not in self.levels):
-            raise SchemaError(
-                f"column {self.name!r}: other = {self.other!r} is not one of the levels; add it to levels"
-            )
+            cure = "add it to levels"
+            raise SchemaError(f"column {self.name!r}: other = {self.other!r} is not one of the levels; {cure}")
 
 
 @dataclass(frozen=True, kw_only=True)

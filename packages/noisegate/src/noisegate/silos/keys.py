@@ -64,10 +64,8 @@ def silo_key(folder: str | Path | None, key: str | Path | None, colluding: int) 
     if folder is None and key is None:
         return None
     if folder is None or key is None:
-        raise OptionError(
-            f"secure_sum={folder!r} and key={key!r} go together: the folder with the public key of every silo, and the "
-            "private key of this one."
-        )
+        says = f"secure_sum={folder!r} and key={key!r} go together"
+        raise OptionError(f"{says}: the folder with the public key of every silo, and the private key of this one.")
     keys, path = read_keys(Path(folder)), Path(key)
     silo, digits = _read(path, "private")
     if (why := second_name(path)) is not None:
@@ -155,10 +153,8 @@ def check_shares(releases: Sequence[Release]) -> SecureSum | None:
                 "would not cancel. All silos answer under one plan, one ε, one folder of keys and one --colluding."
             )
     if first is not None and (missing := sorted(set(first.keys) - set(names))):
-        raise OptionError(
-            f"the share of {', '.join(missing)} is missing: without it the masks of the others do not cancel. Wait for "
-            "it; or begin anew without that silo, with new keys, which costs ε again."
-        )
+        says = f"the share of {', '.join(missing)} is missing: without it the masks of the others do not cancel"
+        raise OptionError(f"{says}. Wait for it; or begin anew without that silo, with new keys, which costs ε again.")
     return first
 
 

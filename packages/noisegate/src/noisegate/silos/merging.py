@@ -124,10 +124,8 @@ def add_up(
 
 def _silos(releases: Sequence[Release], after: Release | None, overlapping: bool, stated_by: str | None) -> Silos:
     if overlapping and stated_by is not None:
-        raise OptionError(
-            f"stated_by={stated_by!r} names who states that no unit has records in two silos; overlapping says that "
-            "some may have. Leave one of them out."
-        )
+        cure = "overlapping says that some may have. Leave one of them out."
+        raise OptionError(f"stated_by={stated_by!r} names who states that no unit has records in two silos; {cure}")
     done = None if after is None else after.certificate.silos
     before = {} if done is None else {silo.name: silo for silo in done.members}
     members = []
@@ -197,14 +195,11 @@ def _check_round(releases: Sequence[Release], after: Release | None) -> None:
         if stated == expected:
             continue
         if stated is None:
-            raise OptionError(
-                f"after: silo {silo!r} answered the first round; leave the option out, or give its answers to the next."
-            )
+            cure = "leave the option out, or give its answers to the next."
+            raise OptionError(f"after: silo {silo!r} answered the first round; {cure}")
         given = "none is given" if expected is None else f"what is given is {expected[:16]}"
-        raise OptionError(
-            f"after: silo {silo!r} went on from the merged release {str(stated)[:16]}, and {given}. Give the folder "
-            "that `noisegate merge` made of the round before."
-        )
+        says = f"after: silo {silo!r} went on from the merged release {str(stated)[:16]}, and {given}"
+        raise OptionError(f"{says}. Give the folder that `noisegate merge` made of the round before.")
     if after is None or after.certificate.silos is None:
         return
     before, now = {silo.name for silo in after.certificate.silos.members}, set(map(_silo, releases))

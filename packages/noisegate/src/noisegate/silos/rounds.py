@@ -129,24 +129,19 @@ def round_of(run: Run, silo: str, after: Release | None = None, secure: SiloKey 
 def _check_after(run: Run, silo: str, after: Release, identity: str, secure: SiloKey | None) -> None:
     silos, stated = after.certificate.silos, after.certificate.public.get("plan")
     if silos is None or stated != identity:
-        raise OptionError(
-            f"after: its plan is {str(stated)[:16]}, and this silo asks by the plan {identity[:16]}; give what "
-            "`noisegate merge` made of the first round of this plan."
-        )
+        says = f"after: its plan is {str(stated)[:16]}, and this silo asks by the plan {identity[:16]}"
+        raise OptionError(f"{says}; give what `noisegate merge` made of the first round of this plan.")
     own = [one for one in silos.members if one.name == silo]
     if not own:
         names = ", ".join(one.name for one in silos.members)
         raise OptionError(f"silo={silo!r} has no part in the round before, which is of {names}; give its name.")
     if (own[0].epsilon, own[0].delta) != (run.budget.epsilon, run.budget.delta):
-        raise OptionError(
-            f"epsilon={run.epsilon:g} at delta={run.delta:g}: {silo!r} began with {own[0].epsilon:g} at "
-            f"{own[0].delta:g} for all rounds together; go on with these."
-        )
+        why = f"{silo!r} began with {own[0].epsilon:g} at {own[0].delta:g} for all rounds together; go on with these."
+        raise OptionError(f"epsilon={run.epsilon:g} at delta={run.delta:g}: {why}")
     if silos.colluding != (None if secure is None else secure.colluding):
         before = "no secure sum" if silos.colluding is None else f"a secure sum with colluding={silos.colluding}"
-        raise OptionError(
-            f"after: the round before was {before}; go on as it began, or noise would not be what it says."
-        )
+        cure = "go on as it began, or noise would not be what it says."
+        raise OptionError(f"after: the round before was {before}; {cure}")
 
 
 def release(
@@ -247,10 +242,8 @@ def settled(run: Run) -> Run:
             "state together; take 'add-remove'."
         )
     if run.discovery is not None:
-        raise OptionError(
-            "the schema was estimated from records of one silo, and its cost is in no certificate of the others; give "
-            "all silos a schema of public knowledge."
-        )
+        says = "the schema was estimated from records of one silo, and its cost is in no certificate of the others"
+        raise OptionError(f"{says}; give all silos a schema of public knowledge.")
     schema = run.table.usable()
     run = replace(run, schema=schema, method=run.method.settled(schema, run.epsilon))
     plan = plan_of(run.method, run.table, run.budget)

@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.markup import escape
+from typer import Argument, Context, Option
 
 from noisegate.cli.console import OUT, print_json
 from noisegate.cli.fit import ShowValues, console_observer, report_fit
@@ -23,13 +23,13 @@ _BESIDE_A_PLAN = {
 }
 After = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="What `noisegate merge` made of the round before, where a method asks in rounds."),
+    Option(metavar="DIR", help="What `noisegate merge` made of the round before, where a method asks in rounds."),
 ]
 
 
 def key_command(
-    silo: Annotated[str, typer.Argument(help="Name of this silo.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="File of the private key; NAME.pub is made beside it.")],
+    silo: Annotated[str, Argument(help="Name of this silo.")],
+    out: Annotated[Path, Option("--out", "-o", help="File of the private key; NAME.pub is made beside it.")],
     as_json: Json = False,
 ) -> None:
     """Make the keys of a silo for `release --secure-sum`: hand out the public one, and keep the private one.
@@ -46,10 +46,9 @@ def key_command(
 
 
 def sign_command(
-    model: Annotated[Path, typer.Argument(help="Folder of `fit`, `release` or `merge`.")],
+    model: Annotated[Path, Argument(help="Folder of `fit`, `release` or `merge`.")],
     key: Annotated[
-        Path,
-        typer.Option(metavar="FILE", help="Ed25519 private key, PEM; a new name makes one, and NAME.pub beside it."),
+        Path, Option(metavar="FILE", help="Ed25519 private key, PEM; a new name makes one, and NAME.pub beside it.")
     ],
     as_json: Json = False,
 ) -> None:
@@ -69,36 +68,32 @@ def sign_command(
 
 @one_by_one
 def release_command(
-    context: typer.Context,
-    data: Annotated[str, typer.Argument(help="Private records of this silo; see `noisegate fit`.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to make, for whoever merges.")],
-    silo: Annotated[str, typer.Option(help="Name of this silo, in its certificate.")],
+    context: Context,
+    data: Annotated[str, Argument(help="Private records of this silo; see `noisegate fit`.")],
+    out: Annotated[Path, Option("--out", "-o", help="Folder to make, for whoever merges.")],
+    silo: Annotated[str, Option(help="Name of this silo, in its certificate.")],
     plan: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             metavar="FILE", help="Published plan, of `noisegate plan --save`, in place of --schema, --method and so on."
         ),
     ] = None,
     epsilon: Annotated[
-        float | None, typer.Option(help="ε of the guarantee, of all rounds together; with --plan, if it is another.")
+        float | None, Option(help="ε of the guarantee, of all rounds together; with --plan, if it is another.")
     ] = None,
     after: After = None,
     secure_sum: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             metavar="DIR",
             help="Folder with the public key (NAME.pub) of every silo: release a masked share of sums of which nobody "
             "sees this silo's part.",
         ),
     ] = None,
-    key: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With --secure-sum: private key of this silo.")
-    ] = None,
+    key: Annotated[Path | None, Option(metavar="FILE", help="With --secure-sum: private key of this silo.")] = None,
     colluding: Annotated[
         int,
-        typer.Option(
-            help="With --secure-sum: how many silos may tell what they know to whoever merges. Each is one itself."
-        ),
+        Option(help="With --secure-sum: how many silos may tell what they know to whoever merges. Each is one itself."),
     ] = 1,
     *,
     options: FitOptions,
@@ -130,34 +125,30 @@ def release_command(
     OUT.print(f"Hand out {out}; it holds no record. With those of the others: noisegate merge {out} ... --out DIR")
 
 
-def _planned(context: typer.Context, options: FitOptions, plan: Path) -> Run:
+def _planned(context: Context, options: FitOptions, plan: Path) -> Run:
     from noisegate.silos.rounds import read_plan
 
     typed = options.typed(context)
     twice = [*(set(typed) - _BESIDE_A_PLAN), *typed["settings"]]
     if twice:
-        raise OptionError(
-            f"--{twice[0].replace('_', '-')}: the published plan {plan} says what is asked; leave it out. Of it, only "
-            "--epsilon and --delta may be a silo's own."
-        )
+        cure = "leave it out. Of it, only --epsilon and --delta may be a silo's own."
+        raise OptionError(f"--{twice[0].replace('_', '-')}: the published plan {plan} says what is asked; {cure}")
     own: dict[str, Any] = {name: typed[name] for name in ("epsilon", "delta") if name in typed}
     return read_plan(plan, dataset=options.dataset, ledger=options.book, on_error=options.on_error, **own)
 
 
 def merge_command(
-    releases: Annotated[list[Path], typer.Argument(help="Folders of `noisegate release`, one of each silo.")],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="Model folder to make; of a round before the last, a release.")
-    ],
+    releases: Annotated[list[Path], Argument(help="Folders of `noisegate release`, one of each silo.")],
+    out: Annotated[Path, Option("--out", "-o", help="Model folder to make; of a round before the last, a release.")],
     after: After = None,
     overlapping: Annotated[
-        bool, typer.Option("--overlapping", help="A unit may have records in several silos: their costs add up.")
+        bool, Option("--overlapping", help="A unit may have records in several silos: their costs add up.")
     ] = False,
     stated_by: Annotated[
         str | None,
-        typer.Option(metavar="WHO", help="Who states that no unit has records in two silos; the certificate says so."),
+        Option(metavar="WHO", help="Who states that no unit has records in two silos; the certificate says so."),
     ] = None,
-    device: Annotated[str, typer.Option(help="Where to fit: auto, cpu, cuda or mps.")] = "auto",
+    device: Annotated[str, Option(help="Where to fit: auto, cpu, cuda or mps.")] = "auto",
     as_json: Json = False,
 ) -> None:
     """Add up what several silos released, and fit one model to it. Reads no record, spends nothing.

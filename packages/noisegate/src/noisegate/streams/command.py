@@ -171,9 +171,8 @@ def next_period(context: Any, data: Any, folder: RunFolder, options: Any, **told
         raise OptionError(f"{twice[0]}: the plan of the stream says what is queried; leave it out.")
     found = stream or next(_beside(Path(after or "")), None)
     if found is None:
-        raise OptionError(
-            f"--continue {after}: the plan of its stream lies neither beside it nor in this folder; add --stream FILE."
-        )
+        says = f"--continue {after}: the plan of its stream lies neither beside it nor in this folder"
+        raise OptionError(f"{says}; add --stream FILE.")
     run, period = _period(found, after, told.pop("withdrawn"), options.dataset, options.book)
     model = start_run(run, data, folder, ask=period, **told)
     left = period.horizon.periods - period.facts.period

@@ -47,8 +47,7 @@ from noisegate.silos.rounds import plan_id, plan_of, read_plan, write_plan
 
 BAND = 48
 """How many periods a period takes noise back from at most, itself among them."""
-# What the first period says stands for this many, where cells and pairs are chosen.
-_FORESEEN = 24
+_FORESEEN = 24  # what the first period says stands for this many, where cells and pairs are chosen
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,10 +138,8 @@ class Horizon:
         if budget.adjacency is not Adjacency.ADD_REMOVE:
             raise OptionError("adjacency='replace-one': how many records a period has is private; use 'add-remove'.")
         if budget.contributions is not None:
-            raise OptionError(
-                "unit_column: the records of one unit may come in several periods, and nobody counts them over all; "
-                "give a table with one record for each unit, each in one period."
-            )
+            says = "unit_column: the records of one unit may come in several periods, and nobody counts them over all"
+            raise OptionError(f"{says}; give a table with one record for each unit, each in one period.")
         period = period or self.periods
         return replace(once, releases=tuple(self._release(one, period) for one in once.releases))
 
@@ -172,10 +169,8 @@ class Horizon:
                 "all that belongs to it, which would come in several periods. Make a stream of one table."
             )
         if run.discovery is not None:
-            raise OptionError(
-                "schema: it was estimated from private records, at a cost that is of one period alone; a stream takes "
-                "a schema of public knowledge."
-            )
+            says = "schema: it was estimated from private records, at a cost that is of one period alone"
+            raise OptionError(f"{says}; a stream takes a schema of public knowledge.")
         plan = self.plan(plan_of(run.method, run.table, run.budget))
         run.method.next_round(run.table, plan, {}, self.noise_of(plan, 1))  # says so where a method asks in no rounds
         write_plan(run, out, stream=asdict(self))
@@ -204,9 +199,8 @@ def read_stream(path: Path, **own: Any) -> tuple[Run, Horizon]:
     try:
         return run, Horizon(**read_json(path)["stream"])
     except (KeyError, TypeError, OptionError):
-        raise ModelError(
-            f"{path} is the plan of no stream; `noisegate plan --periods N --save FILE` writes one."
-        ) from None
+        note = "`noisegate plan --periods N --save FILE` writes one."
+        raise ModelError(f"{path} is the plan of no stream; {note}") from None
 
 
 def stream_id(run: Run, horizon: Horizon) -> str:
@@ -217,8 +211,7 @@ def stream_id(run: Run, horizon: Horizon) -> str:
 
 
 Integers = npt.NDArray[np.int64]
-# Totals of noisy sums stay far from the end of 64 bits.
-_MOST = 2**61
+_MOST = 2**61  # totals of noisy sums stay far from the end of 64 bits
 
 
 @dataclass(frozen=True)
@@ -286,10 +279,8 @@ class StreamState:
                     "together with those of the next period."
                 )
         if any((found := self.read(period, name)) and found.seal != seals[name] for name in seals):
-            raise OptionError(
-                f"data: period {period} was answered with other records. A period has one answer: give the same "
-                "records again, or go on from the model that it came to. Nothing was drawn."
-            )
+            cure = "give the same records again, or go on from the model that it came to. Nothing was drawn."
+            raise OptionError(f"data: period {period} was answered with other records. A period has one answer: {cure}")
 
     def read(self, period: int, name: str) -> PeriodSums | None:
         """Returns an answer; None where there is none."""

@@ -25,8 +25,7 @@ from noisegate.privacy.release import Release
 from noisegate.privacy.silos import OF_PERIODS, Stream
 from noisegate.streams.plans import ContinualRelease, Horizon, PeriodSums, StreamState
 
-# Queries with more numbers than this are not told by the period.
-_MOST_TOLD = 2000
+_MOST_TOLD = 2000  # queries with more numbers than this are not told by the period
 
 
 class StreamReservation(Reservation):

@@ -56,10 +56,8 @@ def read_public_images(
     origins = _found(path, size, label)
     classes = () if label is None else _classes(origins)
     if label is not None and len(classes) < 2:
-        raise OptionError(
-            f"{path}: an encoder learns to tell labels apart, and there is {len(classes) or 'none'} in it; give images "
-            "of two classes or more."
-        )
+        says = f"{path}: an encoder learns to tell labels apart, and there is {len(classes) or 'none'} in it"
+        raise OptionError(f"{says}; give images of two classes or more.")
     known: dict[str, Any] = {"labels": None} if label is None else {"labels": classes, "label": label}
     schema = pixel_schema(size, size, channels, **known, resize="crop", convert=True)
     source = ImageSource(path, schema, show_values=True, on_error=on_error)

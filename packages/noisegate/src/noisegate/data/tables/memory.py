@@ -217,10 +217,8 @@ def _lazy_batches(frame: Any, names: list[str], rows: int) -> Iterator[pa.Table]
 
 def _hugging_face(data: Any) -> TableInMemory:
     if data.features is None:
-        raise DataError(
-            "IterableDataset: it does not say which columns it has; state them, with "
-            "data = data.cast(datasets.Features({...}))"
-        )
+        cure = "state them, with data = data.cast(datasets.Features({...}))"
+        raise DataError(f"IterableDataset: it does not say which columns it has; {cure}")
 
     def tables(names: list[str], rows: int) -> Iterator[pa.Table]:
         return iter(data.select_columns(names).with_format("arrow").iter(batch_size=rows))
@@ -286,10 +284,8 @@ def columns_of(data: Any, names: Sequence[str] | None) -> dict[str, Any] | None:
     if data.dtype.names:
         return {name: data[name].reshape(-1) for name in data.dtype.names}
     if names is None:
-        raise DataError(
-            f"array of shape {data.shape}: its columns have no names here; convert it, with data = "
-            "pandas.DataFrame(data, columns=[...])"
-        )
+        cure = "convert it, with data = pandas.DataFrame(data, columns=[...])"
+        raise DataError(f"array of shape {data.shape}: its columns have no names here; {cure}")
     if data.ndim != 2 or data.shape[1] != len(names):
         raise DataError(
             f"array of shape {data.shape}: expected (records, {len(names)}), one column for each of the schema in its "

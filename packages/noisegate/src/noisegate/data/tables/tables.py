@@ -52,10 +52,8 @@ def files_of(origins: Sequence[Placed]) -> Sequence[FilePart]:
     files = [origin for origin in origins if isinstance(origin, CsvFile | ParquetFile)]
     if len(files) < len(origins):
         other = next(origin for origin in origins if origin not in files)
-        raise OptionError(
-            f"{other.name}: only CSV and Parquet files are read in parts, and this is a table in memory; write it to "
-            "Parquet and give the path, or leave the engine out"
-        )
+        says = f"{other.name}: only CSV and Parquet files are read in parts, and this is a table in memory"
+        raise OptionError(f"{says}; write it to Parquet and give the path, or leave the engine out")
     return files
 
 
@@ -78,10 +76,8 @@ def find_files(path: Path) -> list[Origin]:
 def is_folder(path: Path) -> bool:
     """Returns whether data at ``path`` is a folder, and not a plain file."""
     if not str(path).strip() or path == Path():  # Path("") is Path(".")
-        raise DataError(
-            f"{str(path)!r}: an empty path, or the current folder, whose tables may be of many kinds; give the name of "
-            "the file or folder that holds the records"
-        )
+        says = f"{str(path)!r}: an empty path, or the current folder, whose tables may be of many kinds"
+        raise DataError(f"{says}; give the name of the file or folder that holds the records")
     try:
         found = status(path)
     except ValueError:  # a NUL in it
@@ -98,14 +94,12 @@ def _folder(path: Path) -> list[Origin]:
     entries = [entry for entry in children(path) if not entry.name.startswith((".", "_"))]
     nested = next((entry for entry in entries if status(entry).folder), None)
     if nested is not None:
-        raise DataError(
-            f"{place_of(path)}: holds the folder {nested.name!r}, which would not be read; put all files in one folder"
-        )
+        cure = "put all files in one folder"
+        raise DataError(f"{place_of(path)}: holds the folder {nested.name!r}, which would not be read; {cure}")
     csv, parquet = ([entry for entry in entries if entry.suffix.lower() in endings] for endings in ((".csv",), PARQUET))
     if csv and parquet:
-        raise DataError(
-            f"{place_of(path)}: holds both CSV and Parquet files, which may be the same records; keep one kind"
-        )
+        cure = "keep one kind"
+        raise DataError(f"{place_of(path)}: holds both CSV and Parquet files, which may be the same records; {cure}")
     if not csv and not parquet:
         raise DataError(f"{place_of(path)}: the folder holds no file named *.csv or *.parquet; check the path")
     return [_file(entry) for entry in csv or parquet if not is_folder(entry)]  # none is, but one may be a pipe
@@ -164,10 +158,8 @@ class Source(ABC, Generic[_Origin]):
         if batch_rows < 1:
             raise OptionError(f"batch_rows must be at least 1, found {batch_rows}")
         if units is not None and units.column in schema.names:
-            raise OptionError(
-                f"unit_column={units.column!r} is described in the schema, so synthetic records would copy it; "
-                "take it out of the schema. The data may have it all the same."
-            )
+            says = f"unit_column={units.column!r} is described in the schema, so synthetic records would copy it"
+            raise OptionError(f"{says}; take it out of the schema. The data may have it all the same.")
         self.schema, self.batch_rows, self._show_values, self._units = schema, batch_rows, show_values, units
         self.name: str
         self._origins: Sequence[_Origin]
