@@ -3,9 +3,11 @@
 import http.client
 import os
 import re
+import signal
 import subprocess
 import time
 from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -18,12 +20,14 @@ STOP = '{"stop": true}'
 
 
 @contextmanager
-def started(person):
+def started(person, browser="true"):
     """Yields the process, which a script starts beside itself, and its address; the browser that it opens is none."""
-    told = {"cwd": person.folder, "env": {**person.env, "BROWSER": "true"}, "stderr": subprocess.PIPE, "text": True}
+    told = {"cwd": person.folder, "env": {**person.env, "BROWSER": browser}, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(["sh", "-c", 'trap "" INT; exec "$0" start --browser', SCRIPT], **told) as run:
-        yield run, next(found[0] for text in run.stderr if (found := re.search(r"http://\S+", text)))
-        run.kill()
+        try:
+            yield run, next(found[0] for text in run.stderr if (found := re.search(r"http://\S+", text)))
+        finally:
+            run.kill()
 
 
 @pytest.fixture
@@ -133,3 +137,23 @@ def test_who_lacks_the_secret_or_comes_by_another_name_is_refused(person):
         assert "Access-Control-Allow-Origin" not in told.headers and replied(f"{own}../page.py", here).status == 404
         for path, host in [("/", here), (own[:-2], here), (own, "attacker.example"), (own, f"localhost:{here[10:]}")]:
             assert [replied(path, host, body).status for body in (None, STOP)] == [403, 403]
+
+
+def test_a_browser_is_started_with_a_file_that_leads_here_once_and_is_the_users_alone(person, window, tmp_path):
+    (shown := tmp_path / "browser").write_text('#!/bin/sh\nprintf %s "$*" > "$0.opened"')
+    shown.chmod(0o700)
+    for used in (True, False):
+        with started(person, str(shown)) as (run, address):
+            while not (opened := tmp_path / "browser.opened").is_file() or not (command := opened.read_text()):
+                time.sleep(0.1)
+            opened.unlink()
+            door = Path(command.removeprefix("file://"))
+            assert command == door.as_uri() and "http://127" in door.read_text()
+            assert [path.stat().st_mode & 0o777 for path in (door, door.parent)] == [0o600, 0o700]
+            if used:
+                once = re.search(r"http://[^\"]+", door.read_text())[0]
+                window.goto(command)
+                window.wait_for_url(address)
+                assert not door.parent.exists() and window.goto(once).status == 403
+            run.send_signal(signal.SIGINT)
+            assert run.wait(20) == 130 and not door.parent.exists()

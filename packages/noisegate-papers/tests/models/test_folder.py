@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import shutil
 
 import numpy as np
@@ -58,17 +59,24 @@ def refused(folder):
             read(folder)
 
 
-def test_whoever_may_enter_the_folder_can_read_all_of_it(tmp_path):
+@pytest.mark.parametrize(
+    ("umask", "folders", "files"), [(0o022, 0o755, 0o644), (0o027, 0o750, 0o640), (0o077, 0o700, 0o600)]
+)
+def test_the_umask_says_who_can_read_a_folder_but_for_what_is_private(umask, folders, files, tmp_path):
     """A folder without its execute bit locks out everyone but root, as the demo's model once was."""
 
     def fill(folder):
-        (folder / "inner").mkdir(mode=0o700)
-        for path in (folder / "one", folder / "inner" / "two"):
-            path.touch(mode=0o600)
+        (folder / "inner").mkdir()
+        (folder / "one").touch()
+        for name in ("private.html", "inner/two.safetensors"):
+            (folder / name).touch(mode=0o600)
 
+    before = os.umask(umask)
     made = write_folder(tmp_path / "made", fill)
-    modes = {path.relative_to(tmp_path).as_posix(): path.stat().st_mode & 0o777 for path in [made, *made.rglob("*")]}
-    assert modes == {"made": 0o755, "made/inner": 0o755, "made/one": 0o644, "made/inner/two": 0o644}
+    os.umask(before)
+    modes = {path.relative_to(made).as_posix(): path.stat().st_mode & 0o777 for path in [made, *made.rglob("*")]}
+    shared = {".": folders, "inner": folders, "one": files, "inner/two.safetensors": files}
+    assert modes == {**shared, "private.html": 0o600}
 
 
 def test_an_untouched_model_is_good(model):

@@ -149,14 +149,15 @@ def test_errors_by_sampling_are_those_of_statsmodels(model, real):
 
 
 def test_a_sample_of_the_model_has_an_error_which_its_intervals_count(model):
-    """Solutions by 60 samples of the model's records spread as is said, and an interval holds that error too."""
+    """Solutions by 60 samples of the model spread as is said or less, as draws are even; an interval holds that too."""
     evidence, link = Evidence(model), (lambda score: 1 / (1 + np.exp(-score)), lambda mean: mean * (1 - mean))
     sums, found, said = evidence.sums([evidence.column("x"), evidence.column("ill")]), [], []
     for seed in range(60):
         solved, sampled = calibrated(sums, model.model.draw(400, public_random(seed)), [0, 1], link)
         found.append(solved(sums.values, sums.matrix(sums.values)[[0, 1], 3] / sums.values[0]))
         said.append(np.sqrt(np.diag(sampled(found[-1]))))
-    assert np.std(found, axis=0) == pytest.approx(np.mean(said, axis=0), rel=0.35)
+    part = np.std(found, axis=0) / np.mean(said, axis=0)
+    assert (part > 0.5).all() and (part < 1.2).all()
     one = off_by(Estimate(question="", name="", value=1.0, low=0.0, high=3.0), 1.0, 2.0)
     assert (one.low, one.high, one.bias) == pytest.approx((1 - math.sqrt(5), 1 + math.sqrt(8), 1.0))
 

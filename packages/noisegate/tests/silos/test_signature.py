@@ -1,6 +1,8 @@
 """A signature says whose a folder is: of one that differs in a byte, a file or a key, nothing."""
 
+import os
 import shutil
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -70,3 +72,10 @@ def test_another_owner_and_files_that_come_and_go_are_found(signed, tmp_path):
     (folder / SIGNATURE).unlink()
     with pytest.raises(ModelError, match="cannot be checked"):
         check_signature(folder, tmp_path / "other.pub")
+
+
+@pytest.mark.parametrize("add", [Path.mkdir, lambda path: path.symlink_to(path.parent.parent), os.mkfifo])
+def test_what_is_added_and_is_no_file_is_found(add, signed, tmp_path):
+    add(shutil.copytree(signed / "model", tmp_path / "model") / "extra")
+    with pytest.raises(ModelError, match="extra is an empty folder, a link or no file"):
+        check_signature(tmp_path / "model", signed / "owner.pub")

@@ -1,9 +1,11 @@
 """Cells of roughly equal mass: not too many, none below the noise, and one for each value that stands out."""
 
+import math
+
 import numpy as np
 import pytest
 
-from noisegate.features.binning import Histogram, NumericBins, denoise, merged_bins, most_cells
+from noisegate.features.binning import Coarse, Histogram, NumericBins, denoise, falling_ends, merged_bins, most_cells
 
 CELLS = 256
 FINE = NumericBins(tuple(place / CELLS for place in range(1, CELLS)), nullable=True)
@@ -56,3 +58,29 @@ def test_nothing_but_noise_makes_few_cells():
         counts.append(len(merged_bins(FINE, denoise(raw, 50.0), cells=24).cuts) + 1)
     # The noise of all 256 cells adds up to 16 standard deviations of one, and a cell needs 3.
     assert np.mean(counts) < 4 and max(counts) < 12
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_a_thin_end_falls_off_and_neither_reaches_the_bound_nor_takes_the_mass_of_others(mirrored):
+    random, edges = np.random.default_rng(4), np.linspace(0, 1, 513)
+    true = 8_000 * -np.diff(np.exp(-edges * 40))
+    worst = {"before": [], "after": []}
+    for _ in range(20):
+        there = true[::-1] if mirrored else true
+        few = Coarse(noisy=there.reshape(-1, 32).sum(axis=1) + random.normal(scale=20, size=16), group=32, noise_std=20)
+        found = denoise(there + random.normal(scale=20.0, size=512), 20.0, few, records=8_000.0)
+        after = falling_ends(found, edges)
+        assert after.sum() == pytest.approx(found.masses.sum()) and (after >= 0).all()
+        for kind, masses in (("before", found.masses), ("after", after)):
+            shares = (masses[::-1] if mirrored else masses).cumsum() / masses.sum()
+            worst[kind].append(edges[np.searchsorted(shares, 0.999) + 1])
+    right = math.log(1_000) / 40
+    assert np.median(worst["before"]) > 1.7 * right and 0.6 * right < np.median(worst["after"]) < 1.4 * right
+
+
+def test_a_single_value_and_a_clear_group_at_the_end_stay():
+    edges, masses = np.linspace(0, 1, 101), np.zeros(100)
+    masses[:30], masses[95], masses[99] = 200.0, 400.0, 30.0
+    spikes = np.arange(100) == 99
+    after = falling_ends(Histogram(masses=masses, spikes=spikes, noise_std=20.0), edges)
+    assert after[99] == 30 and after[95] == pytest.approx(400) and after[:30] == pytest.approx(200)

@@ -22,6 +22,7 @@ QUANTILES = (0.05, 0.5, 0.95)
 _COMPARED = 10_000
 _RIDGE = 1e-3
 _CLEAR = 4.0  # standard errors
+_LARGE = 0.1  # coefficients from here on are counted
 
 
 @metric("associations", "tables")
@@ -80,38 +81,61 @@ class Quantiles(MetricResult):
     """Which share of real records lies below synthetic quantiles: of 5, 50 and 95 %, of every number or date.
 
     Figures are absolute differences from what it should be: in the mean, and the ``largest``, of ``column`` at ``at``,
-    with what ``chance`` alone explains of that.
+    with what ``chance`` alone explains of that. ``stretched`` is how far the 1 or 99 % quantile of ``reaching`` is out
+    of place beyond chance, relative to its real distance from the median: values, where the others are ranks.
     """
 
     PRINTED: ClassVar = {
         "quantiles, error in rank, mean": "{it.mean:.3f}",
         "quantiles, largest error in rank": "{it.largest:.3f} ({it.column}, {it.at:.0%})",
+        "1 or 99 % quantile, relative distance": "{it.stretched:.2f} ({it.reaching})",
     }
     mean: float
     largest: float
     chance: float
     column: str
     at: float
+    stretched: float
+    reaching: str
 
     @classmethod
     def measured(cls, synthetic: pa.Table, real: pa.Table, *, seed: int, **more: Any) -> Quantiles | None:
         """Returns the figures; None of tables without numbers."""
         schema: Schema = more["schema"]
         found: list[tuple[float, float, str, float]] = []
+        ends: list[tuple[float, str]] = []
         for column in schema.layout.numeric:
             ours, theirs = (read_numbers(one, column, schema).unit for one in (synthetic, real))
             ours, theirs = np.sort(ours[~np.isnan(ours)]), np.sort(theirs[~np.isnan(theirs)])
-            for at in QUANTILES if len(ours) and len(theirs) else ():
+            if not (len(ours) and len(theirs)):
+                continue
+            ends += [(_stretched(ours, theirs, at), column.name) for at in (0.01, 0.99)]
+            for at in QUANTILES:
                 place = np.quantile(ours, at, method="inverted_cdf")
                 # Where many records have this very value, each rank among theirs is right.
                 low, high = (np.searchsorted(theirs, place, side=side) / len(theirs) for side in ("left", "right"))
                 apart = max(low - at, at - high, 0.0)
-                chance = 2 * math.sqrt(at * (1 - at) * (1 / len(ours) + 1 / len(theirs)))
-                found.append((float(apart), chance, column.name, at))
+                found.append((float(apart), _chance(at, ours, theirs), column.name, at))
         if not found:
             return None
         largest, chance, name, at = max(found, key=lambda one: one[0] - one[1])
-        return cls(mean=float(np.mean([one[0] for one in found])), largest=largest, chance=chance, column=name, at=at)
+        mean, (stretched, reaching) = float(np.mean([one[0] for one in found])), max(ends)
+        where = {"column": name, "reaching": reaching}
+        return cls(mean=mean, largest=largest, chance=chance, at=at, stretched=stretched, **where)
+
+
+def _chance(at: float, ours: np.ndarray, theirs: np.ndarray) -> float:
+    """Returns two standard errors of the difference in rank of two samples' quantiles."""
+    return 2 * math.sqrt(at * (1 - at) * (1 / len(ours) + 1 / len(theirs)))
+
+
+def _stretched(ours: np.ndarray, theirs: np.ndarray, at: float) -> float:
+    """Returns how far a quantile lies from where chance may put it, over the real distance to the median."""
+    around = np.clip(at + np.array([-1, 0, 1]) * _chance(at, ours, theirs), 0, 1)
+    low, place, high = np.quantile(theirs, around, method="inverted_cdf")
+    made = np.quantile(ours, at, method="inverted_cdf")
+    spread = abs(place - np.median(theirs))
+    return float(max(low - made, made - high, 0.0) / spread) if spread else 0.0
 
 
 @metric("equal-mass", "tables")
@@ -155,13 +179,15 @@ class Regressions(MetricResult):
 
     Numbers are in standard deviations of the real ones, levels against the most frequent one. ``error`` is the mean
     absolute difference. Real records tell ``clear`` ones of OLS from 0 by four standard errors; the part ``signs`` of
-    these has the right sign, None without any.
+    these has the right sign, and ``kept`` is 1 less the mean relative error, at most 1 each, of those from .1 on; None
+    without any.
     """
 
     coefficients: int
     error: float
     clear: int
     signs: float | None
+    kept: float | None
 
     @classmethod
     def measured(cls, synthetic: pa.Table, real: pa.Table, *, seed: int, **more: Any) -> Regressions | None:
@@ -173,11 +199,13 @@ class Regressions(MetricResult):
             return None
         made, truth = _design(both, columns, schema)
         ours, theirs = (_coefficients(*one, columns) for one in (made, truth))
-        apart, signs = [], []
+        apart, signs, kept = [], [], [np.zeros(0)]
         for place, (right, error) in ((place, told) for place, told in theirs.items() if place in ours):
             apart.append(np.abs(ours[place][0] - right))
             clear = np.abs(right) > _CLEAR * error
             signs.append(np.sign(ours[place][0][clear]) == np.sign(right[clear]))
+            clear &= np.abs(right) >= _LARGE
+            kept.append(1 - np.minimum(apart[-1][clear] / np.abs(right[clear]), 1))
         if not apart:
             return None
         all_apart, all_signs = np.concatenate(apart), np.concatenate(signs)
@@ -186,6 +214,7 @@ class Regressions(MetricResult):
             error=float(all_apart.mean()),
             clear=len(all_signs),
             signs=float(all_signs.mean()) if len(all_signs) else None,
+            kept=float(all_kept.mean()) if len(all_kept := np.concatenate(kept)) else None,
         )
 
     def page(self, name: str) -> dict[str, str]:
@@ -193,6 +222,8 @@ class Regressions(MetricResult):
         told = {"error of regression coefficients, mean": f"{self.error:.3f}"}
         if self.signs is not None:
             told["coefficients with the right sign"] = f"{self.signs:.0%} of {self.clear} clear ones"
+        if self.kept is not None:
+            told["coefficients kept, from .1 on"] = f"{self.kept:.0%}"
         return told
 
 

@@ -99,6 +99,19 @@ def test_a_verdict_is_not_good_where_an_analyst_is_misled():
     assert few.word == "noise" and any(reason.startswith("5 synthetic records for 3,000") for reason in few.reasons)
 
 
+def test_a_weaker_regression_and_a_tail_out_of_place_make_a_copy_usable_at_most():
+    real, same = records(6000, 1), records(6000, 2)
+    wide = same["u"].to_numpy().copy()
+    wide[np.argsort(wide)[-150:]] = np.linspace(3.5, 5, 150)
+    weak, wide = records(6000, 2, slope=0.4), same.set_column(2, "u", pa.array(wide))
+    assert measured(Regressions, same).kept > 0.9 > 0.8 > measured(Regressions, weak).kept > 0.4
+    assert measured(Quantiles, same).stretched < 0.1
+    assert (measured(Quantiles, wide).stretched > 0.4, measured(Quantiles, wide).reaching) == (True, "u")
+    for copy, figure in ((weak, "coefficients_kept"), (wide, "tail_error")):
+        found = evaluate_tables(copy, records(6000, 3), SCHEMA, real).verdict
+        assert found.word != "good" and figure in found.figures
+
+
 def test_few_records_and_one_column_have_no_such_figures():
     alone = Schema((boolean("g"),), label="g")
     table = pa.table({"g": [True, False, True]})

@@ -38,7 +38,7 @@ class Page(io.TextIOBase, Asker):
         server, ended = PageServer(self.state, self.told, self._files), "Ended."
         super().say("The page opens in your browser, on this computer only. If it does not, open this address there:")
         self.line(f"\n  {server.address}\n\nCtrl-C ends it.")
-        for work in (server.serve_forever, partial(webbrowser.open, server.once)):
+        for work in (server.serve_forever, partial(webbrowser.open, server.once.as_uri())):
             threading.Thread(target=work, daemon=True).start()
         signal.signal(signal.SIGINT, signal.default_int_handler)  # what a script starts beside itself ignores it
         self.console.is_interactive = True  # it moves bars, as this page can show
@@ -56,6 +56,7 @@ class Page(io.TextIOBase, Asker):
             raise
         finally:
             self._show(ended=f"{ended} This page can be closed.", ask=None)
+            server.door.cleanup()
             time.sleep(1)  # browsers fetch the last of it
 
     def _guided(self, guided: Callable[[Asker], Any]) -> Any:

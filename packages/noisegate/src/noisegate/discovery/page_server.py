@@ -1,12 +1,14 @@
 """Serves one page to browsers of this computer: to who knows its address, and to nobody else."""
 
 import json
+import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from importlib import resources
 from io import BytesIO
 from pathlib import Path
 from socketserver import TCPServer, ThreadingMixIn
+from tempfile import TemporaryDirectory
 from typing import IO, Any
 from urllib.parse import quote
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
@@ -45,8 +47,12 @@ class PageServer(ThreadingMixIn, WSGIServer):
         self._token, self._ticket = secrets.token_urlsafe(), secrets.token_urlsafe()
         self._host = f"127.0.0.1:{self.server_port}"
         self.address = f"http://{self._host}/{self._token}/"
-        # A browser is started with this address, which other users can read: it leads here once, whoever is first.
-        self.once = f"http://{self._host}/{self._ticket}/"
+        # Other users can read what a browser is started with: a file that they cannot read, which leads here once.
+        home = os.path.expanduser("~")  # a browser in a sandbox may see no other place
+        self.door = TemporaryDirectory("", "noisegate-", home if os.access(home, os.W_OK) else None, True)
+        self.once = Path(self.door.name, "start.html").absolute()
+        self.once.touch(0o600)
+        self.once.write_text(f'<meta http-equiv="refresh" content="0; url=http://{self._host}/{self._ticket}/">')
         self.set_app(self._answer)
 
     def server_bind(self) -> None:
@@ -68,6 +74,7 @@ class PageServer(ThreadingMixIn, WSGIServer):
                 status, headers, body = self._admitted(name, asked)
             elif self._ticket and secrets.compare_digest(key.encode(), self._ticket.encode()):
                 self._ticket, status, headers = "", "303 See Other", {"Location": f"/{self._token}/"}
+                self.door.cleanup()
         start(status, [*_HEADERS.items(), *headers.items()])
         return FileWrapper(body)
 

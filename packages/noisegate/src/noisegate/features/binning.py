@@ -255,6 +255,24 @@ def _shrunk(levels: list[Floats], records: float | None) -> Floats:
     return np.asarray(masses)
 
 
+def falling_ends(histogram: Histogram, edges: Floats) -> Floats:
+    """Returns masses whose ends fall off exponentially where noise hides how they do, (cells,); edges are (cells + 1,).
+
+    What lies beyond the last `SPIKE` noise standard deviations of mass would else be spread up to the bound. It falls
+    by half over the length in which the mass beyond came down to this from twice as much. Single values stay.
+    """
+    single = np.where(histogram.spikes, histogram.masses, 0.0)
+    masses, least = histogram.masses - single, SPIKE * histogram.noise_std
+    for _ in range(2):
+        beyond = masses[::-1].cumsum()[::-1]
+        before, start = np.searchsorted(-beyond, [-2 * least, -least], side="right")
+        if 0 < before < start < len(masses):
+            left = 0.5 ** ((edges[start:] - edges[start]) / (edges[start] - edges[before]))
+            masses = np.append(masses[:start], beyond[start] * -np.diff(left) / (1 - left[-1]))
+        masses, edges = masses[::-1], 1 - edges[::-1]
+    return masses + single
+
+
 def merged_bins(fine: NumericBins, histogram: Histogram, *, cells: int) -> NumericBins:
     """Returns about `cells` cells, at most `most_cells(cells)`, with cuts among the fine ones; missing is left out."""
     own, target = _own_cells(histogram, cells)

@@ -91,9 +91,9 @@ def write_folder(folder: Path, fill: Callable[[Path], None]) -> Path:
     try:
         with hidden_beside(folder) as beside:
             fill(beside)
-            # What safetensors writes is the owner's alone.
-            for path in [*beside.rglob("*"), beside]:
-                path.chmod(0o755 if path.is_dir() else 0o644)
+            # What safetensors writes is the owner's alone; of the folder itself the umask has decided.
+            for path in beside.rglob("*.safetensors"):
+                path.chmod(beside.stat().st_mode & 0o666)
             beside.rename(folder)
     except (OSError, SafetensorError) as error:
         raise ModelError(f"{folder} cannot be written: {getattr(error, 'strerror', None) or error}.") from None

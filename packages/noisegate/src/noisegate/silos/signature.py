@@ -71,7 +71,12 @@ def _statement(folder: Path) -> dict[str, Any]:
     """Returns what is signed: digests of all files but the public page, which anyone may make anew, and the claim."""
     if not folder.is_dir():
         raise OptionError(f"{folder} is not a folder; a signature is of a folder of fit, release or merge.")
-    certificate, files = verify(folder).certificate, (path for path in folder.rglob("*") if path.is_file())
+    certificate, files = verify(folder).certificate, []
+    for path in folder.rglob("*"):
+        if path.is_file():
+            files.append(path)
+        elif path.is_symlink() or not path.is_dir() or not any(path.iterdir()):
+            raise ModelError(f"{path} is an empty folder, a link or no file, which no signature covers; remove it.")
     names = sorted({path.relative_to(folder).as_posix() for path in files} - {PUBLIC_PAGE, SIGNATURE})
     facts = {name: getattr(certificate, name) for name in _STATED} | {"certificate": certificate.digest()}
     subject = [{"name": name, "digest": {"sha256": file_hash(folder / name)}} for name in names]

@@ -135,7 +135,7 @@ def _of_associations(fitting: PairwiseFit, names: Sequence[str]) -> Verdict:
         among = found if everywhere else strong
         kept = min(max(sum(one.shared for one in among) / sum(one.released for one in among), 0.0), 1.0)
         word, figures["associations_kept"] = word_of_kept(kept), kept
-        reasons.append(f"{kept:.0%} of the associations that stand out of the noise are kept")
+        reasons.append(f"{kept:.0%} of the associations that stand out of the noise are kept; regressions keep less")
     elif found and math.sqrt(max(total + 2 * noise, 0) / len(found)) > _UNSEEN:
         word = "rough"
         reasons.append("associations between columns cannot be distinguished from noise: rely on single columns only")

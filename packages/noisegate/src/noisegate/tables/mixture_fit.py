@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisegate.devices import one_thread
-from noisegate.features.binning import Histogram, NumericBins, single_cells
+from noisegate.features.binning import Histogram, NumericBins, falling_ends, single_cells
 from noisegate.models.checkpoint import FitState, joined, under
 from noisegate.models.labelled import LabelledMixture
 from noisegate.models.mixture import Mixture
@@ -334,7 +334,7 @@ def label_column(schema: Schema) -> int | None:
 
 def _within(column: NumericColumn, fine: NumericBins, bins: NumericBins, histogram: Histogram | None) -> WithinCell:
     edges = np.asarray([0.0, *fine.cuts, 1.0])
-    masses = np.ones(len(edges) - 1) if histogram is None else histogram.masses
+    masses = np.ones(len(edges) - 1) if histogram is None else falling_ends(histogram, edges)
     return WithinCell.from_edges(column, bins, edges=edges, masses=masses, spikes=single_cells(column, fine))
 
 
