@@ -151,41 +151,41 @@ def test_the_same_seed_gives_the_same_bits_and_another_does_not():
     assert joint_of(fits[0]).tobytes() != joint_of(fits[2]).tobytes()
 
 
-class Stop(Exception):  # noqa: N818
-    pass
+@pytest.mark.parametrize("far", [False, True])
+def test_a_fit_taken_up_again_ends_with_the_same_bits_whenever_it_was_stopped(far):
+    tables, settings = released(asked(), 20.0), MixtureSettings(components=8, steps=20)
 
+    def new():
+        return search_fit(*alike(200_000, 2.0), settings) if far else fit(tables)
 
-def run_until(one, step):
-    def report(state):
-        if state.step == step:
-            raise Stop
-
-    with pytest.raises(Stop):
-        one.run(report)
-
-
-def test_a_fit_taken_up_again_ends_with_the_same_bits_whenever_it_was_stopped():
-    tables = released(asked(), 20.0)
-    whole = fit(tables)
-    seen = []
-    whole.run(lambda state: seen.append(state.step))
-    assert seen == list(range(1, whole.step + 1)) and whole.steps == whole.step
-    # In the trial, at its last step, at the first of the fit and close to its end.
-    for step in (1, 30, SMALL.steps, SMALL.steps + 1, whole.step - 1):
-        stopped = fit(tables)
-        run_until(stopped, step)
-        state = {name: array.copy() for name, array in stopped.state_dict().items()}
-        again = fit(tables)
-        again.load_state_dict(state)
+    whole, states = new(), {}
+    whole.run(lambda state: states.update({state.step: whole.state_dict()}))
+    assert list(states) == list(range(1, whole.step + 1)) and whole.steps == whole.step
+    # In the trial, at its last step, at the first of the fit, where either goes on, and close to the end.
+    each = settings.steps if far else SMALL.steps
+    for step in sorted({1, each, each + 1, *range(each, whole.step, each), whole.step - 1}):
+        again = new()
+        again.load_state_dict(states[step])
         assert again.step == step
         again.run()
-        assert joint_of(again).tobytes() == joint_of(whole).tobytes()
+        for name, part in vars(again.reached).items():
+            assert part.tobytes() == getattr(whole.reached, name).tobytes()
         assert (again.step, again.discrepancy) == (whole.step, whole.discrepancy)
 
 
-# Released pairs are denoised, and a search that ends far from what was released sets out twice.
+# Released pairs are denoised, and a search that ends far from what was released goes on.
 
 SEARCH_SMALL = MixtureSettings(components=60, steps=300)
+
+
+def tables_of(codes, sizes, asked, std, random):
+    """Tables of columns' codes with noise."""
+    tables = []
+    for which in asked:
+        counts = np.zeros([sizes[column] for column in which])
+        np.add.at(counts, tuple(codes[column] for column in which), 1)
+        tables.append(Table(columns=which, counts=counts + random.normal(scale=std, size=counts.shape), noise_std=std))
+    return tables
 
 
 def alike(records, std, *, columns=4, cells=12, seed=0):
@@ -200,12 +200,7 @@ def alike(records, std, *, columns=4, cells=12, seed=0):
     sizes = (*[cells] * columns, 2)
     asked = [(one, columns) for one in range(columns)]
     asked += [(one, two, columns) for one in range(columns) for two in range(one)]
-    tables = []
-    for which in (tuple(sorted(each)) for each in asked):
-        counts = np.zeros([sizes[column] for column in which])
-        np.add.at(counts, tuple(codes[column] for column in which), 1)
-        tables.append(Table(columns=which, counts=counts + random.normal(scale=std, size=counts.shape), noise_std=std))
-    return tables, sizes, columns
+    return tables_of(codes, sizes, [tuple(sorted(each)) for each in asked], std, random), sizes, columns
 
 
 def search_fit(tables, sizes, label, settings=SEARCH_SMALL):
@@ -307,19 +302,12 @@ def test_correlations_that_a_release_knows_are_kept_by_the_fit():
     hidden = random.normal(size=(4, 10_000))
     hidden[3] = 0.7 * hidden[0] + 0.6 * hidden[1] + 0.3 * hidden[2] + 0.2 * hidden[3]
     codes = [np.searchsorted(np.quantile(each, np.arange(1, 32) / 32), each) for each in hidden]
-    tables = []
-    for which in combinations(range(4), 2):
-        counts = np.zeros((32, 32))
-        np.add.at(counts, tuple(codes[column] for column in which), 1)
-        tables.append(Table(columns=which, counts=counts + random.normal(scale=0.3, size=(32, 32)), noise_std=0.3))
-    one = MixtureFit(tables, (32,) * 4, None, MixtureSettings(), seed=0, ordered=(32,) * 4)
-    one.run()
-    cells, weights, ranks = one.reached.cells[0], one.reached.weights[0], np.arange(32) - 15.5
-    means = [ranks @ cells[span] for span in one.tables.spans]
-    spread = (ranks**2).mean()
-    for first, other in combinations(range(4), 2):
-        found = (weights * means[first] * means[other]).sum() / spread
-        assert found == pytest.approx(np.corrcoef(codes[first], codes[other])[0, 1], abs=0.01)
+    sizes, pairs, ranks = (32,) * 4, list(combinations(range(4), 2)), np.arange(32) - 15.5
+    one = fitted((tables_of(codes, sizes, pairs, 0.3, random), sizes, None), MixtureSettings())
+    means = [ranks @ one.reached.cells[0, span] for span in one.tables.spans]
+    for first, other in pairs:
+        found = (one.reached.weights[0] * means[first] * means[other]).sum() / (ranks**2).mean()
+        assert found == pytest.approx(np.corrcoef(codes[first], codes[other])[0, 1], abs=0.015)
 
 
 def test_a_fit_far_from_its_release_says_so():
@@ -329,19 +317,6 @@ def test_a_fit_far_from_its_release_says_so():
     assert one.warning is not None and f"{one.discrepancy:.2g} times what the noise" in one.warning
     assert '"components": 4, "steps": 90' in one.warning
     assert search_fit(*released).warning is None  # not run yet
-
-
-def test_a_second_search_taken_up_again_ends_with_the_same_bits():
-    released, settings = alike(200_000, 2.0), MixtureSettings(components=8, steps=20)
-    states = {}
-    whole = search_fit(*released, settings)
-    whole.run(lambda state: states.update({state.step: whole.state_dict()}))
-    for step in (20, 21, 40, 60, 79):
-        again = search_fit(*released, settings)
-        again.load_state_dict(states[step])
-        again.run()
-        assert again.reached.weights.tobytes() == whole.reached.weights.tobytes()
-        assert (again.step, again.discrepancy) == (whole.step, whole.discrepancy)
 
 
 def test_a_checkpoint_of_an_earlier_version_is_refused():
@@ -354,12 +329,8 @@ def independent(records, std, *, columns=6, cells=8, seed=0):
     """Tables of the pairs of columns that have nothing to do with each other, without a label."""
     random = np.random.default_rng(seed)
     codes = np.minimum(random.geometric(0.3, size=(columns, records)) - 1, cells - 1)
-    tables = []
-    for which in [*((one,) for one in range(columns)), *combinations(range(columns), 2)]:
-        counts = np.zeros([cells] * len(which))
-        np.add.at(counts, tuple(codes[column] for column in which), 1)
-        tables.append(Table(columns=which, counts=counts + random.normal(scale=std, size=counts.shape), noise_std=std))
-    return tables, (cells,) * columns, None
+    asked = [*((one,) for one in range(columns)), *combinations(range(columns), 2)]
+    return tables_of(codes, (cells,) * columns, asked, std, random), (cells,) * columns, None
 
 
 def test_a_fit_of_columns_that_have_nothing_to_do_with_each_other_is_nearly_their_product():

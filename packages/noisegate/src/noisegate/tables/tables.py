@@ -28,7 +28,7 @@ _TAIL = 1e-9  # scores of cells are no further out than this quantile
 # How many times more than others the one number counts that says how far a pair of ordered columns moves together:
 # analyses rest on it, it is much clearer than single cells, and plain descent comes to it last. With a larger part many
 # columns follow its noise, and regressions get worse.
-_STRESS = 5.0
+_STRESS = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
