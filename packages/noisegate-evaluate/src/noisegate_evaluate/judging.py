@@ -69,10 +69,8 @@ def of_analyses(metrics: Mapping[str, MetricResult | None]) -> Iterator[Verdict]
         yield _said(word, reason, cure, coefficients_kept=kept)
     if isinstance(quantiles, Quantiles):
         if quantiles.stretched > _STRETCHED:
-            reason = (
-                f"the 1 or 99 % quantile of {quantiles.reaching!r} is {quantiles.stretched:.0%} of its distance from "
-            )
-            reason += "the median out of place"
+            apart = f"{quantiles.stretched:.0%} of its distance from the median"
+            reason = f"the 1 or 99 % quantile of {quantiles.reaching!r} is off by {apart}"
             cure = f"bounds of {quantiles.reaching!r} that are nearer to its values, or a larger epsilon"
             yield _said("usable", reason, cure, tail_error=quantiles.stretched)
         beyond = max(quantiles.largest - quantiles.chance, 0.0)

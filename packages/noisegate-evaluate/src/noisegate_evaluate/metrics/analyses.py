@@ -81,8 +81,8 @@ class Quantiles(MetricResult):
     """Which share of real records lies below synthetic quantiles: of 5, 50 and 95 %, of every number or date.
 
     Figures are absolute differences from what it should be: in the mean, and the ``largest``, of ``column`` at ``at``,
-    with what ``chance`` alone explains of that. ``stretched`` is how far the 1 or 99 % quantile of ``reaching`` is out
-    of place beyond chance, relative to its real distance from the median: values, where the others are ranks.
+    with what ``chance`` alone explains of that. ``stretched`` is how far the 1 or 99 % quantile of ``reaching`` is off
+    beyond chance, relative to its real distance from the median: values, where the others are ranks.
     """
 
     PRINTED: ClassVar = {
