@@ -16,7 +16,7 @@ _ALLOWANCE = 0.02
 _LEAST_SKILL = 0.05
 # The least part of coefficients that is kept; samples of one table keep some 90 %. Chosen on simulated tables.
 _COEFFICIENTS: tuple[tuple[Word, float], ...] = (("good", 0.8), ("usable", 0.4))
-_STRETCHED = 0.25  # a tail that is further out of place than this misleads
+_STRETCHED = 0.25  # a tail that is off by more than this part misleads
 _MARGINAL_CURE = "more records, a larger epsilon or fewer columns, as `noisegate plan` says for each"
 _MODEL_CURE = "a larger epsilon or more records, for what models learn"
 
@@ -49,7 +49,7 @@ def of_distance(entry: OrderDistance, what: str) -> Verdict:
 
 
 def of_analyses(metrics: Mapping[str, MetricResult | None]) -> Iterator[Verdict]:
-    """Yields what an analyst would be misled by: associations, regressions that are lost, quantiles out of place."""
+    """Yields what an analyst would be misled by: associations, regressions that are lost, quantiles that are off."""
     found, quantiles = metrics.get("associations"), metrics.get("quantiles")
     regressions = metrics.get("regressions")
     if isinstance(found, Associations) and found.kept is not None:
