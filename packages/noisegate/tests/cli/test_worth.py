@@ -54,7 +54,7 @@ def test_a_pair_that_was_not_measured_is_worth_nothing():
     model = made(1_000, pairs="none")
     assert [one.records > 0 for one in model.effective_n()] == [True, True, False]
     told = guard(model, 10)
-    assert "pair" not in told.told and "nothing for 1 columns or pairs, which were not measured" in told.sentence
+    assert "pair" not in told.told and "nothing for 1 column or pair, which was not measured" in told.sentence
 
 
 @pytest.mark.parametrize(("independent", "least", "most"), [(True, 0.6, 1.6), (False, 0.0, 0.5)])

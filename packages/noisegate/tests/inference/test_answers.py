@@ -14,7 +14,7 @@ from noisegate.inference.cumulative import calibrated
 from noisegate.inference.estimands import Estimands
 from noisegate.inference.evidence import Evidence
 from noisegate.methods.pairwise import Pairwise
-from noisegate.schema import Boolean, Categorical, Continuous, Integer, Schema
+from noisegate.schema import Boolean, Categorical, Continuous, Date, Integer, Schema
 from noisegate.seeds import public_random
 
 SCHEMA = Schema(
@@ -299,3 +299,10 @@ def test_a_mean_that_the_noise_hides_is_refused_and_no_narrow_wrong_one_given():
         far += found.refused is None and not found.low - 1 < age.mean() < found.high + 1
         assert found.refused is None or "forbids" in found.refused
     assert far <= 1
+
+
+def test_dates_say_what_they_are_counted_in():
+    table = pd.DataFrame({"d": pd.date_range("2022-01-01", periods=600).date, "b": [False, True] * 300})
+    schema = Schema((Date(name="d", lower=table["d"].min(), upper=table["d"].max()), Boolean(name="b")))
+    made = synthesize(table, schema=schema, epsilon=5.0)
+    assert made.infer("mean(d)")[0].notes == ("'d' is counted in days since 1970-01-01",)

@@ -173,8 +173,6 @@ def test_a_fit_taken_up_again_ends_with_the_same_bits_whenever_it_was_stopped(fa
         assert (again.step, again.discrepancy) == (whole.step, whole.discrepancy)
 
 
-# Released pairs are denoised, and a search that ends far from what was released goes on.
-
 SEARCH_SMALL = MixtureSettings(components=60, steps=300)
 
 

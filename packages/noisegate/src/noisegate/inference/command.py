@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -76,7 +77,11 @@ def _numbers(answer: Estimate) -> list[str]:
     if answer.p is not None:
         return [f"{answer.value:.4g}", f"{answer.p:.2g}"]
     errors = [f"{answer.noise:.2g}", f"{answer.sampling:.2g}"] if answer.noise or answer.sampling else ["", ""]
-    return [f"{answer.value:.4g}", f"{answer.low:.4g}", f"{answer.high:.4g}", *errors]
+    # As many digits as the interval leaves: the mean of dates is a large number of days.
+    low, high = answer.low or 0.0, answer.high or 0.0
+    wide, largest = high - low, max(abs(low), abs(high))
+    digits = max(4, math.ceil(math.log10(largest / wide)) + 2) if 0 < wide < math.inf and largest else 4
+    return [*(f"{one:.{min(digits, 15)}g}" for one in (answer.value, low, high)), *errors]
 
 
 def copies_command(model: Synthesizer, rows: int, number: int, out: Path, seed: int | None) -> None:

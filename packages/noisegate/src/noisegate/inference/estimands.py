@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import NormalDist
 from typing import Any
 
@@ -21,10 +22,12 @@ from noisegate.inference.answers import (
 )
 from noisegate.inference.cumulative import calibrated, cumulative
 from noisegate.inference.evidence import DrownedError, Evidence, Sums
+from noisegate.schema import Date, Datetime
 from noisegate.tables.released import Floats
 
 # Simulations of the null of a test, and draws of the noise for what is solved step by step.
 _NULLS, _FEW_DRAWS = 1999, 60
+_UNITS = {Date: "days", Datetime: "microseconds"}
 
 
 class Estimands:
@@ -39,10 +42,15 @@ class Estimands:
     def answer(self, asked: Analysis) -> list[Estimate]:
         """Returns the answers to one question; an OptionError where it does not fit the columns."""
         try:
-            return list(getattr(self, f"_{asked.kind}")(asked))
+            found = list(getattr(self, f"_{asked.kind}")(asked))
         except DrownedError as drowned:
             why = f"the noise forbids an answer: it hides the range in which '{drowned}' lies"
             return [Estimate(question=asked.text, name=asked.text, refused=why)]
+        counted = asked.columns if asked.kind in ("mean", "quantile", "ols") else ()
+        kinds = {name: type(self._evidence.numeric(self._evidence.column(name))) for name in counted}
+        units = {name: _UNITS[kind] for name, kind in kinds.items() if kind in _UNITS}
+        notes = tuple(f"{name!r} is counted in {unit} since 1970-01-01" for name, unit in units.items())
+        return [replace(one, notes=(*one.notes, *notes)) for one in found]
 
     def _estimates(
         self, asked: Analysis, names: Sequence[str], function: Function, sums: Sums, **options: Any

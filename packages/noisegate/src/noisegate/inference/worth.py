@@ -107,7 +107,8 @@ def guard(model: Synthesizer, rows: int) -> Guard | None:
             names, least = " and ".join(some[0].columns), f"{some[0].records:,.0f}"
             parts.append(f"{what} {least} ({names}) to {some[-1].records:,.0f} records")
     if nothing := sum(not round(one.records) for one in found):
-        parts.append(f"nothing for {nothing} columns or pairs, which were not measured or which the noise hides")
+        what = "1 column or pair, which was" if nothing == 1 else f"{nothing} columns or pairs, which were"
+        parts.append(f"nothing for {what} not measured or which the noise hides")
     sentence = f"At most they are worth, {'; '.join(parts)}. {_WRONG}"
     more = f"{rows:,} rows were drawn from a release of about {released:,} records: they hold no more than these."
     listed = json.dumps([_told(one) for one in found])
