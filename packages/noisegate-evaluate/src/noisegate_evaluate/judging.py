@@ -60,12 +60,10 @@ def of_analyses(metrics: Mapping[str, MetricResult | None]) -> Iterator[Verdict]
             reason += f"; weakened or lost: {', '.join(told[:3])}{f' and {len(told) - 3} more' * (len(told) > 3)}"
         yield _said("rough" if word == "noise" else word, reason, _MARGINAL_CURE, associations_kept=found.kept)
     if isinstance(regressions, Regressions) and regressions.kept is not None:
-        kept, word = (
-            regressions.kept,
-            next((word for word, least in _COEFFICIENTS if regressions.kept >= least), "rough"),
-        )
+        kept = regressions.kept
+        word = next((word for word, least in _COEFFICIENTS if kept >= least), "rough")
         reason = f"coefficients of regressions on all other columns are kept by {kept:.0%} in the mean"
-        cure = "`noisegate infer` for regressions, which states intervals, or more records or a larger epsilon"
+        cure = "more records or a larger epsilon; for regressions `noisegate infer`, where the method has it"
         yield _said(word, reason, cure, coefficients_kept=kept)
     if isinstance(quantiles, Quantiles):
         if quantiles.stretched > _STRETCHED:

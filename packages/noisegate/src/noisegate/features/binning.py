@@ -268,7 +268,8 @@ def falling_ends(histogram: Histogram, edges: Floats) -> Floats:
         before, start = np.searchsorted(-beyond, [-2 * least, -least], side="right")
         if 0 < before < start < len(masses):
             left = 0.5 ** ((edges[start:] - edges[start]) / (edges[start] - edges[before]))
-            masses = np.append(masses[:start], beyond[start] * -np.diff(left) / (1 - left[-1]))
+            if left[-1] < 1:  # what lies beyond has a length, in float64 too
+                masses = np.append(masses[:start], beyond[start] * -np.diff(left) / (1 - left[-1]))
         masses, edges = masses[::-1], 1 - edges[::-1]
     return masses + single
 

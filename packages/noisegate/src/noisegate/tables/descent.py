@@ -183,6 +183,8 @@ def _latent_cells(tables: ClassTables, row: int, shares: Floats, drawn: Floats) 
     What kernels take off the correlations is made up for in a few rounds. With fewer components than cells, too
     few to be near all of them, each is as the shares say.
     """
+    if drawn.shape[1] < len(shares):
+        return np.repeat(shares[:, None], drawn.shape[1], axis=1)
     scores = [scores_of(shares[span], few) for span, few in zip(tables.spans, tables.ordered, strict=True)]
     ends = np.cumsum([0, *(each.shape[1] for each in scores)])
     places = [slice(start, end) for start, end in pairwise(ends)]
@@ -190,11 +192,12 @@ def _latent_cells(tables: ClassTables, row: int, shares: Floats, drawn: Floats) 
     for one, other in combinations(range(len(scores)), 2):
         cells = np.s_[tables.spans[one], tables.spans[other]]
         if tables.precision[cells].any():
-            apart = tables.pairs[row][cells] / tables.counts[row] - np.outer(shares[cells[0]], shares[cells[1]])
+            apart = tables.pairs[row][cells] / max(tables.counts[row], 1.0) - np.outer(
+                shares[cells[0]], shares[cells[1]]
+            )
             wanted[places[one], places[other]] = scores[one].T @ apart @ scores[other]
             wanted[places[other], places[one]] = wanted[places[one], places[other]].T
-    if drawn.shape[1] < len(shares):
-        return np.repeat(shares[:, None], drawn.shape[1], axis=1)
+    wanted = np.clip(wanted, -1.0, 1.0)
     given, points = wanted, drawn[: ends[-1]]
     # Points of a variance of exactly 1 and no correlations of their own.
     left, _, right = np.linalg.svd(points - points.mean(axis=1, keepdims=True), full_matrices=False)

@@ -215,11 +215,15 @@ class _Block:
     """Released pairs of some cells with others, or where both are None of all with all, each on both sides of M."""
 
     def __init__(
-        self, tables: ClassTables, rows: slice | None = None, columns: npt.NDArray[np.intp] | None = None
+        self,
+        tables: ClassTables,
+        scores: Float32[Array, "D scores"],
+        rows: slice | None = None,
+        columns: npt.NDArray[np.intp] | None = None,
     ) -> None:
         self.whole = rows is None or columns is None
         self._rows, self._columns = (slice(None) if each is None else each for each in (rows, columns))
-        precision, pairs, scores = tables.precision, tables.pairs, _unit_scores(tables)
+        precision, pairs = tables.precision, tables.pairs
         self._scores = scores[self._rows], scores[self._columns]
         if rows is None or columns is None:
             precision, pairs = precision + precision.T, pairs + pairs.transpose(0, 2, 1)
@@ -243,7 +247,7 @@ class _Block:
         return found
 
     def pull(self, residual: Array, cells: Float32[Array, "D K"], into: Float32[Array, "D K"]) -> None:
-        """Adds 2 G p to `into`; takes the residual for its own. Few components are not told of scores."""
+        """Adds 2 G p to `into`, scores with more weight if there are components enough; overwrites the residual."""
         left, right = self._scores
         if len(cells) <= cells.shape[1]:
             residual += left @ (left.T @ residual @ right) @ right.T
@@ -255,7 +259,7 @@ class _Block:
 
 def _unit_scores(tables: ClassTables) -> Float32[Array, "D scores"]:
     """Returns scores of columns in an order, or of two cells, so long that they count as much as they are to."""
-    shares, found = likely_shares(tables).mean(axis=0), []
+    shares, found = likely_shares(tables).mean(axis=0) if tables.ordered else tables.prior, []
     for span, few in zip(tables.spans, tables.ordered, strict=False):
         if few > 1 or span.stop - span.start == 2:
             found.append(np.zeros(len(shares), dtype=np.float32))
@@ -265,11 +269,11 @@ def _unit_scores(tables: ClassTables) -> Float32[Array, "D scores"]:
 
 
 def _blocks(tables: ClassTables) -> list[_Block]:
-    released = tables.precision > 0
+    released, scores = tables.precision > 0, _unit_scores(tables)
     if 2 * released.mean() > _FEW:
-        return [_Block(tables)]
+        return [_Block(tables, scores)]
     partners = ((span, np.flatnonzero(released[span].any(axis=0))) for span in tables.spans)
-    return [_Block(tables, span, others) for span, others in partners if len(others)]
+    return [_Block(tables, scores, span, others) for span, others in partners if len(others)]
 
 
 class Distance:
