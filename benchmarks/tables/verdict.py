@@ -32,6 +32,8 @@ HERE = Path(__file__).parent
 REAL = ("adult", "diamonds", "fair", "loans", "nlswork", "randhie")
 EPSILONS, SIZES = (0.1, 1.0, 10.0), (300, 1_500, 8_000)
 TEST, DRAWN = 3_000, 3_000
+BOTH = ("associations_kept", "coefficients_kept")
+"""What a fit expects and an evaluation finds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +106,7 @@ def judged(of: Case, epsilon: float, records: int) -> dict[str, Any]:
         "expected": [expected.singles, expected.pairs],
         "out_of_place": [singles, pairs],
         "kept": found.verdict.figures.get("kept"),
-        "associations_kept": [one.figures.get("associations_kept") for one in (made.verdict, found.verdict)],
+        **{name: [one.figures.get(name) for one in (made.verdict, found.verdict)] for name in BOTH},
         "distance": made.summary.discrepancy,
     }
 

@@ -5,7 +5,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from noisegate.verdict import MISPLACED, RANKS, WORDS, Verdict, Word, in_percent, word_of_kept, word_of_misplaced
+from noisegate.verdict import (
+    COEFFICIENTS_CURE,
+    MISPLACED,
+    RANKS,
+    WORDS,
+    Verdict,
+    Word,
+    in_percent,
+    word_of_coefficients,
+    word_of_kept,
+    word_of_misplaced,
+)
 from noisegate_evaluate.metrics.analyses import STRONG, Associations, Quantiles, Regressions
 from noisegate_evaluate.metrics.marginals import MarginalReport, OrderDistance, RulesKept
 from noisegate_evaluate.metrics.result import MetricResult
@@ -14,8 +25,6 @@ from noisegate_evaluate.metrics.result import MetricResult
 _ALLOWANCE = 0.02
 # Real records whose own models do hardly better than guessing say nothing about synthetic ones.
 _LEAST_SKILL = 0.05
-# The least part of coefficients that is kept; samples of one table keep some 90 %. Chosen on simulated tables.
-_COEFFICIENTS: tuple[tuple[Word, float], ...] = (("good", 0.8), ("usable", 0.4))
 _STRETCHED = 0.25  # a tail that is off by more than this part misleads
 _MARGINAL_CURE = "more records, a larger epsilon or fewer columns, as `noisegate plan` says for each"
 _MODEL_CURE = "a larger epsilon or more records, for what models learn"
@@ -61,10 +70,8 @@ def of_analyses(metrics: Mapping[str, MetricResult | None]) -> Iterator[Verdict]
         yield _said("rough" if word == "noise" else word, reason, _MARGINAL_CURE, associations_kept=found.kept)
     if isinstance(regressions, Regressions) and regressions.kept is not None:
         kept = regressions.kept
-        word = next((word for word, least in _COEFFICIENTS if kept >= least), "rough")
         reason = f"coefficients of regressions on all other columns are kept by {kept:.0%} in the mean"
-        cure = "more records or a larger epsilon; for regressions `noisegate infer`, where the method has it"
-        yield _said(word, reason, cure, coefficients_kept=kept)
+        yield _said(word_of_coefficients(kept), reason, COEFFICIENTS_CURE, coefficients_kept=kept)
     if isinstance(quantiles, Quantiles):
         if quantiles.stretched > _STRETCHED:
             apart = f"{quantiles.stretched:.0%} of its distance from the median"

@@ -31,6 +31,12 @@ KEPT: Mapping[Word, float] = {"good": 0.90, "usable": 0.75, "rough": 0.40}
 RANKS: Mapping[Word, float] = {"good": 0.05, "usable": 0.12}
 """The largest share of real records between a real quantile and the synthetic one for each word; above it is rough."""
 
+COEFFICIENTS: Mapping[Word, float] = {"good": 0.8, "usable": 0.4}
+"""The least part of coefficients kept for each word, else rough; samples of one table keep some 90 %. Chosen on
+simulated tables."""
+
+COEFFICIENTS_CURE = "more records or a larger epsilon; for regressions `noisegate infer`, where the method has it"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
@@ -133,6 +139,11 @@ def word_of_misplaced(share: float) -> Word:
 def word_of_kept(kept: float) -> Word:
     """Returns the word for the part that is kept of what models learn from real records; `nan` is noise."""
     return next((word for word, least in KEPT.items() if kept >= least), "noise")
+
+
+def word_of_coefficients(kept: float) -> Word:
+    """Returns the word for the part of coefficients of regressions that is kept."""
+    return next((word for word, least in COEFFICIENTS.items() if kept >= least), "rough")
 
 
 def in_percent(share: float) -> str:

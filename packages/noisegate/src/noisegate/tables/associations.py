@@ -1,4 +1,4 @@
-"""Which associations between columns a fit keeps of those that its release knows, and what it is blind to.
+"""Which associations and regressions a fit keeps of those that its release knows, and what it is blind to.
 
 A column has scores of mean 0 and variance 1 over the records of the model: the ranks of cells in an order, or an
 orthonormal basis over levels. The association of two columns is the matrix C = X' (T/n) Y of mean products of scores:
@@ -10,13 +10,13 @@ the matrix of the model, whose ratio to it is the part of the associations that 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import accumulate, combinations, pairwise
 
 import numpy as np
 
 from noisegate.tables.mixture_fit import PairwiseFit
 from noisegate.tables.released import Floats, Table, best_table
-from noisegate.verdict import Verdict, in_percent, word_of_kept
+from noisegate.verdict import COEFFICIENTS_CURE, Verdict, in_percent, word_of_coefficients, word_of_kept
 
 WEAKENED = 0.75
 """An association of which a smaller part is kept is weakened."""
@@ -28,6 +28,8 @@ _STRONG, _CLEAR = 0.2, 3.0
 _UNSEEN = 0.1
 _NAMED = 5
 _TINY = 1e-12
+# Coefficients from here on count; what is added to squares of scores, so that none are collinear.
+_LARGE, _RIDGE = 0.1, 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,21 +78,45 @@ def scores(shares: Floats, ordered: int) -> Floats:
     return found
 
 
-def measured_associations(tables: Sequence[Table], fitting: PairwiseFit) -> list[Association]:
-    """Returns every pair of columns that a table holds, with what the fit's model makes of it."""
+@dataclass(frozen=True, kw_only=True)
+class PairMoments:
+    """Mean products of the scores of two columns, (scores of one, scores of the other).
+
+    Attributes:
+        columns: Their numbers.
+        seen: By the release.
+        made: Of the model.
+        variance: Of the noise on those of the release.
+    """
+
+    columns: tuple[int, int]
+    seen: Floats
+    made: Floats
+    variance: Floats
+
+
+def measured_moments(tables: Sequence[Table], fitting: PairwiseFit) -> list[PairMoments]:
+    """Returns those of every pair of columns that a table holds."""
     pairs = sorted({pair for table in tables for pair in combinations(table.columns, 2)})
     expected = fitting.expected
     every = {column: scores(expected((column,)), fitting.ordered[column]) for pair in pairs for column in pair}
     records, found = float(fitting.tables.counts.sum()), []
-    tail = math.log(10 * max(len(pairs), 1))
     for pair in pairs:
         best, (left, right) = best_table(tables, pair), (every[column] for column in pair)
-        size = min(left.shape[1], right.shape[1])
-        if best is None or not size or best[0].shape != (len(left), len(right)):
+        if best is None or not min(left.shape[1], right.shape[1]) or best[0].shape != (len(left), len(right)):
             continue
         counts, std = best
         seen, made = (left.T @ table @ right for table in (counts / records, expected(pair)))
         variance = (std / records) ** 2 * np.outer(np.square(left).sum(axis=0), np.square(right).sum(axis=0))
+        found.append(PairMoments(columns=pair, seen=seen, made=made, variance=variance))
+    return found
+
+
+def measured_associations(moments: Sequence[PairMoments]) -> list[Association]:
+    """Returns the association of each pair of columns, with what the fit's model makes of it."""
+    found, tail = [], math.log(10 * max(len(moments), 1))
+    for one in moments:
+        seen, made, variance, size = one.seen, one.made, one.variance, min(one.seen.shape)
         deviation = math.sqrt(float((2 * variance**2 + 4 * variance * np.square(made)).sum()))
         # Laurent and Massart (2000), lemma 1, of sums of squares of normal variables.
         chance = 2 * math.sqrt(tail * float(np.square(variance).sum())) + 2 * tail * float(variance.max())
@@ -99,7 +125,7 @@ def measured_associations(tables: Sequence[Table], fitting: PairwiseFit) -> list
         shared = part * (np.square(seen) - variance).sum() - 2 * part * (1 - part) * variance.mean()
         found.append(
             Association(
-                columns=pair,
+                columns=one.columns,
                 released=float((np.square(seen) - variance).sum()) / size,
                 deviation=deviation / size,
                 chance=chance / size,
@@ -109,11 +135,64 @@ def measured_associations(tables: Sequence[Table], fitting: PairwiseFit) -> list
     return found
 
 
+def coefficients_kept(
+    seen: Floats, made: Floats, variance: Floats, targets: Sequence[int], records: float
+) -> float | None:
+    """Returns the expected part of coefficients that is kept: 1 less their mean relative error, of at most 1 each.
+
+    With the moments of scores that the model has, C, and those of the release, R, with variances V of its noise, let a
+    be a regression in the model: 1 for its target, and the other coefficients negated. One Newton step to the release
+    is G (R - C) a, with the variances G² V a², where G is the inverse of C without the target. Model and release
+    share their noise: the larger of the step and of its noise is how far the model's coefficients are from the truth.
+
+    Args:
+        seen: Moments of scores in the release, symmetric, (scores, scores).
+        made: Those of the model.
+        variance: Of the noise on those of the release.
+        targets: Scores that are explained, each by all others.
+        records: How many the release is of.
+
+    Returns:
+        The part, from 0 to 1; None where the model has no coefficient of 0.1 or more.
+
+    Examples:
+        >>> made = np.array([[1.0, 0.4], [0.4, 1.0]])
+        >>> exact = coefficients_kept(made, made, np.zeros((2, 2)), [0], 1e6)
+        >>> noisy = coefficients_kept(made, made, np.full((2, 2), 0.1), [0], 1e6)
+        >>> round(exact, 2), round(noisy, 2), coefficients_kept(np.eye(2), np.eye(2), np.zeros((2, 2)), [0], 1e6)
+        (1.0, 0.42, None)
+    """
+    inverse = np.linalg.inv(made + _RIDGE * np.eye(len(made)))
+    own = inverse.diagonal().copy()
+    contrast = inverse / own  # a column for each regression: 1, and the other coefficients negated
+
+    def others(products: Floats) -> Floats:
+        return products * (1 - np.eye(len(made)))
+
+    pull = inverse @ others((seen - made) @ contrast)
+    step = pull - contrast * pull.diagonal()
+    spread = others(variance @ contrast**2)
+    squared = inverse**2 @ spread
+    noise = squared - 2 * contrast * (inverse @ (inverse * spread)) + contrast**2 * squared.diagonal()
+    sampling = np.maximum(inverse.diagonal()[:, None] / own - contrast**2, 0.0) / records
+    error = np.sqrt(np.maximum(step**2, noise) + sampling)[:, targets]
+    sizes = np.abs(others(contrast)[:, targets])
+    if not (large := sizes >= _LARGE).any():
+        return None
+    # The mean of min(|e| / b, 1) for a normal e.
+    ratio = sizes[large] / np.maximum(error[large], 1e-12)
+    beyond = np.array([math.erfc(one) for one in ratio / math.sqrt(2)])
+    lost = math.sqrt(2 / math.pi) * (1 - np.exp(-(ratio**2) / 2)) / ratio + beyond
+    return float(1 - lost.mean())
+
+
 def judged(fitting: PairwiseFit) -> Iterator[Verdict]:
     """Yields what is lost of the associations between columns, and which columns lie in one cell."""
     names = fitting.names
     if len(names) > 1:
-        yield _of_associations(fitting, names)
+        moments = measured_moments(fitting.released, fitting)
+        yield _of_associations(fitting, names, measured_associations(moments))
+        yield from _of_regressions(fitting, moments)
     for column, share, low, high in fitting.blind():
         where = f"{column.name!r} between {low:g} and {high:g}"
         reason = f"{in_percent(share)} of records have {where}: nothing finer was measured"
@@ -121,8 +200,30 @@ def judged(fitting: PairwiseFit) -> Iterator[Verdict]:
         yield Verdict(word="rough", source="fit", reasons=(reason,), cures=(cure,))
 
 
-def _of_associations(fitting: PairwiseFit, names: Sequence[str]) -> Verdict:
-    found = measured_associations(fitting.released, fitting)
+def _of_regressions(fitting: PairwiseFit, moments: Sequence[PairMoments]) -> Iterator[Verdict]:
+    """Yields what is expected of regressions, where all pairs are measured and some columns are numbers."""
+    sizes = dict.fromkeys(range(len(fitting.names)), 0)
+    for one in moments:
+        sizes |= dict(zip(one.columns, one.seen.shape, strict=True))
+    if len(moments) < math.comb(sum(map(bool, sizes.values())), 2):
+        return
+    ends = list(accumulate(sizes.values(), initial=0))
+    places = [slice(*ends) for ends in pairwise(ends)]
+    seen, made, variance = np.eye(ends[-1]), np.eye(ends[-1]), np.zeros((ends[-1], ends[-1]))
+    for one in moments:
+        left, right = (places[column] for column in one.columns)
+        for whole, part in ((seen, one.seen), (made, one.made), (variance, one.variance)):
+            whole[left, right], whole[right, left] = part, part.T
+    targets = [ends[column] for column, cells in enumerate(fitting.ordered) if cells > 1 and sizes[column]]
+    kept = coefficients_kept(seen, made, variance, targets, float(fitting.tables.counts.sum()))
+    if kept is not None:
+        word = word_of_coefficients(kept)
+        reason = f"coefficients of regressions on all other columns are expected to be kept by {kept:.0%} in the mean"
+        cures = () if word == "good" else (COEFFICIENTS_CURE,)
+        yield Verdict(word=word, source="fit", reasons=(reason,), cures=cures, figures={"coefficients_kept": kept})
+
+
+def _of_associations(fitting: PairwiseFit, names: Sequence[str], found: Sequence[Association]) -> Verdict:
     measured = {pair for table in fitting.released for pair in combinations(table.columns, 2)}
     missing = [pair for pair in combinations(range(len(names)), 2) if pair not in measured]
     total, noise = sum(one.released for one in found), math.sqrt(sum(one.deviation**2 for one in found))
@@ -135,7 +236,7 @@ def _of_associations(fitting: PairwiseFit, names: Sequence[str]) -> Verdict:
         among = found if everywhere else strong
         kept = min(max(sum(one.shared for one in among) / sum(one.released for one in among), 0.0), 1.0)
         word, figures["associations_kept"] = word_of_kept(kept), kept
-        reasons.append(f"{kept:.0%} of the associations that stand out of the noise are kept; regressions keep less")
+        reasons.append(f"{kept:.0%} of the associations that stand out of the noise are kept")
     elif found and math.sqrt(max(total + 2 * noise, 0) / len(found)) > _UNSEEN:
         word = "rough"
         reasons.append("associations between columns cannot be distinguished from noise: rely on single columns only")
