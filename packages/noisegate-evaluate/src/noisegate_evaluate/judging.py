@@ -6,14 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 from noisegate.verdict import (
-    COEFFICIENTS_CURE,
     MISPLACED,
     RANKS,
     WORDS,
     Verdict,
     Word,
     in_percent,
-    word_of_coefficients,
+    of_coefficients,
     word_of_kept,
     word_of_misplaced,
 )
@@ -69,9 +68,7 @@ def of_analyses(metrics: Mapping[str, MetricResult | None]) -> Iterator[Verdict]
             reason += f"; weakened or lost: {', '.join(told[:3])}{f' and {len(told) - 3} more' * (len(told) > 3)}"
         yield _said("rough" if word == "noise" else word, reason, _MARGINAL_CURE, associations_kept=found.kept)
     if isinstance(regressions, Regressions) and regressions.kept is not None:
-        kept = regressions.kept
-        reason = f"coefficients of regressions on all other columns are kept by {kept:.0%} in the mean"
-        yield _said(word_of_coefficients(kept), reason, COEFFICIENTS_CURE, coefficients_kept=kept)
+        yield of_coefficients(regressions.kept, "evaluate")
     if isinstance(quantiles, Quantiles):
         if quantiles.stretched > _STRETCHED:
             apart = f"{quantiles.stretched:.0%} of its distance from the median"

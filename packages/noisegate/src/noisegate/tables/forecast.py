@@ -99,6 +99,8 @@ def _error(cells: list[int], tables: int, noise_std: float, records: float) -> T
 
 # The noise at which half the records are in a wrong cell, and the power.
 _PAIRS, _SINGLES = (0.75, 0.775), (3.0, 0.725)
+# The noise up to which half of the tables with numbers keep 80 % of their coefficients.
+_COEFFICIENTS = 0.002
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +113,7 @@ class Forecast:
         columns: How many columns there are, without a label whose classes are told apart.
         paired: Whether pairs of columns are measured; where not, columns come out independent of each other.
         measured: How many of the pairs that the plan names are measured among so many records, and how many it names.
+        regressions: Whether numbers may be explained by other columns, of which only a fit knows more.
     """
 
     records: float
@@ -118,6 +121,7 @@ class Forecast:
     columns: int
     paired: bool
     measured: tuple[int, int] = (0, 0)
+    regressions: bool = False
 
     @property
     def singles(self) -> float:
@@ -133,15 +137,17 @@ class Forecast:
     def word(self) -> Word:
         """What that is called; where columns come out independent of each other, "rough" at best."""
         if self.columns == 1 or (self.paired and self.measured[0] == self.measured[1]):
-            return word_of_misplaced(self.pairs if self.paired else self.singles)
+            word = word_of_misplaced(self.pairs if self.paired else self.singles)
+            return "usable" if word == "good" and self.regressions and self.noise > _COEFFICIENTS else word
         return "noise" if self.singles > MISPLACED["rough"] else "rough"
 
     def takes(self) -> dict[Word, float]:
         """Returns how many records each word takes that can be had."""
         half, power = _PAIRS if self.paired else _SINGLES
         possible = MISPLACED if self.paired or self.columns == 1 else ("rough",)
-        times = {word: (most / (1 - most)) ** (1 / power) for word, most in MISPLACED.items()}
-        needed = {word: self.records * self.noise / (half * noise) for word, noise in times.items()}
+        noises = {word: half * (most / (1 - most)) ** (1 / power) for word, most in MISPLACED.items()}
+        noises["good"] = min(noises["good"], _COEFFICIENTS if self.regressions else math.inf)
+        needed = {word: self.records * self.noise / noise for word, noise in noises.items()}
         return {word: records for word, records in needed.items() if word in possible}
 
 
@@ -159,7 +165,8 @@ def forecast(plan: CalibratedPlan, records: float) -> Forecast:
         0.04
     """
     stds = {release.query.name: release.noise_std_natural for release in plan.releases}
-    return _forecast(expected_error(plan, 1), plan.design, records, stds.get(PAIRS))
+    found = _forecast(expected_error(plan, 1), plan.design, records, stds.get(PAIRS))
+    return replace(found, regressions=found.paired and bool(plan.design.layout.numeric))
 
 
 def forecast_of(design: Design, release: Answered, records: float) -> Forecast:
@@ -267,6 +274,8 @@ def _expected(expected: Forecast, epsilon: float, source: Source, cures: Iterabl
     if expected.measured[0] < expected.measured[1]:
         told = "only those with the label" if expected.measured[0] else "none"
         reasons.append(f"of {expected.measured[1]:,} pairs of columns {told} would be measured, for the noise on them")
+    if expected.word == "usable" and word_of_misplaced(expected.pairs) == "good":
+        reasons.append("regressions of numbers on all other columns may keep less than 80% of their coefficients")
     return Verdict(
         word=expected.word,
         source=source,
