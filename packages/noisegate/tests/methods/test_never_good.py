@@ -74,7 +74,7 @@ def test_pairs_that_drown_are_named_before_spending_and_after():
 
 @pytest.mark.parametrize(("records", "least", "most"), [(1000, -0.2, 0.08), (4000, -0.05, 0.05)])
 def test_the_part_of_associations_that_is_kept_is_not_told_for_more_than_it_is(records, least, most):
-    """By the release alone: what is seen and what is kept share their noise. 24 releases: -.08, .01; coefficients -.09, -.01."""
+    """By the release alone, whose noise both share. 24 releases: -.08 and .01; of coefficients -.09 and -.01."""
     random, found, told, names, factor = np.random.default_rng(0), [], [], "abcdef", 0.6 + 0.8j
     schema = Schema([Continuous(name=name, lower=-3, upper=3) for name in names])
     for seed in range(6):
