@@ -11,6 +11,7 @@ from noisegate_papers.estimators.locally_linear_maps import LocallyLinearMaps
 
 QUICK = dict(epsilon=50.0, records=500, maps=2, steps=40, sampling_probability=0.4, temperature=2.0, init_std=0.5)
 BOUNDED = {**QUICK, "classes": [2, 7, 5], "bounds": (0, 10)}
+UNTAUGHT = {**BOUNDED, "steps": 2}
 SCHEMA = Schema(
     (Continuous(name="u", lower=0.0, upper=10.0), Categorical(name="c", levels=("r", "g")), Boolean(name="y")),
     label="y",
@@ -77,19 +78,19 @@ def test_the_label_may_stand_in_the_table():
 
 
 def test_random_state_is_of_public_randomness_only():
-    models = [LocallyLinearMaps(**BOUNDED, random_state=3).fit(*numbers(100)) for _ in range(2)]
+    models = [LocallyLinearMaps(**UNTAUGHT, random_state=3).fit(*numbers(100)) for _ in range(2)]
     seeds = [model.certificate_.public["settings"]["seed"] for model in models]
     assert seeds[0] == seeds[1]
     assert not np.array_equal(models[0].filters(2), models[1].filters(2))
-    assert LocallyLinearMaps(**BOUNDED).fit(*numbers(100)).certificate_.public["settings"]["seed"] not in seeds
+    assert LocallyLinearMaps(**UNTAUGHT).fit(*numbers(100)).certificate_.public["settings"]["seed"] not in seeds
 
 
 def test_texts_and_floats_may_be_classes():
     X, y = numbers(100)
-    told = LocallyLinearMaps(**{**BOUNDED, "classes": ["low", "high"]}).fit(X, np.where(y == 7, "high", "low"))
+    told = LocallyLinearMaps(**{**UNTAUGHT, "classes": ["low", "high"]}).fit(X, np.where(y == 7, "high", "low"))
     assert set(told.predict(X)) <= {"low", "high"}
     assert told.filters("low").shape == (2, 6)
-    assert LocallyLinearMaps(**{**BOUNDED, "classes": [2.0, 7.0]}).fit(X, y.astype(float)).classes_.tolist() == [2, 7]
+    assert LocallyLinearMaps(**{**UNTAUGHT, "classes": [2.0, 7.0]}).fit(X, y.astype(float)).classes_.tolist() == [2, 7]
 
 
 @pytest.mark.parametrize(

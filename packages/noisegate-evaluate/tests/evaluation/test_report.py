@@ -1,5 +1,6 @@
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import polars
@@ -7,10 +8,11 @@ import pyarrow as pa
 from rich.console import Console
 
 from noisegate.schema import Categorical, Continuous, Schema
-from noisegate_evaluate import CAVEAT, comparison, evaluate_tables
+from noisegate_evaluate import CAVEAT, comparison, evaluate_tables, three
 
 COLUMNS = (Continuous(name="x [red]", lower=-4.0, upper=4.0), Categorical(name="y", levels=("no", "yes")))
 SCHEMA = Schema(columns=COLUMNS, label="y")
+LOGISTIC = replace(three(), recipes=three().recipes[:1])
 
 
 def rows(seed, centre=0.0, count=200):
@@ -31,7 +33,7 @@ def flat(text):
 
 def test_with_the_training_table_there_is_a_ceiling_and_a_floor():
     train, test = rows(0), rows(1)
-    report = evaluate_tables(train, test, SCHEMA, train)
+    report = evaluate_tables(train, test, SCHEMA, train, classifiers=LOGISTIC)
     assert report.compared_with == "train"
     assert [entry.mean for entry in report.marginals.orders] == [0.0, 0.0]
     assert report.floor.order(1).mean > 0
