@@ -1,21 +1,16 @@
-"""Evaluations whose ensembles have ten trees instead of a hundred, where a test is not about their scores."""
+"""Evaluations by fewer trees, where a test is not about their scores."""
 
-from contextlib import contextmanager
 from dataclasses import replace
-
-import pytest
+from unittest.mock import patch
 
 from noisegate_evaluate.utility import suites
 
+THREE = suites.three()
+LOGISTIC = replace(THREE, recipes=THREE.recipes[:1])
 
-@contextmanager
+
 def few_trees():
-    whole = suites.three()
-    recipes = [replace(one, settings={**one.settings, **_fewer(one.settings)}) for one in whole.recipes]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(suites, "three", lambda: replace(whole, recipes=tuple(recipes)))
-        yield
-
-
-def _fewer(settings):
-    return {name: 10 for name, count in settings.items() if count == 100}
+    """Has ten trees in an ensemble of a hundred, and the rest as it is."""
+    fewer = [{name: 10 if value == 100 else value for name, value in one.settings.items()} for one in THREE.recipes]
+    small = tuple(replace(one, settings=settings) for one, settings in zip(THREE.recipes, fewer, strict=True))
+    return patch.object(suites, "three", lambda: replace(THREE, recipes=small))

@@ -1,18 +1,17 @@
 import io
 import json
-from dataclasses import replace
 
 import numpy as np
 import polars
 import pyarrow as pa
 from rich.console import Console
+from tests.shared.few_trees import LOGISTIC
 
 from noisegate.schema import Categorical, Continuous, Schema
-from noisegate_evaluate import CAVEAT, comparison, evaluate_tables, three
+from noisegate_evaluate import CAVEAT, comparison, evaluate_tables
 
 COLUMNS = (Continuous(name="x [red]", lower=-4.0, upper=4.0), Categorical(name="y", levels=("no", "yes")))
 SCHEMA = Schema(columns=COLUMNS, label="y")
-LOGISTIC = replace(three(), recipes=three().recipes[:1])
 
 
 def rows(seed, centre=0.0, count=200):

@@ -7,18 +7,17 @@ import pyarrow as pa
 import pytest
 from scipy.stats import spearmanr
 from tests.shared.columns import boolean, categorical, continuous
+from tests.shared.few_trees import LOGISTIC
 
 from noisegate.schema import Schema
 from noisegate.verdict import Verdict
-from noisegate_evaluate import evaluate_tables, three
+from noisegate_evaluate import evaluate_tables
 from noisegate_evaluate.metrics.analyses import Associations, EqualMass, Quantiles, Regressions, TwoSample
 
 SCHEMA = Schema(
     (*(continuous(name, -5, 5, missing=True) for name in ("x", "w", "u")), boolean("g"), categorical("c", "abc")),
     label="g",
 )
-LOGISTIC = replace(three(), recipes=three().recipes[:1])
-"""Of verdicts whose cause is no classifier."""
 
 
 def records(rows, seed, *, slope=0.6, sign=1):
