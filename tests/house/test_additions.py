@@ -67,7 +67,18 @@ FILES = {
         kind = "boolean"
     """,
 }
-PROGRAM = "import sys; from noisegate.cli.start import start; sys.argv[0] = 'noisegate'; start()"
+PROGRAM = """
+import json, sys
+from noisegate.cli.start import start
+for line in json.loads(sys.argv[1]):
+    sys.argv = ["noisegate", *line]
+    try:
+        start()
+    except SystemExit as end:
+        if end.code:
+            raise
+    print(end="\\0", flush=True)
+"""
 
 
 @pytest.fixture
@@ -78,10 +89,11 @@ def added(tmp_path):
         path.write_text(textwrap.dedent(text).lstrip())
     (tmp_path / "data.csv").write_text("ill,old\n" + "true,false\nfalse,false\n" * 150)
 
-    def run(*arguments):
-        environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-        command = [sys.executable, "-c", PROGRAM, *map(str, arguments)]
-        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True).stdout
+    def run(*lines):
+        """Runs lines in one process; returns what each of them printed."""
+        told = {"env": {**os.environ, "PYTHONPATH": str(tmp_path)}, "cwd": tmp_path, "text": True}
+        command = [sys.executable, "-c", PROGRAM, json.dumps([list(map(str, line)) for line in lines])]
+        return subprocess.run(command, capture_output=True, check=True, **told).stdout.split("\0")[:-1]
 
     return run
 
@@ -93,14 +105,15 @@ def changed():
 def test_a_package_adds_a_method_a_metric_and_a_verb_and_touches_nothing_here(added):
     before = changed()
     fit = ("fit", "data.csv", "--schema", "schema.toml", "--epsilon", 1, "--out", "model", "--json")
-    fitted = json.loads(added(*fit, "--method", "shares", "--set", "hidden=[8]", "--set", 'fit_options={"steps": 5}'))
-    assert fitted["certificate"]["method"] == "shares"
-    added("sample", "model", "-n", 20, "-o", "made.csv")
-    assert "shares" in added("fit", "--help")
-    files = ("--synthetic", "made.csv", "--test", "data.csv", "--schema", "schema.toml")
-    assert json.loads(added("evaluate", *files, "--json"))["metrics"]["rows-apart"] == {"rows": 280}
-    assert "rows-apart" in added("evaluate", *files)
-    assert "greet" in added("--help") and added("greet", "you") == "hello you\n"
+    evaluate = ("evaluate", "--synthetic", "made.csv", "--test", "data.csv", "--schema", "schema.toml")
+    fitted, _, listed, figures, page, verbs, greeting = added(
+        (*fit, "--method", "shares", "--set", "hidden=[8]", "--set", 'fit_options={"steps": 5}'),
+        ("sample", "model", "-n", 20, "-o", "made.csv"),
+        *[("fit", "--help"), (*evaluate, "--json"), evaluate, ("--help",), ("greet", "you")],
+    )
+    assert json.loads(fitted)["certificate"]["method"] == "shares" and "shares" in listed
+    assert json.loads(figures)["metrics"]["rows-apart"] == {"rows": 280} and "rows-apart" in page
+    assert "greet" in verbs and greeting == "hello you\n"
     assert changed() == before
 
 
@@ -110,6 +123,6 @@ def test_two_packages_with_one_verb_are_told_and_not_traced(added, tmp_path):
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: noisegate-clash\nVersion: 1.0\n")
     (folder / "entry_points.txt").write_text("[noisegate.verbs]\nfit = noisegate_added.verb:greet_command\n")
     with pytest.raises(subprocess.CalledProcessError) as ended:
-        added("--help")
+        added(("--help",))
     assert ended.value.returncode == 2 and "Traceback" not in ended.value.stderr
     assert "two installed packages add 'fit'" in " ".join(ended.value.stderr.split())

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
 from PIL import Image
+from tests.shared.few_trees import few_trees
 
 from noisegate.cli.main import run
 from noisegate.ledger.ledger import Ledger
@@ -214,7 +215,7 @@ def cli(monkeypatch, capsys):
 def _run_here(monkeypatch, arguments):
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(sys, "argv", ["noisegate", *map(str, arguments)])
-    with pytest.raises(SystemExit) as stop:
+    with few_trees(), pytest.raises(SystemExit) as stop:
         run()
     return stop.value.code
 

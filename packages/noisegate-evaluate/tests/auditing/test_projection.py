@@ -59,20 +59,17 @@ def test_right_vectors_of_whole_samples_stay_below_their_claim_and_are_seen(adja
 def test_noise_on_vectors_of_whole_samples_that_is_too_quiet_is_found():
     with planted.noise_times(1 / 2):
         found = projected(Auditor(method=SINKHORN, schema=TABLE, budget=Budget(epsilon=1.0)), runs=4, chance=RARE)
-    assert found.too_little_noise
-    assert found.noise[1] < 0.6
+    assert found.too_little_noise and found.noise[1] < 0.6
 
 
 def test_noise_that_is_too_quiet_or_too_loud_is_found():
     """A third of the noise is above the claim; twice the noise is below, and not what is stated."""
     with planted.noise_times(1 / 3):
         quiet = projected(Auditor(method=MERF, schema=TABLE, budget=Budget(epsilon=1.0)), runs=20, chance=RARE)
-    assert quiet.exceeded
-    assert quiet.too_little_noise
+    assert quiet.exceeded and quiet.too_little_noise
     with planted.noise_times(2.0):
         loud = projected(Auditor(method=MERF, schema=TABLE, budget=Budget(epsilon=1.0)), runs=12, chance=RARE)
-    assert not loud.exceeded
-    assert loud.too_much_noise
+    assert not loud.exceeded and loud.too_much_noise
     assert not loud.holds
 
 
@@ -85,14 +82,12 @@ def test_noise_that_is_missing_along_one_query_or_but_there_is_told_by_itself():
     for one in seen:
         one.squares = one.squares[0] / 100, one.squares[1]
     elsewhere = measured(seen, certificate, kind="projection", chance=RARE)
-    assert elsewhere.too_little_noise
-    assert not elsewhere.exceeded
+    assert elsewhere.too_little_noise and not elsewhere.exceeded
     for one in seen:
         one.squares = 100 * one.squares[0], one.squares[1]
         one.residuals["counts"] = [0.01 * left for left in one.residuals["counts"]]
     along = measured(seen, certificate, kind="projection", chance=RARE)
-    assert along.exceeded
-    assert along.too_little_noise
+    assert along.exceeded and along.too_little_noise
 
 
 def test_noise_whose_gradient_passes_un_noised_is_found():
@@ -118,8 +113,7 @@ def test_the_sensitivity_of_another_quantity_is_found():
 def test_right_linked_tables_stay_below_their_claim_and_are_seen():
     found = audit("linked", epsilon=4.0, runs=4)
     assert found.holds, found
-    assert 0.9 < found.noise[0] < 1 < found.noise[1] < 1.1
-    assert found.lower_bound > 0.9 * 4.0
+    assert 0.9 < found.noise[0] < 1 < found.noise[1] < 1.1 and found.lower_bound > 0.9 * 4.0
 
 
 def test_children_that_count_whole_are_found():
@@ -164,8 +158,7 @@ def test_a_right_discovery_stays_below_its_claim_and_is_seen(adjacency):
     found = audit("discover", runs=60, adjacency=adjacency)
     assert found.holds, found
     # Sixty runs say little of the noise: at the edges that they come to once in ten thousand times.
-    assert 0.5 < found.noise[0] < 1 < found.noise[1] < 1.9
-    assert found.lower_bound > 0.2
+    assert 0.5 < found.noise[0] < 1 < found.noise[1] < 1.9 and found.lower_bound > 0.2
 
 
 def test_what_cannot_be_audited_is_refused():
@@ -235,12 +228,10 @@ MANY = Schema((Categorical(name="who", levels=tuple(f"p{place}" for place in ran
 def test_one_run_of_right_code_says_less_than_the_claim_and_of_broken_code_more():
     method, budget = DPMERF(frequencies=5), Budget(epsilon=1.0)
     right = one_run(Auditor(method=method, schema=MANY, budget=budget), runs=300)
-    assert right.lower_bound <= 1.0
-    assert right.runs == 1
+    assert right.lower_bound <= 1.0 and right.runs == 1
     with planted.noise_times(0.01):
         broken = one_run(Auditor(method=method, schema=MANY, budget=budget), runs=300)
-    assert broken.exceeded
-    assert broken.lower_bound > 1.3
+    assert broken.exceeded and broken.lower_bound > 1.3
 
 
 @pytest.mark.slow
@@ -269,8 +260,7 @@ def test_synthetic_records_tell_worlds_apart_where_there_is_next_to_no_noise_and
 
 def test_a_column_of_a_record_is_guessed_where_there_is_next_to_no_noise():
     loud = of_attribute(Auditor(method=PRIVBAYES, schema=TABLE, budget=Budget(epsilon=1000.0)), runs=8)
-    assert loud.guessed[0] == 1.0
-    assert loud.from_noise == 0
+    assert loud.guessed[0] == 1.0 and loud.from_noise == 0
 
 
 @pytest.mark.slow
@@ -287,5 +277,4 @@ def test_a_column_is_guessed_where_there_is_next_to_no_noise_and_not_else():
 def test_a_column_is_guessed_of_units_and_of_records_that_are_replaced(options):
     schema = Schema((Integer(name="age", lower=0, upper=9),))
     found = of_attribute(Auditor(method=PRIVBAYES, schema=schema, budget=Budget(epsilon=1.0, **options)), runs=4)
-    assert found.lower_bound <= 1.0
-    assert found.to_json()["guessed"] == found.guessed
+    assert found.lower_bound <= 1.0 and found.to_json()["guessed"] == found.guessed

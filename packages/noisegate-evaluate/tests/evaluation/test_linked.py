@@ -1,13 +1,13 @@
-from dataclasses import replace
 from io import StringIO
 
 import pyarrow.csv
 from rich.console import Console
+from tests.shared.few_trees import LOGISTIC
 
 import noisegate
 from noisegate.linked.schema import LinkedSchema, LinkedTable
 from noisegate.schema import Schema
-from noisegate_evaluate import CAVEAT, evaluate_linked, three
+from noisegate_evaluate import CAVEAT, evaluate_linked
 
 from .metrics.test_links import SCHEMA, made
 
@@ -15,8 +15,6 @@ PEOPLE, VISITS = SCHEMA.tables
 LABELLED = LinkedSchema(
     [LinkedTable(name="people", key="id", schema=Schema(PEOPLE.schema.columns, label="kind")), VISITS]
 )
-
-LOGISTIC = replace(three(), recipes=three().recipes[:1])
 
 
 def test_a_report_has_tables_links_scores_a_floor_and_a_verdict():

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.shared.few_trees import few_trees
 
 from noisegate import Schema, report, synthesize
 from noisegate.schema import Boolean, Categorical, Continuous, Date, Integer
@@ -43,6 +44,12 @@ def text(page):
     return " ".join(re.sub(r"<[^>]+>", " ", page.read_text("utf-8")).split())
 
 
+@pytest.fixture(autouse=True)
+def _few_trees():
+    with few_trees():
+        yield
+
+
 @pytest.fixture(scope="session")
 def model():
     return synthesize(rows(0), schema=SCHEMA, epsilon=2.0, **FEW)
@@ -50,7 +57,8 @@ def model():
 
 @pytest.fixture(scope="session")
 def pages(model, tmp_path_factory):
-    return report(model, out=tmp_path_factory.mktemp("pages"), test=rows(1), train=rows(0))
+    with few_trees():
+        return report(model, out=tmp_path_factory.mktemp("pages"), test=rows(1), train=rows(0))
 
 
 @pytest.fixture(scope="session")
@@ -59,7 +67,8 @@ def wide(tmp_path_factory):
     schema = Schema([Continuous(name=f"column number {place}", lower=0.0, upper=1.0) for place in range(60)])
     table = pa.table({name: np.random.default_rng(0).random(300) for name in schema.names})
     made, out = synthesize(table, schema=schema, epsilon=1.0, **FEW), tmp_path_factory.mktemp("wide")
-    pages = report(made, out=out, test=table)
+    with few_trees():
+        pages = report(made, out=out, test=table)
     return SimpleNamespace(**vars(pages), again=lambda: report(made, out=out, test=table).private)
 
 

@@ -30,22 +30,18 @@ def test_the_public_page_follows_from_the_model_alone(model, pages, tmp_path):
 def test_the_public_page_says_what_is_promised_and_what_was_asked(model, pages):
     shown, certificate = text(pages.public), model.certificate
     right = tradeoff(certificate).right
-    assert 0.5 < right < 1
-    assert f"at most {-int(-100 * right // 1)} of 100" in shown
-    assert certificate.digest() in shown
-    assert "(2, 1e-05)-differential privacy" in shown
+    assert 0.5 < right < 1 and f"at most {-int(-100 * right // 1)} of 100" in shown
+    assert certificate.digest() in shown and "(2, 1e-05)-differential privacy" in shown
     for event in certificate.events:
         assert event.name in shown
-    assert "noisegate verify MODEL" in shown
-    assert "not recorded in a ledger" in shown
+    assert "noisegate verify MODEL" in shown and "not recorded in a ledger" in shown
     assert CAVEAT not in shown
 
 
 def test_the_private_page_says_so_first_and_last(pages):
     shown = text(pages.private)
     assert shown.index("Private: do not publish") < shown.index("Synthetic against real", 60)
-    assert shown.endswith(CAVEAT)
-    assert "equal to one of them in every value" in shown
+    assert shown.endswith(CAVEAT) and "equal to one of them in every value" in shown
 
 
 def test_every_column_is_there_however_many_there_are(wide, tmp_path):
@@ -83,8 +79,7 @@ def test_counts_that_the_fit_did_not_see_score_the_copy_in_public(model, tmp_pat
     shown = text(report(bought.save(tmp_path / "model"), out=tmp_path / "pages").public)
     agree, cells = map(int, re.search(r"(\d+) of (\d+) cells agree within noise and draw, where", shown).groups())
     # Four cells of age, five of a number that may be missing, four levels, four of dates: each with two classes.
-    assert cells == 2 * (4 + 5 + 4 + 4)
-    assert cells / 4 < agree <= cells
+    assert cells == 2 * (4 + 5 + 4 + 4) and cells / 4 < agree <= cells
 
 
 def test_what_cannot_be_done_is_refused_before_anything_is_written(model, tmp_path):
@@ -102,8 +97,7 @@ def test_what_cannot_be_done_is_refused_before_anything_is_written(model, tmp_pa
         report({}, out=tmp_path / "pages")
     with pytest.raises(OptionError, match="cannot be written"):
         report(model, out=tmp_path / "none" / "pages")
-    assert sorted(folder.iterdir()) == before
-    assert not (tmp_path / "pages").exists()
+    assert sorted(folder.iterdir()) == before and not (tmp_path / "pages").exists()
 
 
 def test_a_page_in_the_model_folder_does_not_hide_that_it_holds(model, tmp_path):
@@ -115,7 +109,6 @@ def test_a_page_in_the_model_folder_does_not_hide_that_it_holds(model, tmp_path)
 def test_a_classifier_has_a_public_page_and_no_private_one(tmp_path):
     folder = Path(__file__).parents[4] / "tests" / "golden" / "models" / "llm"
     shown = text(report(folder, out=tmp_path / "pages").public)
-    assert "A classifier that was trained under differential privacy" in shown
-    assert "Single columns" not in shown
+    assert "A classifier that was trained under differential privacy" in shown and "Single columns" not in shown
     with pytest.raises(OptionError, match="a classifier draws no records"):
         report(folder, out=tmp_path / "pages", test=rows(1))

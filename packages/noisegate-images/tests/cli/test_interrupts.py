@@ -39,10 +39,8 @@ def _samples(desk, cli, model):
 def test_stopped_and_resumed_is_the_same_as_not_stopped(desk, cli, ctrl_c):
     ctrl_c(MomentMatching, "_descend", 8)
     stopped = cli(*desk.fit())
-    assert stopped.code == 130
-    assert "Stopped at step 8." in stopped.err
-    assert "noisegate fit --resume --out" in stopped.err
-    assert states(desk.ledger) == (0, 1, 0)
+    assert stopped.code == 130 and "Stopped at step 8." in stopped.err
+    assert "noisegate fit --resume --out" in stopped.err and states(desk.ledger) == (0, 1, 0)
     assert not desk.out.exists()
     # The same release without a checkpoint: a fit that was never stopped.
     shutil.copytree(_partial(desk), desk.folder / "whole.partial")
@@ -51,23 +49,17 @@ def test_stopped_and_resumed_is_the_same_as_not_stopped(desk, cli, ctrl_c):
     desk.schema.unlink()
     for model in ("model", "whole"):
         ended = cli("fit", "--resume", "--out", desk.folder / model)
-        assert ended.code == 0
-        assert "nothing is read or spent" in said(ended.err)
-        assert not (desk.folder / f"{model}.partial").exists()
-        assert cli("verify", desk.folder / model).code == 0
-    assert _samples(desk, cli, "model") == _samples(desk, cli, "whole")
-    assert states(desk.ledger) == (0, 1, 0)
+        assert ended.code == 0 and "nothing is read or spent" in said(ended.err)
+        assert not (desk.folder / f"{model}.partial").exists() and cli("verify", desk.folder / model).code == 0
+    assert _samples(desk, cli, "model") == _samples(desk, cli, "whole") and states(desk.ledger) == (0, 1, 0)
 
 
 def test_a_signal_while_reading_spends_nothing(desk, stopped_fit):
     before = _slow_to_read(desk)
     ended = stopped_fit(lambda: desk.account().reserved == 1, more=SLOW_FEATURES)
-    assert ended.code == 130
-    assert "nothing was spent" in ended.err
-    assert "stopped" in ended.err
-    assert "Traceback" not in ended.err
-    assert states(desk.ledger) == (0, 0, 1)
-    assert desk.listing() == before
+    assert ended.code == 130 and "nothing was spent" in ended.err
+    assert "stopped" in ended.err and "Traceback" not in ended.err
+    assert states(desk.ledger) == (0, 0, 1) and desk.listing() == before
 
 
 def test_a_kill_while_reading_is_spent_and_explained(desk, cli, stopped_fit):
@@ -75,11 +67,9 @@ def test_a_kill_while_reading_is_spent_and_explained(desk, cli, stopped_fit):
     stopped_fit(lambda: desk.account().reserved == 1, signal.SIGKILL, more=SLOW_FEATURES)
     assert states(desk.ledger) == (1, 0, 0)
     resumed = cli("fit", "--resume", "--out", desk.out)
-    assert resumed.code == 2
-    assert "before anything left the gate" in resumed.err
+    assert resumed.code == 2 and "before anything left the gate" in resumed.err
     again = cli(*desk.fit())
-    assert again.code == 2
-    assert "model.partial" in again.err
+    assert again.code == 2 and "model.partial" in again.err
     assert states(desk.ledger) == (1, 0, 0)
 
 
@@ -89,8 +79,7 @@ def test_a_broken_unfinished_fit_is_named(desk, cli, ctrl_c, file):
     cli(*desk.fit())
     (_partial(desk) / file).write_bytes(b"broken")
     ended = cli("fit", "--resume", "--out", desk.out)
-    assert ended.code == 2
-    assert file in ended.err.partition("error: ")[2]
+    assert ended.code == 2 and file in ended.err.partition("error: ")[2]
     assert not desk.out.exists()
 
 

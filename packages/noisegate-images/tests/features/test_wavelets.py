@@ -151,6 +151,7 @@ def test_sums_are_those_of_whole_numbers(shape):
 
 
 def test_slopes_are_those_of_finite_differences():
-    form = fourier(COLOUR, 5).of_points().to(torch.float64)
-    images = torch.rand(1, COLOUR.size, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    shape = ImageShape(height=5, width=6, channels=3)
+    form = fourier(shape, 3).of_points().to(torch.float64)
+    images = torch.rand(1, shape.size, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     assert torch.autograd.gradcheck(form, images.requires_grad_(), eps=1e-7, atol=1e-5)

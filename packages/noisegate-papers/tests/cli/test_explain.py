@@ -42,8 +42,7 @@ def record(tmp_path, monkeypatch):
 
 def test_classes_are_told_by_what_they_answer_to(model, cli):
     found = cli("explain", model, "--json", "--top", 3).json["filters"]
-    assert [one["label"] for one in found] == ["no", "yes"]
-    assert [len(one["inputs"]) for one in found] == [3, 3]
+    assert [one["label"] for one in found] == ["no", "yes"] and [len(one["inputs"]) for one in found] == [3, 3]
     for one in found:
         weights = [abs(each["weight"]) for each in one["inputs"]]
         assert weights == sorted(weights, reverse=True)
@@ -56,16 +55,14 @@ def test_classes_are_told_by_what_they_answer_to(model, cli):
 
 def test_a_record_is_told_by_what_speaks_for_it_and_against_it(model, record, cli):
     ended = cli("explain", model, "--record", record)
-    assert (ended.code, ended.err) == (0, "")
-    assert "Record 1:" in ended.out
+    assert (ended.code, ended.err) == (0, "") and "Record 1:" in ended.out
     assert "Record 2:" in ended.out
     found = cli("explain", model, "--record", record, "--json").json["records"]
     for one in found:
         chances = one["probabilities"]
         assert sum(chances.values()) == pytest.approx(1)
         assert one["prediction"] == one["label"] == max(chances, key=chances.get)
-        assert all(each["adds"] > 0 for each in one["for"])
-        assert all(each["adds"] < 0 for each in one["against"])
+        assert all(each["adds"] > 0 for each in one["for"]) and all(each["adds"] < 0 for each in one["against"])
         assert {each["column"] for each in one["for"] + one["against"]} <= {"age", "income", "job"}
     other = cli("explain", model, "--record", record, "--json", "--label", "yes", "--top", 1).json["records"]
     assert [(one["label"], len(one["for"]) + len(one["against"])) for one in other] == [("yes", 1), ("yes", 1)]
@@ -74,15 +71,12 @@ def test_a_record_is_told_by_what_speaks_for_it_and_against_it(model, record, cl
 def test_cells_are_shown_only_when_asked_for(model, record, cli):
     for more in ([], ["--json"]):
         hidden = cli("explain", model, "--record", record, *more)
-        assert INCOME not in hidden.out
-        assert "farmer" not in hidden.out
+        assert INCOME not in hidden.out and "farmer" not in hidden.out
         shown = cli("explain", model, "--record", record, "--show-values", *more)
-        assert INCOME in shown.out
-        assert "farmer" in shown.out
+        assert INCOME in shown.out and "farmer" in shown.out
     record.write_text(f"age,income,job\n30,{INCOME}x,farmer\n")
     for arguments in (["explain", model, "--record", record], ["predict", model, record, "-o", "p.csv"]):
-        assert INCOME not in cli(*arguments).err
-        assert INCOME in cli(*arguments, "--show-values").err
+        assert INCOME not in cli(*arguments).err and INCOME in cli(*arguments, "--show-values").err
 
 
 def test_a_label_in_the_file_is_left_alone(model, record, cli):
@@ -140,6 +134,5 @@ def test_bad_requests_are_explained_and_leave_nothing(model, desk, cli, case):
     before = desk.listing()
     arguments, words = BAD[case]
     ended = cli(*[model if part == "MODEL" else part for part in arguments])
-    assert ended.code == 2
-    assert words in said(ended.err)
+    assert ended.code == 2 and words in said(ended.err)
     assert desk.listing() == before

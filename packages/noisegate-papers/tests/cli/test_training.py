@@ -37,8 +37,7 @@ def test_from_fit_to_prediction(desk, cli):
     assert ended.code == 0, ended.err
     for words in ("6 noisy sums of gradients", "noisegate explain", "epsilon = 2"):
         assert words in said(ended.out)
-    assert not desk.out.with_name("model.partial").exists()
-    assert states(desk.ledger) == (0, 1, 0)
+    assert not desk.out.with_name("model.partial").exists() and states(desk.ledger) == (0, 1, 0)
     assert cli("verify", desk.out, "--json").json["recomputed_epsilon"] <= 2
     shown = cli("explain", desk.out)
     assert (shown.code, shown.err) == (0, "")
@@ -49,21 +48,17 @@ def test_from_fit_to_prediction(desk, cli):
     table = pyarrow.csv.read_csv("predicted.csv").to_pydict()
     assert list(table) == ["answer", "probability of no", "probability of yes"]
     for label, no, yes in zip(*table.values(), strict=True):
-        assert no + yes == pytest.approx(1)
-        assert label == ("yes" if yes > no else "no")
+        assert no + yes == pytest.approx(1) and label == ("yes" if yes > no else "no")
     ended = cli(*command(desk, "--out", "again", "--json", epsilon="2.9"))
     assert ended.code == 3  # beyond the cap of 3
-    assert "clinic" in ended.json["error"]
-    assert not (desk.folder / "again.partial").exists()
+    assert "clinic" in ended.json["error"] and not (desk.folder / "again.partial").exists()
 
 
 def test_an_interrupted_training_goes_on_with_the_records_and_pays_once(desk, cli, ctrl_c):
     taken = ctrl_c(GradientSession, "step", 3, attrgetter("remaining_steps"))
     ended = cli(*command(desk))
-    assert ended.code == 130
-    assert "Stopped after 3 of 6 steps, which cost epsilon = 1." in said(ended.err)
-    assert "noisegate fit --resume" in ended.err
-    assert states(desk.ledger) == (1, 0, 0)
+    assert ended.code == 130 and "Stopped after 3 of 6 steps, which cost epsilon = 1." in said(ended.err)
+    assert "noisegate fit --resume" in ended.err and states(desk.ledger) == (1, 0, 0)
     kept = sorted(path.name for path in desk.out.with_name("model.partial").iterdir())
     assert kept == sorted(["room", RUN_FILE, STATE_FILE, JOURNAL_FILE])
     before = desk.listing()
@@ -88,42 +83,35 @@ def test_an_interrupted_training_goes_on_with_the_records_and_pays_once(desk, cl
         assert words in said(refused.err), (words, refused.err)
     (desk.folder / "empty.db").unlink(missing_ok=True)
     other.unlink()
-    assert desk.listing() == before
-    assert "empty.db" not in (desk.folder / "model.partial" / RUN_FILE).read_text()
+    assert desk.listing() == before and "empty.db" not in (desk.folder / "model.partial" / RUN_FILE).read_text()
     # The other ledger was found out at the gate, by a fourth step that did not begin.
     assert taken == [6, 5, 4, 3]
     # With the same options or without: the remaining steps, the same reservation.
     ended = cli(*command(desk), "--resume")
     assert ended.code == 0, ended.err
-    assert "after 3 steps: nothing more is spent" in said(ended.err)
-    assert taken == [6, 5, 4, 3, 3, 2, 1]
+    assert "after 3 steps: nothing more is spent" in said(ended.err) and taken == [6, 5, 4, 3, 3, 2, 1]
     entries = Ledger(desk.ledger).history("clinic")
     assert [entry.kind for entry in entries] == ["register", "reserve", "confirm", "commit"]
-    assert cli("verify", desk.out).code == 0
-    assert not desk.out.with_name("model.partial").exists()
+    assert cli("verify", desk.out).code == 0 and not desk.out.with_name("model.partial").exists()
 
 
 def test_records_that_do_not_fit_spend_nothing_and_stop_no_training(desk, cli, ctrl_c):
     good, before = desk.data.read_text(), desk.listing()
     desk.data.write_text(f"{HEADER}\n30,50.0,nurse,no\n30,50.0,{CANARY},no\n")
     ended = cli(*command(desk))
-    assert ended.code == 2
-    assert "'job'" in ended.err
-    assert states(desk.ledger) == (0, 0, 1)
-    assert desk.listing() == before
+    assert ended.code == 2 and "'job'" in ended.err
+    assert states(desk.ledger) == (0, 0, 1) and desk.listing() == before
     # The same while a training is taken up: it can be taken up again.
     desk.data.write_text(good)
     taken = ctrl_c(GradientSession, "step", 2, attrgetter("remaining_steps"))
     assert cli(*command(desk)).code == 130
     desk.data.write_text(f"{HEADER}\n30,50.0,{CANARY},no\n")
     ended = cli(*resume(desk))
-    assert ended.code == 2
-    assert CANARY not in ended.err
+    assert ended.code == 2 and CANARY not in ended.err
     desk.data.write_text(good)
     ended = cli(*resume(desk, "--json"))
     assert ended.code == 0, ended.err
-    assert ended.json["fit"] is None
-    assert taken == [6, 5, 4, 4, 3, 2, 1]
+    assert ended.json["fit"] is None and taken == [6, 5, 4, 4, 3, 2, 1]
     assert states(desk.ledger) == (0, 1, 1)
 
 
@@ -135,8 +123,7 @@ def test_a_classifier_that_could_not_be_written_is_written_later_without_the_rec
 
     monkeypatch.setattr(LocallyLinear, "save", full)
     ended = cli(*command(desk))
-    assert ended.code == 2
-    assert "the release is kept; go on with" in said(ended.err)
+    assert ended.code == 2 and "the release is kept; go on with" in said(ended.err)
     assert states(desk.ledger) == (0, 1, 0)
     kept = {path.name for path in desk.out.with_name("model.partial").iterdir()}
     assert kept == {"certificate.json", "release.safetensors"}
@@ -144,8 +131,7 @@ def test_a_classifier_that_could_not_be_written_is_written_later_without_the_rec
     desk.data.unlink()
     ended = cli("fit", "--resume", "--out", desk.out)
     assert ended.code == 0, ended.err
-    assert "nothing is read or spent" in said(ended.err)
-    assert cli("verify", desk.out).code == 0
+    assert "nothing is read or spent" in said(ended.err) and cli("verify", desk.out).code == 0
 
 
 def test_a_training_that_was_killed_right_after_its_last_step_is_explained(desk, cli, ctrl_c):
@@ -185,7 +171,6 @@ def test_what_was_spent_so_far_is_that_of_the_steps_so_far(desk):
     assert _Spent(plan, watched=False).after(20) == ""  # nobody looks
     spent = _Spent(plan, watched=True)
     notes = [spent.after(done) for done in range(1, 41)]
-    assert notes[0] != notes[19] != notes[39]
-    assert notes[39] == f"epsilon so far at most {plan.epsilon:.3g}"
+    assert notes[0] != notes[19] != notes[39] and notes[39] == f"epsilon so far at most {plan.epsilon:.3g}"
     # Known to a twentieth of the steps, never of fewer than were taken.
     assert notes[20] == notes[19] == f"epsilon so far at most {spent.cost(22):.3g}"

@@ -53,8 +53,7 @@ def test_the_nearest_candidate_is_that_of_whole_numbers_and_the_first_of_equals(
 
     apart = points(cells)[:, None] - points(features.candidates)[None]
     distances = np.square(apart).sum(axis=2)
-    assert distances.dtype == np.int64
-    assert np.array_equal(features.nearest(people), distances.argmin(axis=1))
+    assert distances.dtype == np.int64 and np.array_equal(features.nearest(people), distances.argmin(axis=1))
     # Candidates that are the same are there, so that ties are.
     assert len(np.unique(features.candidates, axis=0)) < len(features.candidates)
 
@@ -78,12 +77,10 @@ def test_a_record_votes_once_and_moves_the_sum_by_the_bound_and_no_more():
     features, people = votes(), records()
     total = sum_of(people, features, GRID)
     weight = int(GRID.quantise(np.ones((1, 1), dtype=np.float32))[0, 0])
-    assert 0.98 * UNITS < weight <= UNITS
-    assert total.sum() == weight * len(people)
+    assert 0.98 * UNITS < weight <= UNITS and total.sum() == weight * len(people)
     assert weight**2 <= GRID.bound.sensitivity_squared(Adjacency.ADD_REMOVE)
     for removed, replaced in moves(people, features, GRID, 20):
-        assert sorted(removed.tolist())[-2:] == [0, weight]
-        assert np.count_nonzero(removed) == 1
+        assert sorted(removed.tolist())[-2:] == [0, weight] and np.count_nonzero(removed) == 1
         assert squared(replaced) <= GRID.bound.sensitivity_squared(Adjacency.REPLACE_ONE)
 
 
@@ -177,8 +174,7 @@ def test_image_votes_keep_the_contract_of_feature_maps(encoding):
 
 
 def test_whole_numbers_are_no_longer_than_float32_sums_exactly():
-    assert 3 * LARGEST_IMAGE <= 2**24
-    assert (SCALE * (1 + 2.0**-15)) ** 2 <= LARGEST_IMAGE
+    assert 3 * LARGEST_IMAGE <= 2**24 and (SCALE * (1 + 2.0**-15)) ** 2 <= LARGEST_IMAGE
     vectors = Signed()(images())
     whole = whole_numbers(vectors)
     assert np.array_equal(whole, np.trunc(whole))
@@ -208,8 +204,7 @@ def test_the_nearest_image_is_that_of_whole_numbers_and_the_first_of_equals():
 def test_an_image_votes_for_its_label_once_and_moves_the_sum_by_the_bound_and_no_more():
     votes, records = image_votes(), images()
     for row, (removed, replaced) in enumerate(moves(records, votes, GRID, 12)):
-        assert np.count_nonzero(removed) == 1
-        assert votes.labels[removed.argmax()] == records.labels[row]
+        assert np.count_nonzero(removed) == 1 and votes.labels[removed.argmax()] == records.labels[row]
         assert squared(removed) <= GRID.bound.sensitivity_squared(Adjacency.ADD_REMOVE)
         assert squared(replaced) <= GRID.bound.sensitivity_squared(Adjacency.REPLACE_ONE)
 

@@ -51,8 +51,7 @@ def test_what_leaves_is_the_noisy_sum_and_its_certificate():
     assert certificate.events == PLAN.calibrate(gate.budget).events
     assert certificate.hashes == array_hashes(release_arrays(release.values, release.noise_std))
     assert certificate.public == {"schema": SCHEMA.to_json(), "records": None, "why": "a test"}
-    assert certificate.ledger is None
-    assert certificate.check() <= 1000.0
+    assert certificate.ledger is None and certificate.check() <= 1000.0
 
 
 @pytest.mark.parametrize(
@@ -159,8 +158,7 @@ def test_the_cost_is_reserved_before_the_first_record_is_read_and_committed_afte
     release = ask(gate_of(ledger=ledger, dataset="clinic"))
     assert spied == ["reserve", "read", "confirm", "draw", "commit"]
     *_, reserve, _, commit = ledger.history("clinic")
-    assert commit.certificate == release.certificate.digest()
-    assert reserve.events == release.certificate.events
+    assert commit.certificate == release.certificate.digest() and reserve.events == release.certificate.events
     assert release.certificate.ledger == {"dataset": "clinic", "reservation": commit.reservation}
     (account,) = ledger.show("clinic")
     assert account.spent == cost(release.certificate.events, 1e-5)
@@ -179,10 +177,8 @@ def test_the_cost_is_reserved_before_the_first_record_is_read_and_committed_afte
 def test_bad_data_voids_the_reservation_and_draws_nothing(data, error, spied, ledger):
     with pytest.raises(error):
         ask(gate_of(data, ledger=ledger, dataset="clinic"))
-    assert "draw" not in spied
-    assert [word for word in spied if word != "read"] == ["reserve", "void"]
-    assert kinds(ledger) == [Kind.RESERVE, Kind.VOID]
-    assert ledger.show("clinic")[0].spent == 0.0
+    assert "draw" not in spied and [word for word in spied if word != "read"] == ["reserve", "void"]
+    assert kinds(ledger) == [Kind.RESERVE, Kind.VOID] and ledger.show("clinic")[0].spent == 0.0
     assert ledger.history("clinic")[-1].reason == "stopped by DataError before any release"
 
 
@@ -203,8 +199,7 @@ def test_an_interruption_while_reading_voids_the_reservation(error, spied, ledge
 
     with pytest.raises(error):
         ask(gate_of(ledger=ledger, dataset="clinic", engine=Interrupted()))
-    assert spied == ["reserve", "read", "void"]
-    assert ledger.show("clinic")[0].spent == 0.0
+    assert spied == ["reserve", "read", "void"] and ledger.show("clinic")[0].spent == 0.0
 
 
 def test_a_wrong_number_of_records_voids_the_reservation(spied, tmp_path):
@@ -223,8 +218,7 @@ def test_once_noise_is_drawn_the_cost_stays_spent(error, spied, ledger, monkeypa
     monkeypatch.setattr(door, "array_hashes", broken)
     with pytest.raises(error):
         ask(gate_of(ledger=ledger, dataset="clinic"))
-    assert spied == ["reserve", "read", "confirm", "draw"]
-    assert kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM]
+    assert spied == ["reserve", "read", "confirm", "draw"] and kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM]
     assert 0.99 < ledger.show("clinic")[0].spent <= 1.0
 
 
@@ -254,8 +248,7 @@ def test_a_commit_that_fails_leaves_the_cost_spent_and_keeps_what_was_paid_for(e
     monkeypatch.setattr(Ledger, "commit", gone)
     with pytest.warns(LedgerWarning, match="gone"):
         release = ask(gate_of(ledger=ledger, dataset="clinic"))
-    assert release.values
-    assert kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM]
+    assert release.values and kinds(ledger) == [Kind.RESERVE, Kind.CONFIRM]
     assert ledger.show("clinic")[0].spent > 0
 
 

@@ -65,8 +65,7 @@ def test_two_clusters_are_found_with_the_labels_that_they_have(method):
     sign = 1 if method is DPGAN else -1
     found = method(**FAST).fit(gate(exchanged(table(), "y") if sign < 0 else table())).sample(1000, seed=0)
     u, red = apart(found)
-    assert sign * u > 3
-    assert sign * red > 0.5
+    assert sign * u > 3 and sign * red > 0.5
     share = np.mean(np.array(found["y"].to_pylist()) == "a")
     # DP-GAN learns that three in four are "a"; DP-CGAN was told nothing, and takes equal shares.
     assert abs(share - 0.5) < 0.08 if method is DPCGAN else share > 0.55
@@ -75,8 +74,7 @@ def test_two_clusters_are_found_with_the_labels_that_they_have(method):
 @pytest.mark.slow
 def test_a_cluster_that_is_not_there_is_not_made():
     found = DPGAN(**FAST).fit(gate(table(share=0.0))).sample(1000, seed=0).to_pandas()
-    assert found.u.mean() < 4
-    assert (found.c == "r").mean() < 0.3
+    assert found.u.mean() < 4 and (found.c == "r").mean() < 0.3
     assert (found.y == "a").mean() < 0.4
 
 
@@ -92,8 +90,7 @@ def test_images_are_found_with_the_labels_that_they_have(sign):
     method = DPCGAN(**FAST_DRAWINGS, discriminator_learning_rate=4e-3, generator_learning_rate=3e-3)
     data = drawings() if sign > 0 else exchanged(drawings(), "label")
     found = method.fit(gate(data, PIXELS)).sample(200, seed=0)
-    assert sign * halves(found, "left") > 60
-    assert sign * halves(found, "right") < -60
+    assert sign * halves(found, "left") > 60 and sign * halves(found, "right") < -60
 
 
 def test_gradients_at_records_are_those_of_the_discriminator_alone():

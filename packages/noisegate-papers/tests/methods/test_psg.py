@@ -110,8 +110,7 @@ def test_a_set_teaches_an_easy_task_and_with_shuffled_labels_does_not(shuffled, 
     assert score < 0.75 if shuffled else score > 0.9
 
 
-@pytest.mark.parametrize("stop", [3, 4, 5])
-def test_a_run_that_is_taken_up_again_gives_the_same_bits(tmp_path, monkeypatch, stop):
+def test_a_run_that_is_taken_up_again_gives_the_same_bits(tmp_path, monkeypatch):
     """With samples and noise that follow from the step; 4 steps are a run, so one stop is where a network is drawn."""
     drawn = []
 
@@ -125,18 +124,20 @@ def test_a_run_that_is_taken_up_again_gives_the_same_bits(tmp_path, monkeypatch,
     # Smaller than the set, so that the order of its records matters.
     monkeypatch.setattr(synthetic_set, "INNER_BATCH", 3)
     whole = TABLE.query(gate())
-    drawn.clear()
+    for stop in (3, 4, 5):
+        (folder := tmp_path / f"{stop}").mkdir()
+        drawn.clear()
 
-    def interrupt(done):
-        if done == stop:
-            raise KeyboardInterrupt
+        def interrupt(done, stop=stop):
+            if done == stop:
+                raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        TABLE.query(gate(), folder=tmp_path, report=interrupt)
-    assert (tmp_path / STATE_FILE).exists()
-    again = TABLE.query(gate(), folder=tmp_path)
-    assert len(drawn) == 7
-    assert np.array_equal(whole.values["set"], again.values["set"])
+        with pytest.raises(KeyboardInterrupt):
+            TABLE.query(gate(), folder=folder, report=interrupt)
+        assert (folder / STATE_FILE).exists()
+        again = TABLE.query(gate(), folder=folder)
+        assert len(drawn) == 7
+        assert np.array_equal(whole.values["set"], again.values["set"])
 
 
 def test_a_table_becomes_a_balanced_set_that_is_saved_and_drawn_from(tmp_path, monkeypatch):

@@ -67,8 +67,7 @@ def test_what_does_not_hang_together_is_refused(decoder):
 
 def test_a_network_makes_features_of_length_1_without_negative_entries():
     made = network()(torch.randn(50, 3), torch.zeros(50, dtype=torch.long))
-    assert made.norm(dim=1).detach().numpy() == pytest.approx(np.ones(50), abs=1e-6)
-    assert made.min() > 0
+    assert made.norm(dim=1).detach().numpy() == pytest.approx(np.ones(50), abs=1e-6) and made.min() > 0
     signed = network(nonnegative=False)
     assert signed(torch.randn(50, 3), torch.zeros(50, dtype=torch.long)).min() < 0
 
@@ -84,8 +83,7 @@ def features_of(source, labels, seed=0):
 
 def test_features_have_length_1_and_each_label_its_own():
     found = features_of(FAR, [0, 1] * 500)
-    assert found.dtype == np.float32
-    assert np.linalg.norm(found, axis=1) == pytest.approx(np.ones(1000), abs=1e-6)
+    assert found.dtype == np.float32 and np.linalg.norm(found, axis=1) == pytest.approx(np.ones(1000), abs=1e-6)
     # Far from 0, the angle of a draw is its sideways part over the mean's length.
     assert found[0::2, 1].std() == pytest.approx(0.1 / 3, rel=0.15)
     assert found[1::2, 0].std() == pytest.approx(0.2 / 4, rel=0.15)
@@ -96,15 +94,13 @@ def test_a_full_root_gives_the_covariance():
     source = decoded.FeatureGaussians(means=np.array([[20.0, 0.0]]), roots=spread[None], axes=axes)
     found = features_of(source, [0] * 20_000) @ axes
     covariance = np.cov(found[:, 1] / found[:, 0] * 20)
-    assert covariance == pytest.approx((spread @ spread.T)[1, 1], rel=0.1)
-    assert source.features == 4
+    assert covariance == pytest.approx((spread @ spread.T)[1, 1], rel=0.1) and source.features == 4
 
 
 def test_what_is_below_0_is_0_where_features_have_no_sign():
     source = decoded.FeatureGaussians(means=np.zeros((1, 8)), roots=np.ones((1, 8)), nonnegative=True)
     found = features_of(source, [0] * 200)
-    assert found.min() == 0
-    assert 0.4 < (found == 0).mean() < 0.6
+    assert found.min() == 0 and 0.4 < (found == 0).mean() < 0.6
 
 
 # Features of public images that are drawn by weight and decoded.
@@ -139,8 +135,7 @@ def test_features_come_with_each_label_as_often_as_their_weights_say():
     found = model([[1.0, 0.0, 1.0], [0.0, 2.0, 0.0]]).draw(400, random_of())
     labels, features = found.codes[:, 0], found.numeric[:, :3].argmax(axis=1)
     # Draws of a share of 1/2: off by 0.15 less than once in 1e8 runs.
-    assert labels.mean() == pytest.approx(0.5, abs=0.15)
-    assert set(features[labels == 1]) == {1}
+    assert labels.mean() == pytest.approx(0.5, abs=0.15) and set(features[labels == 1]) == {1}
     assert set(features[labels == 0]) == {0, 2}
     assert np.mean(features[labels == 0] == 0) == pytest.approx(0.5, abs=0.02)
 

@@ -77,8 +77,7 @@ def test_images_come_in_batches_that_do_not_grow_with_them(fitted):
     schema = pixel_schema(128, 128, 3, labels=("a", "b", "c"))
     made = _images_of(fitted, schema)
     batches = list(made.images(400, seed=0))
-    assert sum(map(len, batches)) == 400
-    assert max(made.model.asked) * 128 * 128 * 3 <= 2**23
+    assert sum(map(len, batches)) == 400 and max(made.model.asked) * 128 * 128 * 3 <= 2**23
     assert batches[0].pixels[5].ravel().tolist() == [5] * schema.images.shape.size
     assert batches[0].labels[:4] == ("a", "b", "c", "a")
 
@@ -86,8 +85,7 @@ def test_images_come_in_batches_that_do_not_grow_with_them(fitted):
 def test_images_may_be_asked_for_by_class(fitted):
     made = _images_of(fitted, pixel_schema(8, 8, labels=("a", "b", "c")))
     (batch,) = made.images(10, seed=0, where={"label": "b"})
-    assert batch.labels == ("b",) * 10
-    assert set(batch.pixels[:, 0, 0, 0] % 3) == {1}
+    assert batch.labels == ("b",) * 10 and set(batch.pixels[:, 0, 0, 0] % 3) == {1}
     with pytest.raises(OptionError, match="'x'"):
         made.images(10, where={"label": "x"})
     with pytest.raises(OptionError, match="n=-1"):
@@ -102,16 +100,14 @@ def made(fitted):
 def test_columns_and_types_are_those_of_the_schema(made):
     text, moment = pa.string(), pa.timestamp("us", tz="UTC")
     kinds = [pa.int64(), pa.float64(), text, pa.int64(), pa.bool_(), pa.date32(), moment]
-    assert made.schema == pa.schema(list(zip(SCHEMA.names, kinds, strict=True)))
-    assert made.num_rows == 4000
+    assert made.schema == pa.schema(list(zip(SCHEMA.names, kinds, strict=True))) and made.num_rows == 4000
 
 
 def test_values_stay_within_bounds_and_levels(made):
     for name in ("age", "rate", "born", "seen"):
         column = SCHEMA.column(name)
         values = made[name].drop_null().to_pylist()
-        assert column.lower <= min(values)
-        assert max(values) <= column.upper
+        assert column.lower <= min(values) and max(values) <= column.upper
         assert len(set(values)) > 10
     assert set(made["work"].to_pylist()) <= {"a", "b", "never seen", None}
     assert set(made["grade"].to_pylist()) == {3, 5, 7}
@@ -155,12 +151,10 @@ WHERE = {"member": True, "age": (20, 40), "work": None, "born": (None, date(1990
 
 def test_a_condition_holds_for_every_record_and_leaves_the_rest_to_the_model(fitted, made):
     some = fitted.sample(600, seed=1, where=WHERE)
-    assert some.num_rows == 600
-    assert set(some["member"].to_pylist()) == {True}
+    assert some.num_rows == 600 and set(some["member"].to_pylist()) == {True}
     assert some["work"].null_count == 600
     assert 20 <= min(some["age"].to_pylist()) < max(some["age"].to_pylist()) <= 40
-    assert max(some["born"].to_pylist()) <= date(1990, 1, 1)
-    assert some.schema == made.schema
+    assert max(some["born"].to_pylist()) <= date(1990, 1, 1) and some.schema == made.schema
     # The same records as those that a large sample happens to have: compared in a column that is not named.
     large = fitted.sample(60_000, seed=2).to_pandas()
     kept = large[large.member & large.age.between(20, 40) & large.work.isna() & (large.born <= date(1990, 1, 1))]
@@ -172,8 +166,7 @@ def test_a_condition_holds_for_every_record_and_leaves_the_rest_to_the_model(fit
 def test_each_value_of_a_column_comes_as_often_whatever_its_share(fitted):
     some = fitted.sample(301, seed=1, even="grade", where={"work": "a"})
     assert sorted(some["grade"].to_pylist().count(grade) for grade in (3, 5, 7)) == [100, 100, 101]
-    assert set(some["work"].to_pylist()) == {"a"}
-    assert len(set(some["grade"].to_pylist()[:20])) > 1
+    assert set(some["work"].to_pylist()) == {"a"} and len(set(some["grade"].to_pylist()[:20])) > 1
     assert None not in fitted.sample(30, seed=1, even="work")["work"].to_pylist()
     assert fitted.sample(20, seed=4, even="member").equals(fitted.sample(20, seed=4, even="member"))
 
@@ -240,10 +233,8 @@ def test_synthetic_records_keep_to_the_constraints_though_private_ones_do_not():
     with pytest.warns(UserWarning, match="keep to the constraints"):
         made = held.sample(5000, seed=0)
         some = held.sample(200, seed=0, where={"sex": "m", "high": (None, 3)})
-    assert (made.num_rows, broken(made)) == (5000, 0)
-    assert made["low"].null_count > 300
-    assert broken(free.sample(5000, seed=0)) > 500
-    assert (some.num_rows, broken(some)) == (200, 0)
+    assert (made.num_rows, broken(made)) == (5000, 0) and made["low"].null_count > 300
+    assert broken(free.sample(5000, seed=0)) > 500 and (some.num_rows, broken(some)) == (200, 0)
     assert set(some["pregnant"].to_pylist()) == {False}
     with pytest.raises(OptionError, match=r"where=.* and the constraints of the schema: of 1"):
         list(held.batches(5, where={"sex": "m", "pregnant": True}))
@@ -278,12 +269,10 @@ def mixed():
 
 def test_a_mixture_gives_conditions_that_rejection_could_not(mixed):
     made = mixed.sample(300, seed=0, where={"pregnant": True, "low": (2, 7)})
-    assert made.num_rows == 300
-    assert set(made["pregnant"].to_pylist()) == {True}
+    assert made.num_rows == 300 and set(made["pregnant"].to_pylist()) == {True}
     assert set(made["sex"].to_pylist()) == {"f"}
     low, high = made["low"].to_numpy(), made["high"].to_numpy()
-    assert set(low) == set(range(2, 8))
-    assert (low <= high).all()
+    assert set(low) == set(range(2, 8)) and (low <= high).all()
 
 
 def test_whoever_samples_is_told_that_constraints_shift_what_is_sampled(mixed):

@@ -30,8 +30,7 @@ def rank(method, schema, budget, records):
 
 def test_more_records_a_larger_epsilon_and_fewer_columns_are_never_worse():
     ranks = [rank(Pairwise(), SCHEMA, BUDGET, records) for records in (10, 100, 1_000, 10_000, 100_000, 10**7)]
-    assert ranks == sorted(ranks)
-    assert (ranks[0], ranks[-1]) == (0, len(WORDS) - 1)
+    assert ranks == sorted(ranks) and (ranks[0], ranks[-1]) == (0, len(WORDS) - 1)
     ranks = [rank(Pairwise(), SCHEMA, Budget(epsilon=epsilon), 3_000) for epsilon in (0.01, 0.1, 1.0, 10.0)]
     assert ranks == sorted(ranks)
     few = Schema((*SCHEMA.columns[:2], SCHEMA.columns[-1]), label="ill")
@@ -68,8 +67,7 @@ def test_what_is_promised_to_help_does(records):
 def test_without_a_number_of_records_the_plan_says_what_each_word_takes():
     verdict = verdict_of_plan(Pairwise(), SCHEMA, BUDGET, None)
     needed = verdict.figures["records_for"]
-    assert verdict.word is None
-    assert list(needed) == ["good", "usable", "rough"]
+    assert verdict.word is None and list(needed) == ["good", "usable", "rough"]
     for word, records in needed.items():
         assert f"{word} from {records:,}" in verdict.reasons[0]
         assert verdict_of_plan(Pairwise(), SCHEMA, BUDGET, records).word == word
@@ -78,8 +76,7 @@ def test_without_a_number_of_records_the_plan_says_what_each_word_takes():
 
 def test_columns_that_come_out_independent_are_rough_at_best():
     verdict = verdict_of_plan(Pairwise(pairs="none"), SCHEMA, BUDGET, 10**7)
-    assert verdict.word == "rough"
-    assert any("are independent" in reason for reason in verdict.reasons)
+    assert verdict.word == "rough" and any("are independent" in reason for reason in verdict.reasons)
     assert verdict.cures == ("pairs='auto', which measures pairs of columns",)
     assert list(verdict.figures["records_for"]) == ["rough"]
 
@@ -109,23 +106,20 @@ def run(fitted):
 def test_a_verdict_of_a_fit_follows_from_its_release_alone(fitted, run, tmp_path):
     """What a folder holds has left the gate: the verdict is made of it again, to the last digit."""
     read = Synthesizer.load(fitted.save(tmp_path / "model"))
-    assert read.verdict == fitted.verdict
-    assert read.summary.discrepancy == run.discrepancy
+    assert read.verdict == fitted.verdict and read.summary.discrepancy == run.discrepancy
     assert verdict_of_fit(Pairwise(**QUICK), read.release, run) == fitted.verdict
 
 
 def test_a_fit_speaks_of_as_many_records_as_the_release_says(fitted):
     found = fitted.verdict.figures["records"]
-    assert found == float(fitted.release.values["counts"].sum())
-    assert found != 2_000.0
+    assert found == float(fitted.release.values["counts"].sum()) and found != 2_000.0
     assert abs(found - 2_000) < 500
 
 
 def test_a_fit_that_ends_far_from_its_release_is_rough_at_best(fitted, run):
     rich = replace(fitted.release, values={**fitted.release.values, "counts": np.array([1e7, 1e7])})
     near, far = (verdict_of_fit(Pairwise(**QUICK), rich, Ended(run, FAR + off)) for off in (0.0, 0.1))
-    assert (near.word, far.word) == ("good", "rough")
-    assert "2.1 times as far from its release" in far.reasons[-1]
+    assert (near.word, far.word) == ("good", "rough") and "2.1 times as far from its release" in far.reasons[-1]
 
 
 def test_classes_that_drown_are_named(fitted, run):
@@ -141,5 +135,4 @@ def test_classes_that_drown_are_named(fitted, run):
 def test_methods_without_a_forecast_still_say_what_drowns():
     method = DPMERF(frequencies=5, fit_options={"steps": 2})
     verdict = method.fit(Gate(table(30), schema=SCHEMA, epsilon=0.1), device="cpu").verdict
-    assert verdict.word == "noise"
-    assert "larger than the number of records" in verdict.reasons[0]
+    assert verdict.word == "noise" and "larger than the number of records" in verdict.reasons[0]

@@ -181,6 +181,10 @@ class Mixture:
         """Returns log p(x, k) for every cell k of a column, (rows, cells), x the row's cells in all others."""
         others = [table for place, table in enumerate(self._tables) if place != column]
         cells, shares = np.delete(cells, column, axis=1), self._weights[:, None] * self._tables[column]
+        sizes, rows = [table.shape[1] for table in others], None
+        if sizes and math.prod(sizes) < len(cells):  # many records are alike: each kind of them is computed once
+            kinds, rows = np.unique(np.ravel_multi_index(tuple(cells.T), sizes), return_inverse=True)
+            cells = np.stack(np.unravel_index(kinds, sizes), axis=1)
         sums, block = np.empty((len(cells), shares.shape[1])), max(_BLOCK // len(shares), 1)
         with np.errstate(divide="ignore"):
             logs = [np.log(table.T) for table in others]
@@ -191,7 +195,7 @@ class Mixture:
                 highest = terms.max(axis=1, keepdims=True)
                 shift = np.where(np.isfinite(highest), highest, 0.0)
                 sums[start : start + block] = shift + np.log(np.exp(terms - shift) @ shares)
-        return sums
+        return sums if rows is None else sums[rows]
 
     def marginal(self, columns: Sequence[int]) -> npt.NDArray[np.float64]:
         """Returns the joint distribution, by cells, of one to four distinct columns, numeric ones first."""
