@@ -238,15 +238,10 @@ def verdict_of_fit(method: Any, release: Release, fitting: Fit, *, records: floa
     if math.isfinite(distance):
         far = method.is_far(fitting)
         reason = f"the fit ended {distance:.1f} times as far from its release as the noise explains"
-        parts.append(
-            Verdict(
-                word="rough" if far else None,
-                source="fit",
-                reasons=(reason,) if far else (),
-                cures=("the same fit with another seed or more steps, which costs no privacy",) if far else (),
-                figures={"distance": distance},
-            )
-        )
+        cure = "the same fit with another seed or more steps, which costs no privacy"
+        word: Word | None = "rough" if far else None
+        told = {"distance": distance}
+        parts.append(Verdict(word=word, source="fit", reasons=(reason,) * far, cures=(cure,) * far, figures=told))
     return Verdict.together(parts)
 
 
