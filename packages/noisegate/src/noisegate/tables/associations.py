@@ -156,6 +156,7 @@ def coefficients_kept(
         The part, from 0 to 1; None where the model has no coefficient of 0.1 or more.
 
     Examples:
+        >>> import numpy as np
         >>> made = np.array([[1.0, 0.4], [0.4, 1.0]])
         >>> exact = coefficients_kept(made, made, np.zeros((2, 2)), [0], 1e6)
         >>> noisy = coefficients_kept(made, made, np.full((2, 2), 0.1), [0], 1e6)
@@ -165,18 +166,15 @@ def coefficients_kept(
     inverse = np.linalg.inv(made + _RIDGE * np.eye(len(made)))
     own = inverse.diagonal().copy()
     contrast = inverse / own  # a column for each regression: 1, and the other coefficients negated
-
-    def others(products: Floats) -> Floats:
-        return products * (1 - np.eye(len(made)))
-
-    pull = inverse @ others((seen - made) @ contrast)
+    others = 1 - np.eye(len(made))
+    pull = inverse @ (others * ((seen - made) @ contrast))
     step = pull - contrast * pull.diagonal()
-    spread = others(variance @ contrast**2)
+    spread = others * (variance @ contrast**2)
     squared = inverse**2 @ spread
     noise = squared - 2 * contrast * (inverse @ (inverse * spread)) + contrast**2 * squared.diagonal()
     sampling = np.maximum(inverse.diagonal()[:, None] / own - contrast**2, 0.0) / records
     error = np.sqrt(np.maximum(step**2, noise) + sampling)[:, targets]
-    sizes = np.abs(others(contrast)[:, targets])
+    sizes = np.abs((others * contrast)[:, targets])
     if not (large := sizes >= _LARGE).any():
         return None
     # The mean of min(|e| / b, 1) for a normal e.
@@ -191,8 +189,9 @@ def judged(fitting: PairwiseFit) -> Iterator[Verdict]:
     names = fitting.names
     if len(names) > 1:
         moments = measured_moments(fitting.released, fitting)
-        yield _of_associations(fitting, names, measured_associations(moments))
-        yield from _of_regressions(fitting, moments)
+        yield (told := _of_associations(fitting, names, measured_associations(moments)))
+        if "associations_kept" in told.figures:
+            yield from _of_regressions(fitting, moments)
     for column, share, low, high in fitting.blind():
         where = f"{column.name!r} between {low:g} and {high:g}"
         reason = f"{in_percent(share)} of records have {where}: nothing finer was measured"
