@@ -225,7 +225,7 @@ class Certificate(Shown):
     def verify(self) -> float:
         """Returns ε recomputed from the events, after every field was read as from a file; needs no data.
 
-        `noisegate.verify` also checks the files that a certificate came with.
+        `noisegate.verify` also checks its files, and what it states of a discovery of the schema before it.
 
         Raises:
             ModelError: if a field is unusable, or as `check` does.
