@@ -30,6 +30,7 @@ _NAMED = 5
 _TINY = 1e-12
 # Coefficients from here on count; what is added to squares of scores, so that none are collinear.
 _LARGE, _RIDGE = 0.1, 1e-3
+_MOST_SCORES = 2000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,10 +201,10 @@ def judged(fitting: PairwiseFit) -> Iterator[Verdict]:
 
 
 def _of_regressions(fitting: PairwiseFit, moments: Sequence[PairMoments]) -> Iterator[Verdict]:
-    """Yields what is expected of regressions, where all pairs are measured and some columns are numbers."""
+    """Yields what is expected of regressions of numbers, where all pairs are measured and scores are few enough."""
     sizes = dict.fromkeys(range(len(fitting.names)), 0)
     sizes |= {column: size for one in moments for column, size in zip(one.columns, one.seen.shape, strict=True)}
-    if len(moments) < math.comb(sum(map(bool, sizes.values())), 2):
+    if len(moments) < math.comb(sum(map(bool, sizes.values())), 2) or sum(sizes.values()) > _MOST_SCORES:
         return
     ends = list(accumulate(sizes.values(), initial=0))
     places = [slice(*ends) for ends in pairwise(ends)]
@@ -241,8 +242,8 @@ def _of_associations(fitting: PairwiseFit, names: Sequence[str], found: Sequence
         more = f" and {len(weak) - _NAMED} more" * (len(weak) > _NAMED)
         reasons.append(f"weakened: {', '.join(weak[:_NAMED])}{more}")
     if missing:
-        # In a wide table those that stand out were chosen from a look at all of them.
-        word = word if fitting.design.screened else "rough"
+        # In a wide table those that stand out were chosen from a look at all of them, of which some are lost.
+        word = "rough" if not fitting.design.screened else "usable" if word == "good" else word
         reasons.append(
             f"{len(missing):,} of {len(missing) + len(measured):,} pairs of columns were not measured: "
             "independent in this copy, but for what the others imply"
