@@ -108,6 +108,16 @@ def sampled(model):
     return np.stack([np.asarray(drawn[name]) for name in "abcdef"], axis=1)
 
 
+def test_a_fit_of_some_pairs_that_were_chosen_is_usable_at_best():
+    random = np.random.default_rng(0)
+    numbers = np.clip(0.9 * random.standard_normal((RECORDS, 1)) + 0.4 * random.standard_normal((RECORDS, 7)), -3, 3)
+    table = pa.table(dict(zip("abcdefg", numbers.T, strict=True)))
+    schema = Schema([Continuous(name=name, lower=-3, upper=3) for name in "abcdefg"])
+    for settings, word in (({"pairs": "chosen", "most_pairs": 10}, "usable"), ({}, "good")):
+        verdict = noisegate.synthesize(table, schema=schema, epsilon=50.0, method=Pairwise(**settings)).verdict
+        assert verdict.word == word and ("of 21 pairs of columns were not measured" in str(verdict)) == bool(settings)
+
+
 def test_generous_bounds_blur_no_amounts_of_linked_tables():
     random, parents = np.random.default_rng(0), 4000
     owner = np.repeat(np.arange(parents), 2)
