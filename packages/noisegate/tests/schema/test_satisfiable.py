@@ -3,6 +3,7 @@
 import itertools
 import random
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -160,6 +161,11 @@ def test_what_is_hardly_possible_is_said():
     equal = tuple(Comparison(left="p", relation=relation, right="q") for relation in ("<=", ">="))
     assert "p <= q; p >= q" in Schema(wide, constraints=equal).usable().hardly_satisfiable
     assert Schema(wide, constraints=equal[:1]).hardly_satisfiable is None and Schema(wide).hardly_satisfiable is None
+    # A record has one of two sums, and is 0 in the other, as an atom says.
+    either = [Integer(name=name, lower=0, upper=1_000_000, atoms=[0]) for name in "pq"]
+    never = [Impossible(values={"p": "1..", "q": "1.."})]
+    assert Schema(either, constraints=never).hardly_satisfiable is None
+    assert Schema([replace(one, atoms=()) for one in either], constraints=never).hardly_satisfiable
 
 
 def test_the_share_of_records_that_keep_is_what_counting_out_says():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from noisegate.records import Rows
 from noisegate.schema.columns import Column
 from noisegate.schema.constraints import Comparison, Constraint, Impossible, read_region
-from noisegate.schema.layout import Layout, Span, bounds_of, next_number, previous_number, sentinels_of
+from noisegate.schema.layout import Layout, Span, atoms_of, bounds_of, next_number, positions_of, previous_number
 from noisegate.schema.numeric import NumericColumn
 
 MOST_LOOKS = 50_000  # how often one constraint is held against one state of the search, in all
@@ -79,12 +79,8 @@ def contradiction(
 
 def rarely_kept(constraints: Sequence[Constraint], layout: Layout, missing_values: Collection[str]) -> bool:
     """Returns whether fewer than 1 in 10,000 records, drawn evenly within the bounds, keep to all constraints."""
-    kept = 0
-    for share in _kept_shares(constraints, layout, missing_values):
-        kept += round(share * _BATCH)
-        if kept >= RARE * _TRIED:
-            return False
-    return bool(constraints)
+    kept = accumulate(round(share * _BATCH) for share in _kept_shares(constraints, layout, missing_values))
+    return bool(constraints) and all(records < RARE * _TRIED for records in kept)
 
 
 def kept_share(constraints: Sequence[Constraint], layout: Layout, missing_values: Collection[str]) -> float:
@@ -100,6 +96,10 @@ def _kept_shares(constraints: Sequence[Constraint], layout: Layout, missing_valu
     involved, random = Layout(numeric=numeric, coded=coded), np.random.default_rng(0)
     for _ in range(0, _TRIED if constraints else 0, _BATCH):
         positions = random.random((_BATCH, len(numeric)))
+        for values, column in zip(positions.T, numeric, strict=True):
+            if column.atoms:  # about half of its values are such
+                atoms = random.choice(positions_of(column, np.asarray(atoms_of(column))), _BATCH)
+                values[:] = np.where(random.random(_BATCH) < 0.5, atoms, values)
         positions[random.random(positions.shape) < [0.1 * column.missing for column in numeric]] = np.nan
         codes = random.integers(0, [column.size for column in coded], (_BATCH, len(coded)), dtype=np.int32)
         records, broken = Rows(positions, codes), np.zeros(_BATCH, dtype=np.bool_)
@@ -195,8 +195,9 @@ def _clause(constraint: Impossible, layout: Layout, missing_values: Collection[s
 def _domain(column: Column, *, free: bool) -> _Domain:
     if not column.numeric:
         return _Domain(((0, column.size - 1),), missing=False)
-    sentinels = [(atom, atom) for atom in sentinels_of(column)] if free else []
-    return _Domain(tuple(sorted([bounds_of(column), *sentinels])), missing=free and column.missing)
+    low, high = bounds_of(column)
+    outside = [(atom, atom) for atom in atoms_of(column) if free and not low <= atom <= high]
+    return _Domain(tuple(sorted([(low, high), *outside])), missing=free and column.missing)
 
 
 def _free(column: NumericColumn, domain: _Domain) -> bool:
