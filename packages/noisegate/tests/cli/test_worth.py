@@ -93,6 +93,10 @@ def test_a_page_that_is_in_the_way_stops_before_anything_is_written(folder, tmp_
     ended = cli("sample", folder, "-n", 5, "-o", tmp_path / "copy.csv")
     assert ended.code == 2 and "copy.csv-metadata.json exists" in " ".join(ended.err.split())
     assert [path.name for path in tmp_path.iterdir()] == ["copy.csv-metadata.json"]
+    (tmp_path / "copy.csv").write_text("mine")
+    for name, why in (("copy.csv", "copy.csv exists"), ("nowhere/copy.csv", "nowhere/copy.csv cannot be written")):
+        ended = cli("sample", folder, "-n", 5, "-o", tmp_path / name)
+        assert ended.code == 2 and why in "".join(ended.err.split("\n")), "the file that was asked for is named"
 
 
 # `plan --want`: the least ε for answers as exact as they are wanted, from public facts alone.

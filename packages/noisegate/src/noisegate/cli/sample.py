@@ -166,8 +166,8 @@ def sample_command(
 
 @contextmanager
 def _described(file: Path, metadata: Mapping[str, str], package: Path | None) -> Iterator[None]:
-    """Writes what rows are worth beside a CSV file when the block ends well, where CSVW looks for it."""
-    if not metadata or package is not None or file.suffix != ".csv":
+    """Writes what rows are worth beside a CSV file, where CSVW looks for it; the block refuses one that cannot be."""
+    if not metadata or package is not None or file.suffix != ".csv" or file.exists() or not file.parent.is_dir():
         yield
         return
     told = {name.partition(".")[2]: text for name, text in metadata.items()}
