@@ -147,6 +147,12 @@ def test_starts_and_ends_parts_and_wholes_are_ordered(tmp_path):
     assert rules_of(tmp_path, {name: columns[name] for name in ("start", "end")}) == (set(), "")  # one exception
 
 
+def test_a_second_date_that_is_close_to_the_first_is_remarked(tmp_path):
+    told = rules_of(tmp_path, {"start": START, "end": START + DAYS % 9})[1]
+    assert "start and end are close: cells and noise hide their difference." in told
+    assert "close" not in rules_of(tmp_path, {"low": RANDOM.random(ROWS), "high": 1 + RANDOM.random(ROWS)})[1]
+
+
 def test_what_is_never_said_together_is_impossible(tmp_path):
     sex = RANDOM.choice(["F", "M"], ROWS)
     pregnant = np.where((sex == "F") & (RANDOM.random(ROWS) < 0.2), "yes", "no")

@@ -1,6 +1,8 @@
 """A verdict is no better than what an analyst can rely on: amounts in one cell, associations that are lost."""
 
 import warnings
+from dataclasses import replace
+from datetime import date
 from itertools import combinations
 
 import numpy as np
@@ -14,7 +16,7 @@ from noisegate.discovery.draft import draft_schema
 from noisegate.errors import FitWarning
 from noisegate.linked.method import Linked
 from noisegate.linked.schema import LinkedSchema, LinkedTable
-from noisegate.schema import Boolean, Categorical, Continuous, Decimal, Integer
+from noisegate.schema import Boolean, Categorical, Continuous, Date, Decimal, Integer
 from noisegate.schema.encode import encode
 from noisegate.tables.associations import measured_associations, measured_moments
 
@@ -116,6 +118,28 @@ def test_a_fit_of_some_pairs_that_were_chosen_is_usable_at_best():
     for settings, word in (({"pairs": "chosen", "most_pairs": 10}, "usable"), ({}, "good")):
         verdict = noisegate.synthesize(table, schema=schema, epsilon=50.0, method=Pairwise(**settings)).verdict
         assert verdict.word == word and ("of 21 pairs of columns were not measured" in str(verdict)) == bool(settings)
+
+
+def test_two_dates_of_which_one_nearly_tells_the_other_are_said_to_be_and_days_between_them_are_kept():
+    random, admitted = np.random.default_rng(0), Date(name="admitted", lower=date(2021, 1, 1), upper=date(2023, 12, 31))
+    begun, icu = random.integers(0, 1000, RECORDS), random.random(RECORDS) < 0.4
+    days = np.minimum(random.exponential(np.where(icu, 12, 3)).astype(int), 90)
+    first = np.datetime64("2021-01-01")
+    dates = {"admitted": first + begun, "icu": icu}
+    two = Schema([admitted, Boolean(name="icu"), replace(admitted, name="discharged")])
+    one = Schema([admitted, Boolean(name="icu"), Integer(name="days", lower=0, upper=90)])
+    near = synthesize(pa.table({**dates, "discharged": first + begun + days}), schema=two, epsilon=3.0, seed=0)
+    apart = synthesize(pa.table({**dates, "days": days}), schema=one, epsilon=3.0, seed=0)
+    said = "too close to be told apart, so that their difference misleads: 'admitted' and 'discharged'"
+    assert near.verdict.word == "usable" and said in near.verdict.reasons
+    assert apart.verdict.word == "good" and "too_close" not in apart.verdict.figures
+    made = near.sample(RECORDS, seed=0)
+    between = made["discharged"].to_numpy() - made["admitted"].to_numpy()
+    assert between.astype(int).std() > 2 * days.std(), "what is said is so"
+    made = apart.sample(RECORDS, seed=0)
+    for where in (True, False):
+        drawn = made["days"].to_numpy()[made["icu"].to_numpy() == where]
+        assert drawn.mean() == pytest.approx(days[icu == where].mean(), rel=0.1)
 
 
 def test_generous_bounds_blur_no_amounts_of_linked_tables():

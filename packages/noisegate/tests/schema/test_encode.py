@@ -150,7 +150,7 @@ def test_other_takes_unknown_levels_but_not_missing_ones():
     assert encode({"x": pa.array(["1", "7", "what"])}, schema).codes.tolist() == [[0], [1], [1]]
     with pytest.raises(Problem) as caught:
         encode({"x": pa.array(["1", "?"])}, schema)
-    assert caught.value.says.startswith("column 'x': the value is missing, and the schema allows none here")
+    assert caught.value.says.startswith("column 'x': the value is missing, and the schema allows none; set missing")
     assert caught.value.row == 1
 
 

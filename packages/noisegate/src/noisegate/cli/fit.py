@@ -66,8 +66,7 @@ def fit_command(
         bool,
         typer.Option(
             "--resume",
-            help="Go on with an interrupted fit; costs nothing. Reads no data, but for a training whose steps are not "
-            "done: that needs DATA again.",
+            help="Go on with an interrupted fit; costs nothing. Reads no data, unless steps of a training are left.",
         ),
     ] = False,
     stream: Annotated[

@@ -39,8 +39,7 @@ Public = Annotated[
     str | None,
     Option(
         metavar="FILE_OR_FOLDER",
-        help="Public records with the same schema, for methods that use them, such as dp-dre. They must contain no "
-        "private record.",
+        help="Public records with the same schema, for methods that use them, such as dp-dre; none may be private.",
     ),
 ]
 Json = Annotated[bool, Option("--json", help="Print JSON for programs instead of text for people.")]
@@ -59,8 +58,7 @@ Address = Annotated[
     str | None,
     Option(
         metavar="HOST:PORT|auto",
-        help="With --engine ray: the head of the cluster, or auto on one of its machines. Default: processes of this "
-        "machine.",
+        help="With --engine ray: the head of the cluster, or auto on one of its machines. Default: this machine.",
     ),
 ]
 FOR_INFERENCE = 0.43
@@ -133,8 +131,7 @@ class ImageOptions:
         if self.classes is None:
             raise OptionError(
                 "--classes is missing: which labels there may be is public knowledge; read off private images it would "
-                "tell that somebody has a rare one. Give their number or their names, or --unlabelled if there are "
-                "none."
+                "tell that somebody has a rare one. Give their number or their names, or --unlabelled."
             )
         label = "label" if self.label is None else self.label
         return pixel_schema(height, width, channels, labels=_labels(self.classes), label=label, **rules).usable()

@@ -148,10 +148,7 @@ def _bought(gate: SchemaGate, out: Path, beside: Path, *, force: bool) -> Discov
             proof.write_bytes(certificate_text(found.certificate).encode())
     except BaseException:
         if found is not None:
-            warn(
-                "the schema is paid for and could not be written. Keep what is printed here; to run again would cost "
-                "again."
-            )
+            warn("the schema is paid for and could not be written. Keep what is printed here: another run costs again.")
             for name, text in ((out, found.toml), (beside, certificate_text(found.certificate))):
                 print(f"# {name}\n{text}")
         raise

@@ -148,8 +148,7 @@ def _links(tables: Mapping[str, pa.Table]) -> dict[str, DraftedLink]:
     if len(roots) != 1:
         raise SchemaError(
             f"{' and '.join(roots) or 'no table'}: expected one root table, and each other table with a "
-            "column that names records of its parents by their key; give the columns one name, such as patient_id, or "
-            "leave out a table"
+            "column that names parents by their key; give the columns one name, such as patient_id, or leave one out"
         )
     ordered: dict[str, DraftedLink] = {}
     while len(ordered) < len(links):

@@ -21,6 +21,7 @@ Floats = npt.NDArray[np.float64]
 NEARLY_ALL = 0.97  # a sum is one where it holds in this part of the records that have all its columns
 
 _FEW, _CLOSE = 512, 1e-9
+_NEAR = 0.1  # two numbers whose difference varies less than this part of either are hardly told apart in cells
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,10 +164,14 @@ def _comparisons(numbers: Mapping[str, npt.NDArray[np.float64]], schema: Schema)
         left, right = numbers[one][both], numbers[other][both]
         if len(left) < _LEAST_ROWS:
             continue
+        if 0 < (left - right).std() < _NEAR * min(left.std(), right.std()):
+            remarks.append(
+                f"{one} and {other} are close: cells and noise hide their difference. Put that in a column in place of "
+                "one of them, such as days in place of a second date."
+            )
         if (left == right).all():
             remarks.append(
-                f"{one} and {other} are equal in all {len(left):,} records that have both: put one under `ignore`, and "
-                "copy it back afterwards."
+                f"{one} and {other} are equal in all {len(left):,} records: put one under `ignore`, and copy it back."
             )
         elif (left <= right).all():
             holds |= _compared(one, other, left, right)

@@ -111,8 +111,7 @@ class Single:
 
     def __reduce_ex__(self, protocol: Any) -> Any:  # of copy, deepcopy and pickle
         raise OptionError(
-            f"a {type(self).__name__} answers once, so it cannot be copied or pickled; open another gate, which costs "
-            "again."
+            f"a {type(self).__name__} answers once and cannot be copied or pickled; open another, which costs again."
         )
 
 
@@ -163,8 +162,7 @@ class Session(Single):
         """Refuses in a process that was forked from the one that opened the session: both would answer."""
         if os.getpid() != self._process:
             raise OptionError(
-                "this session was opened in another process, which alone may answer its plan; open a gate in this one, "
-                "which costs again."
+                "this session was opened in another process, which alone may use it; open one here, which costs again."
             )
 
     def _reserve(self) -> None:

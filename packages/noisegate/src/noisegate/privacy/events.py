@@ -308,8 +308,7 @@ class ThresholdedGaussianEvent(_NoisySum, _NamedEvent):
             raise EventError(f"event {self.name!r}: a threshold is proved for the discrete Gaussian only.")
         if self.sensitivity**2 < self.keys * self.weight**2 * (1 - 1e-12):
             raise EventError(
-                f"event {self.name!r}: sensitivity={self.sensitivity:g} is below that of {self.keys} keys of "
-                f"weight {self.weight}."
+                f"event {self.name!r}: sensitivity={self.sensitivity:g} is below that of {self.keys} keys."
             )
 
 

@@ -358,8 +358,7 @@ def unit_text(unit: str, column: str | None, contributions: int | None) -> str:
         raise OptionError(f"unit_column={column!r} must be the name of a column of the data.")
     if unit != RECORD:
         raise OptionError(
-            f"unit={unit!r} says what one record stands for, unit_column={column!r} that several belong together; "
-            "give one of the two."
+            f"unit={unit!r} is of one record, unit_column={column!r} of several together; give one of the two."
         )
     return f"{events.SEVERAL} {column.strip()}"
 

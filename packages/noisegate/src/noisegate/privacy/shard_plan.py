@@ -119,8 +119,7 @@ class MarginalPlan(PricedPlan):
     def __post_init__(self) -> None:
         if sum(size > 1 for size in self.sizes) < 2:
             raise OptionError(
-                f"{self.name} looks for pairs of columns, and the schema has fewer than two with more than one value; "
-                "choose another method."
+                f"{self.name} looks for pairs, and fewer than two columns have several values; choose another method."
             )
         if self.table_bytes > MOST_TABLE_BYTES:
             raise OptionError(

@@ -122,11 +122,8 @@ def unfit_cell(column: Column, row: int, value: Any) -> Problem:
 
 def missing_cell(column: Column, row: int) -> Problem:
     """Returns what is wrong where the schema allows no missing value."""
-    return Problem(
-        row,
-        f"column {column.name!r}: the value is missing, and the schema allows none here; set missing = true for this "
-        "column, or fill the value in",
-    )
+    says = f"column {column.name!r}: the value is missing, and the schema allows none; set missing = true or fill it in"
+    return Problem(row, says)
 
 
 def _expected(column: Column) -> str:

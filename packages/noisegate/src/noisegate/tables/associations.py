@@ -193,6 +193,7 @@ def judged(fitting: PairwiseFit) -> Iterator[Verdict]:
         yield (told := _of_associations(fitting, names, measured_associations(moments)))
         if "associations_kept" in told.figures:
             yield from _of_regressions(fitting, moments)
+        yield from _of_differences(fitting, moments)
     for column, share, low, high in fitting.blind():
         where = f"{column.name!r} between {low:g} and {high:g}"
         reason = f"{in_percent(share)} of records have {where}: nothing finer was measured"
@@ -217,6 +218,24 @@ def _of_regressions(fitting: PairwiseFit, moments: Sequence[PairMoments]) -> Ite
     kept = coefficients_kept(seen, made, variance, targets, float(fitting.tables.counts.sum()))
     if kept is not None:
         yield of_coefficients(kept, "fit", doubt=0.1)  # evaluations of twelve tables found some .1 more of little
+
+
+def _of_differences(fitting: PairwiseFit, moments: Sequence[PairMoments]) -> Iterator[Verdict]:
+    """Yields the pairs of numbers that are so close that what sets them apart is mostly cells, noise and the model."""
+    near: list[str] = []
+    for one in moments:
+        if all(fitting.ordered[column] > 1 for column in one.columns):
+            # Variances of ranks within cells, where those between cells are 1; and what one number leaves of the other.
+            cubes = [float((fitting.expected((column,)) ** 3).sum()) for column in one.columns]
+            (seen,), (made,), (variance,) = one.seen.ravel(), one.made.ravel(), one.variance.ravel()
+            blurred = sum(cube / (1 - cube) for cube in cubes) + 2 * abs(seen) * math.sqrt(variance)
+            if 1 - made**2 + blurred > 2 * (1 - seen**2):
+                near.append(" and ".join(repr(fitting.names[column]) for column in one.columns))
+    if near:
+        more = f"; and {len(near) - _NAMED} more pairs" * (len(near) > _NAMED)
+        reason = f"too close to be told apart, so that their difference misleads: {'; '.join(near[:_NAMED])}{more}"
+        cure = "in place of one of two columns that are close, a column of their difference"
+        yield Verdict(word="usable", source="fit", reasons=(reason,), cures=(cure,), figures={"too_close": near})
 
 
 def _of_associations(fitting: PairwiseFit, names: Sequence[str], found: Sequence[Association]) -> Verdict:

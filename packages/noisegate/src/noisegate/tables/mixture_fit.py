@@ -318,11 +318,7 @@ def mixture_of(
     if label is not None:
         probabilities.insert(label, np.repeat(np.eye(classes, dtype=np.float32), each, axis=0))
     return Mixture(
-        layout=layout,
-        within=within,
-        weights=weights / weights.sum(),
-        probabilities=tuple(probabilities),
-        copula=True,
+        layout=layout, within=within, weights=weights / weights.sum(), probabilities=tuple(probabilities), copula=True
     )
 
 

@@ -125,8 +125,7 @@ def _frame(native: Any, called: str = "DataFrame", names: Sequence[str] = ()) ->
             part = frame.get_column(raw)[start:stop]
             return objects_to_arrow(part.to_list()) if raw in objects else part.to_arrow()
         raise DataError(  # outside the handler: Arrow's message quotes the value
-            f"{called}, column {str(raw).strip(TEXT_PADDING)!r}: holds Python objects of mixed or unknown types; give "
-            "it one type"
+            f"{called}, column {str(raw).strip(TEXT_PADDING)!r}: objects of mixed or unknown types; give it one type"
         )
 
     def read(names: list[Any], rows: int) -> Iterator[Mapping[Any, Any]]:
