@@ -196,8 +196,7 @@ def between(kind: str, coarse: BinEdges, found: Occupied) -> str:
     low, _ = rounded(kind, *span(coarse, found.gap[0], found.gap[0]))
     _, high = rounded(kind, *span(coarse, found.gap[1], found.gap[1]))
     return (
-        f"hardly a value lies between those of about {low} and those of about {high}: one of both may be a code, to be "
-        "stated under atoms, or noise"
+        f"hardly a value lies between those of about {low} and of about {high}: a code, to state under atoms, or noise"
     )
 
 

@@ -198,8 +198,7 @@ def description(release: Release) -> str:
     kept = f" Every record keeps to: {'; '.join(rules)}." if rules else ""
     return (
         f"Synthetic records, none of which is a real one, made by noisegate {certificate.version} with "
-        f"{certificate.guarantee}; method: {certificate.method}.{kept} certificate.json states the queries run on the "
-        "private records."
+        f"{certificate.guarantee}; method: {certificate.method}.{kept} certificate.json states the queries."
     )
 
 

@@ -66,8 +66,7 @@ class RayEngine(Engine):
         if not sums:
             raise OptionError(
                 "engine='ray': this method asks for more than sums over the records, in an order that one machine "
-                "keeps; choose one that sums vectors or gradients, such as pairwise, dp-merf or dp-cgan, or leave the "
-                "engine out"
+                "keeps; choose one that sums vectors or gradients, such as pairwise or dp-cgan, or leave it out"
             )
         if device != "cpu":
             cure = f"give {said('device', 'cpu')}, or leave the engine out"

@@ -302,8 +302,7 @@ class Gate(Single):
             raise OptionError(f"the plan is calibrated for {plan.budget}, the gate has {self.budget}; use gate.budget.")
         if self._source.in_parts and not (kind is CalibratedPlan and self._engine.in_parts):
             raise OptionError(
-                "linked tables can only be queried for counts of cells; take method='linked', "
-                "and an engine of this library."
+                "linked tables are queried for counts of cells: method='linked', and an engine of this library."
             )
         self._engine.check(self._source, sums=kind is CalibratedPlan or of is GradientPlan, device=device)
         # What the schema cost, if it was bought.

@@ -179,8 +179,7 @@ def _show_widths(epsilon: float, met: tuple[Met, ...]) -> None:
 def _judged(stand_in: EncodedTable | None) -> str:
     made_up = "made-up records: numbers even between their bounds, levels equally common"
     return (
-        f"Judged by {made_up if stand_in is None else 'public records'}. Where records vary more, or groups are rarer, "
-        "intervals are wider."
+        f"Judged by {made_up if stand_in is None else 'public records'}. Where records vary more, intervals are wider."
     )
 
 

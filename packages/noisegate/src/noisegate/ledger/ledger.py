@@ -175,8 +175,7 @@ class Ledger:
                 raise LedgerError(
                     f"the reservation {reservation} of this run is {held.state.value} already, by row "
                     f"{closing.sequence} of the ledger {self.location}{why}. The run stopped before it drew any noise. "
-                    f"Nothing was released{spent}. Start it again, and let nobody close the reservation of a run that "
-                    "is under way."
+                    f"Nothing was released{spent}. Start it again, and close no reservation of a run under way."
                 )
             dataset = accounts.open_reservation(book, reservation, Kind.CONFIRM).dataset
             _append(transaction, Kind.CONFIRM, dataset, reservation, {})

@@ -267,8 +267,7 @@ def _keyed(table: LinkedTable, found: Mapping[str, LinkedTable]) -> LinkedTable:
         raise SchemaError(f"table {parent.name!r}: key is missing; {table.name!r} is linked to it, so name its key")
     if parent.orphans == "drop" and table.orphans != "drop":
         raise SchemaError(
-            f'table {table.name!r}: orphans = "drop" is needed here too, as in {parent.name!r}: what is linked to a '
-            "dropped record is dropped"
+            f'table {table.name!r}: orphans = "drop" is needed as in {parent.name!r}: children of dropped records go'
         )
     table = table if table.parent_key is not None else replace(table, parent_key=parent.key)
     if len(key_parts(table.parent_key)) != len(key_parts(parent.key)):

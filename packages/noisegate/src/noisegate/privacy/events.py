@@ -366,8 +366,7 @@ def check_unit(unit: str, contributions: int | None) -> None:
     if contributions is None and several(unit):
         raise OptionError(
             f"unit={unit!r} is what a run with a unit column says, and here every record is a unit of its own; give "
-            f"{said('unit_column')} and {said('contributions')} where a run takes them, or say what one "
-            "record stands for."
+            f"{said('unit_column')} and {said('contributions')} in a run, or say what a record stands for."
         )
 
 

@@ -214,8 +214,7 @@ def check_stated_noise(release: Release, where: Path) -> None:
         if not fits:
             raise ModelError(
                 f"{where}: event {event.name!r} states noise_std={event.noise_std:g} in grid units, which is not the "
-                f"{release.noise_std[event.name]:g} that the release states in the units of its values: do not rely on "
-                "it."
+                f"{release.noise_std[event.name]:g} of the release in the units of its values: do not rely on it."
             )
 
 

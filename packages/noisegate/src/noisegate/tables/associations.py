@@ -24,6 +24,8 @@ WEAKENED = 0.75
 _LEAST_SHARE = 0.02
 # An association that is named has this strength; all together stand out of their noise by so many deviations.
 _STRONG, _CLEAR = 0.2, 3.0
+# Of two numbers that are close, one leaves less than this of the variance of the other.
+_CLOSE = 0.2
 # Associations that may be there unseen are no reason for a verdict while they are no stronger, in the root mean square.
 _UNSEEN = 0.1
 _NAMED = 5
@@ -225,11 +227,9 @@ def _of_differences(fitting: PairwiseFit, moments: Sequence[PairMoments]) -> Ite
     near: list[str] = []
     for one in moments:
         if all(fitting.ordered[column] > 1 for column in one.columns):
-            # Variances of ranks within cells, where those between cells are 1; and what one number leaves of the other.
-            cubes = [float((fitting.expected((column,)) ** 3).sum()) for column in one.columns]
             (seen,), (made,), (variance,) = one.seen.ravel(), one.made.ravel(), one.variance.ravel()
-            blurred = sum(cube / (1 - cube) for cube in cubes) + 2 * abs(seen) * math.sqrt(variance)
-            if 1 - made**2 + blurred > 2 * (1 - seen**2):
+            blurred = sum(map(fitting.inside, one.columns)) + 2 * abs(seen) * math.sqrt(variance)
+            if 1 - seen**2 < min(_CLOSE, (1 - made**2 + blurred) / 2):
                 near.append(" and ".join(repr(fitting.names[column]) for column in one.columns))
     if near:
         more = f"; and {len(near) - _NAMED} more pairs" * (len(near) > _NAMED)

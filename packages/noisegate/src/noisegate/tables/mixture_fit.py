@@ -291,12 +291,17 @@ class PairwiseFit(MixtureFit):
         widths = self.design.fine_widths
         for place, histogram in self._histograms.items():
             column, fine = self.design.layout.numeric[place], self.design.fine[place]
-            low, high, size = ends_of(column, np.asarray([0.0, *fine.cuts, 1.0]))
-            single = single_cells(column, fine) if isinstance(column, Continuous) else size <= 1
+            low, high, single = _cells(column, fine)
             masses = np.where(single | (widths[place] < 1), 0.0, histogram.masses)
             most, share = int(masses.argmax()), float(masses.max() / max(histogram.masses.sum(), 1.0))
             if share > _BLIND:
                 yield column, share, *numbers_at(column, np.array([low[most], high[most]])).tolist()
+
+    def inside(self, column: int) -> float:
+        """Returns what ranks of a number vary by inside cells of several values, where those between cells are 1."""
+        single = _cells(self.design.layout.numeric[column], self._bins[column])[2]
+        shares = self.expected((column,))[: self.ordered[column]]
+        return float((shares[~single] ** 3).sum() / max(shares.sum() ** 3 - (shares**3).sum(), _TINY))
 
     def _mixture(self, components: Components, tables: ClassTables) -> Mixture:
         within = within_cells(self.design, self._bins, self._histograms)
@@ -326,6 +331,12 @@ def label_column(schema: Schema) -> int | None:
     """Returns the number of the label's column, numeric ones first; None without a label."""
     names = [column.name for column in (*schema.layout.numeric, *schema.layout.coded)]
     return None if schema.label is None else names.index(schema.label)
+
+
+def _cells(column: NumericColumn, bins: NumericBins) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
+    """Returns lowest and highest position of each cell, and which are a single value."""
+    low, high, size = ends_of(column, np.asarray([0.0, *bins.cuts, 1.0]))
+    return low, high, single_cells(column, bins) if isinstance(column, Continuous) else size <= 1
 
 
 def _within(column: NumericColumn, fine: NumericBins, bins: NumericBins, histogram: Histogram | None) -> WithinCell:
