@@ -304,14 +304,14 @@ def test_an_event_with_other_noise_than_the_release_is_refused(tmp_path, model, 
         event["noise_std"] *= factor
 
     assert verify_model(refit(GOLDEN / model, tmp_path / "same")).recomputed_epsilon > 0
-    with pytest.raises(ModelError, match=r"which is not the .* that the release states"):
+    with pytest.raises(ModelError, match=r"which is not the .* of the release in the units"):
         verify_model(refit(GOLDEN / model, tmp_path / "model", more))
 
 
 @pytest.mark.parametrize("factor", [1 + 1e-7, 0.5, 2 / 3])
 @pytest.mark.parametrize(("model", "name"), [("pairwise", "pairs"), ("sgd", "network"), ("discovered", "one-way")])
 def test_a_release_with_other_noise_than_its_event_is_refused(tmp_path, model, name, factor):
-    with pytest.raises(ModelError, match=r"which is not the .* that the release states"):
+    with pytest.raises(ModelError, match=r"which is not the .* of the release in the units"):
         verify_model(
             refit(
                 GOLDEN / model,

@@ -81,7 +81,7 @@ def test_a_corrected_schema_is_told_apart_and_a_false_certificate_refused(clinic
         ([], KINDS.replace("job=categorical", "job=integer"), "column 'job': expected a whole number"),
         (["--adjacency", "replace-one"], KINDS, "takes the number of records as public"),
         (["-o", "nowhere/found.toml"], KINDS, "nowhere/found.toml cannot be written"),
-        (["--unit", "all records of one patient"], KINDS, "where a run takes them"),
+        (["--unit", "all records of one patient"], KINDS, "in a run, or say what a record stands for"),
     ],
 )
 def test_bad_requests_spend_nothing_and_leave_nothing(clinic, cli, more, kinds, message):

@@ -130,7 +130,7 @@ def test_a_schema_that_is_wrong_is_refused_by_name(change, message):
 
 def test_below_a_dropped_record_all_is_dropped():
     text = CLINIC.replace("most = 30", 'most = 30\norphans = "drop"').replace('most = 5\norphans = "drop"', "most = 5")
-    with pytest.raises(SchemaError, match="table 'diagnoses': orphans = \"drop\" is needed here too"):
+    with pytest.raises(SchemaError, match="table 'diagnoses': orphans = \"drop\" is needed as in 'visits'"):
         LinkedSchema.loads(text)
 
 

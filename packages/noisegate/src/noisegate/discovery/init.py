@@ -141,8 +141,7 @@ def _of_linked(public: list[Path], label: str | None, out: Path) -> dict[str, An
     columns, left_out = sum(len(table.schema.columns) for table in tables), _left_out(found.ignored)
     say(
         f"Wrote {out}: {len(tables)} tables, {columns} columns{left_out}. A unit of privacy is a record of "
-        f"{found.schema.root.name} with all linked records. Read it, comments included, widen what is too narrow, "
-        f"{_KEEP}"
+        f"{found.schema.root.name} with all linked ones. Read it, comments included, widen what is too narrow, {_KEEP}"
     )
     rules = [f"{table.name}: {rule}" for table in tables for rule in table.schema.constraints]
     told = {"constraints": [*rules, *map(str, found.schema.constraints)], "remarks": remarks}

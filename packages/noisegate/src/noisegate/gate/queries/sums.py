@@ -55,7 +55,8 @@ class SumSession(Session):
             unknown = [name for name in maps if name not in self.open_questions]
             if unknown or not maps:
                 raise OptionError(
-                    f"feature maps {sorted(maps)} do not match the plan's open queries {list(self.open_questions)}."
+                    f"feature maps {sorted(maps)} do not match the plan's open queries {list(self.open_questions)}; "
+                    "each query is run once."
                 )
             if link not in (access.source.links or (None,)):
                 links = ", ".join(access.source.links) or "None"
