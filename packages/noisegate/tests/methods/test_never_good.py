@@ -120,6 +120,14 @@ def test_a_fit_of_some_pairs_that_were_chosen_is_usable_at_best():
         assert verdict.word == word and ("of 21 pairs of columns were not measured" in str(verdict)) == bool(settings)
 
 
+def test_a_table_of_many_columns_that_all_drown_is_fitted_and_is_noise():
+    random, names = np.random.default_rng(0), [f"x{place}" for place in range(80)]
+    table = {name: random.random(300) for name in names} | {"ill": random.random(300) < 0.4}
+    columns = [Continuous(name=name, lower=0, upper=1) for name in names]
+    made = synthesize(pa.table(table), schema=Schema([*columns, Boolean(name="ill")], label="ill"), epsilon=0.1)
+    assert made.verdict.word == "noise" and made.sample(10, seed=0).num_columns == 81
+
+
 def test_two_dates_of_which_one_nearly_tells_the_other_are_said_to_be_and_days_between_them_are_kept():
     random, admitted = np.random.default_rng(0), Date(name="admitted", lower=date(2021, 1, 1), upper=date(2023, 12, 31))
     begun, icu = random.integers(0, 1000, RECORDS), random.random(RECORDS) < 0.4

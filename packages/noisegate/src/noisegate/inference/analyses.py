@@ -100,8 +100,7 @@ def read_want(text: str, schema: Schema) -> Want:
     found = _FORM.match(text.strip())
     if found is None:
         raise OptionError(
-            f"want {text!r} must be a query and the half-width of its interval, as 'mean(wage) by sex ±2 % at 95 %' "
-            "or 'wage ~ age + sex +- 0.05'."
+            f"want {text!r} must be a query and the half-width of its interval, as 'mean(wage) by sex ±2 % at 95 %'."
         )
     asked, half, level = read(found["question"]), float(found["half"]), float(found["level"] or 95) / 100
     if not (half > 0 and 0 < level < 1):

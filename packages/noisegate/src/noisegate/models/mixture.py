@@ -183,8 +183,9 @@ class Mixture:
         cells, shares = np.delete(cells, column, axis=1), self._weights[:, None] * self._tables[column]
         sizes, rows = [table.shape[1] for table in others], None
         if sizes and math.prod(sizes) < len(cells):  # many records are alike: each kind of them is computed once
-            kinds, rows = np.unique(np.ravel_multi_index(tuple(cells.T), sizes), return_inverse=True)
-            cells = np.stack(np.unravel_index(kinds, sizes), axis=1)
+            strides = np.append(np.cumprod(sizes[:0:-1], dtype=np.int64)[::-1], 1)
+            _, first, rows = np.unique(cells @ strides, return_index=True, return_inverse=True)
+            cells = cells[first]
         sums, block = np.empty((len(cells), shares.shape[1])), max(_BLOCK // len(shares), 1)
         with np.errstate(divide="ignore"):
             logs = [np.log(table.T) for table in others]
