@@ -45,7 +45,7 @@ def test_a_draft_with_gaps_stops_with_what_is_to_be_stated(desk, cli):
     (desk.folder / "answers.toml").write_text(ANSWERS.replace('schema = "schema.toml"', 'dictionary = "codebook.csv"'))
     ended = cli("start", "--answers", "answers.toml", "--yes")
     assert ended.code == 2 and "'income' (continuous): lower and upper missing" in said(ended.err)
-    assert "go on: noisegate start --schema schema.toml" in said(ended.err) and desk.account().spent == 0
+    assert "go on with: noisegate start --schema schema.toml" in said(ended.err) and desk.account().spent == 0
     stated = (desk.folder / "schema.toml").read_text().replace("# lower = ", "lower = 0")
     assert Schema.loads(stated.replace("# upper = ", "upper = 100")).names == ("age", "income")
 

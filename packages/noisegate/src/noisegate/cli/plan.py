@@ -222,7 +222,7 @@ def _show_steps(title: str, data: dict[str, Any], *, details: bool) -> None:
         if over_all > _DROWNED:
             OUT.print(
                 "The noise exceeds what the teachers say: if all agreed in every step, the noise of all steps together "
-                f"would be {over_all:.2g} times their sum. Use more teachers, smaller answers or a larger epsilon."
+                f"would be {over_all:.2g} times their sum. Use more teachers, fewer values or a larger epsilon."
             )
     elif data["records_a_step"] is None:
         OUT.print("A fit needs --records: sums are divided by the expected number of records of a step.")

@@ -195,9 +195,7 @@ def between(kind: str, coarse: BinEdges, found: Occupied) -> str:
         return ""
     low, _ = rounded(kind, *span(coarse, found.gap[0], found.gap[0]))
     _, high = rounded(kind, *span(coarse, found.gap[1], found.gap[1]))
-    return (
-        f"hardly a value lies between those of about {low} and of about {high}: a code, to state under atoms, or noise"
-    )
+    return f"hardly a value lies between those of about {low} and of about {high}: maybe a code (atoms), or noise"
 
 
 def beyond(coarse: BinEdges, found: Occupied, noisy: Counts, cells: Counts, std: float) -> str:

@@ -164,7 +164,8 @@ class Guide:
             self.run("schema", "check", _SCHEMA)
         except SchemaError as error:
             raise OptionError(
-                f"{error}. State it in {_SCHEMA}, then go on: noisegate start --schema {_SCHEMA}. Nothing was spent."
+                f"{error}. State it in {_SCHEMA}, from public knowledge, then go on with: noisegate start --schema "
+                f"{_SCHEMA}. Nothing was spent."
             ) from None
         self.go_on("Is everything in it public, and as it should be", _SCHEMA)
         return _SCHEMA

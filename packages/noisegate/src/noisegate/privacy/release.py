@@ -108,7 +108,7 @@ class Release(Shown):
             value, std = values.get(name), stds.get(name)
             if value is None or std is None or std.shape != (1,) or not 0 < std[0] < math.inf:
                 raise ModelError(
-                    f"{folder / VALUES_FILE}: {name!r} must be one array of values beside its deviation, above 0."
+                    f"{folder / VALUES_FILE}: {name!r} must be one array beside a standard deviation, above 0."
                 )
             if value.ndim != 2 or not np.isfinite(value).all():
                 raise ModelError(f"{folder / VALUES_FILE}: the values of {name!r} must be a finite table of numbers.")

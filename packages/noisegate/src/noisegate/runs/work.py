@@ -232,7 +232,8 @@ class _Work:
                 begun = folder.steps_begun
                 kept = (
                     f"Stopped after {begun} of {plan.plan.steps} steps, which cost epsilon = {spent.cost(begun):.3g}. "
-                    f"The whole {plan.budget.epsilon:g} stays spent; other steps cost nothing, but read records again:"
+                    f"The whole {plan.budget.epsilon:g} stays spent; the other steps cost nothing more, but read the "
+                    "records again:"
                 )
                 self.folder.observer.kept(error, kept, self.folder.observer.call(folder, data))
             raise
