@@ -46,7 +46,6 @@ if TYPE_CHECKING:
         TWELVE_VERSION,
         networks,
         read_classifiers,
-        selected_networks,
         three,
         twelve,
     )
@@ -65,7 +64,7 @@ _NAMES = {
     "utility.networks": "NETWORKS NETWORKS_VERSION NetworkOptions SelectionRecipe Training build_network",
     "utility.recipe": "LabelledRows PrintedScores Recipe Scores Suite",
     "utility.runner": "UtilityReport utility_scores",
-    "utility.suites": "THREE_VERSION TWELVE_VERSION networks read_classifiers selected_networks three twelve",
+    "utility.suites": "THREE_VERSION TWELVE_VERSION networks read_classifiers three twelve",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

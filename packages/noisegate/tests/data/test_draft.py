@@ -147,10 +147,20 @@ def test_starts_and_ends_parts_and_wholes_are_ordered(tmp_path):
     assert rules_of(tmp_path, {name: columns[name] for name in ("start", "end")}) == (set(), "")  # one exception
 
 
-def test_a_second_date_that_is_close_to_the_first_is_remarked(tmp_path):
-    told = rules_of(tmp_path, {"start": START, "end": START + DAYS % 9})[1]
-    assert "start and end are close: cells and noise hide their difference." in told
-    assert "close" not in rules_of(tmp_path, {"low": RANDOM.random(ROWS), "high": 1 + RANDOM.random(ROWS)})[1]
+def test_numbers_that_nearly_follow_from_each_other_are_remarked(tmp_path):
+    height, index, other = RANDOM.normal(170, 9, ROWS).round(), RANDOM.gamma(30, 0.85, ROWS), RANDOM.random(ROWS)
+    weight, fat = (index * (height / 100) ** 2).round(1), RANDOM.dirichlet([2, 3, 4], ROWS)[:, :2].round(3)
+    body = {"height": height, "weight": weight, "bmi": (weight / (height / 100) ** 2).round(1), "other": other}
+    for columns, said in (
+        ({"start": START, "end": START + DAYS % 9}, "start, end: each nearly follows from the rest, as a sum"),
+        ({"one": other, "more": other, "low": fat[:, 0]}, "one, more: each nearly follows from the rest, as a sum"),
+        ({"far": 9 * other + 2, "mile": other, "low": fat[:, 0]}, "far, mile: each nearly follows from the rest"),
+        (body, "height, weight, bmi: each nearly follows from the rest, as a product or ratio"),
+        ({"fat": fat[:, 0], "carbs": fat[:, 1], "rest": (1 - fat.sum(axis=1)).round(3), "other": other}, "fat, carbs"),
+        ({"low": other, "high": 1 + RANDOM.random(ROWS), "same": np.full(ROWS, 7.5)}, ""),
+    ):
+        told = rules_of(tmp_path, columns)[1]
+        assert said in told and told.count("each nearly") == bool(said)
 
 
 def test_what_is_never_said_together_is_impossible(tmp_path):

@@ -216,22 +216,6 @@ def networks(names: Sequence[str] = NETWORKS, options: NetworkOptions | None = N
     return Suite(name="networks", version=version, recipes=recipes, repeats=options.repeats, details=details)
 
 
-def selected_networks(
-    names: Sequence[str] = ("cnn",), *, repeats: int = 1, selection: SelectionRecipe | None = None
-) -> Suite:
-    """Returns networks that are chosen by held-out images of their own source, never by real ones.
-
-    Their ``names`` are some of "cnn", "resnet", "resnet9" and "wrn"; ``repeats`` is how many fresh starts each has,
-    with consecutive seeds; ``selection`` says how they are trained and chosen, None for the default.
-
-    Raises:
-        OptionError: a name is unknown, there is none, or ``repeats`` is below 1.
-    """
-    if unknown := [repr(name) for name in names if name not in SELECTED_NETWORKS] if names else ["none"]:
-        raise OptionError(f"networks has {unknown[0]}; expected some of {', '.join(SELECTED_NETWORKS)}")
-    return _images(names, (), repeats, selection)
-
-
 def read_suite(classifiers: str, options: NetworkOptions | None = None) -> Suite:
     """Returns "three", "twelve", "networks" for all six, or networks by their names, separated by commas."""
     if classifiers in ("three", "twelve"):
@@ -250,8 +234,10 @@ def read_suite(classifiers: str, options: NetworkOptions | None = None) -> Suite
 def read_classifiers(names: str, *, repeats: int = 1, selection: SelectionRecipe | None = None) -> Suite:
     """Returns the classifiers that are meant for images.
 
-    Of ``names``, separated by commas, there are those of `selected_networks`; "logistic" and "mlp" of scikit-learn; and
-    "twelve" for all twelve of the papers, which include these two.
+    Of ``names``, separated by commas, "cnn", "resnet", "resnet9" and "wrn" are networks that are chosen by held-out
+    images of their own source, never by real ones; "logistic" and "mlp" are of scikit-learn; and "twelve" are all
+    twelve of the papers, which include these two. ``repeats`` is how many fresh starts each has, with consecutive
+    seeds; ``selection`` says how networks are trained and chosen, None for the default.
 
     Raises:
         OptionError: a name is unknown, there is none, or ``repeats`` is below 1.
@@ -262,21 +248,16 @@ def read_classifiers(names: str, *, repeats: int = 1, selection: SelectionRecipe
     for name in asked:
         if name not in known:
             raise OptionError(f"classifiers has {name!r}; expected some of {', '.join(known)}, separated by commas")
-    full = {_SHORT[name] for name in asked if name in _SHORT}
-    others = tuple(one for one in twelve("images").recipes if "twelve" in asked or one.name in full)
-    suite = _images([name for name in SELECTED_NETWORKS if name in asked], others, repeats, selection)
-    suite.check_installed()
-    return suite
-
-
-def _images(names: Sequence[str], others: Sequence[Recipe], repeats: int, selection: SelectionRecipe | None) -> Suite:
     if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
         raise OptionError(f"repeats={repeats!r} must be a positive whole number.")
-    selection = selection or SelectionRecipe()
-    chosen = tuple(Network(name=name, training=selection) for name in names)
+    full, selection = {_SHORT[name] for name in asked if name in _SHORT}, selection or SelectionRecipe()
+    chosen = (Network(name=name, training=selection) for name in SELECTED_NETWORKS if name in asked)
+    others = (one for one in twelve("images").recipes if "twelve" in asked or one.name in full)
     details = {"name": "chosen by synthetic images", "recipe": selection.to_json()}
     version, every = offered.SELECTION_VERSION, (*chosen, *others)
-    return Suite(name="images", version=version, recipes=every, repeats=repeats, details=details)
+    suite = Suite(name="images", version=version, recipes=every, repeats=repeats, details=details)
+    suite.check_installed()
+    return suite
 
 
 def _listed(recipes: Sequence[Estimator]) -> dict[str, object]:

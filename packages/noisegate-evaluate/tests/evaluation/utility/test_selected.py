@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from noisegate.schema import ImageShape
-from noisegate_evaluate import LabelledRows, SelectionRecipe, selected_networks, utility_scores
+from noisegate_evaluate import LabelledRows, SelectionRecipe, read_classifiers, utility_scores
 from noisegate_evaluate.utility import training
 from noisegate_evaluate.utility.networks import build_network
 
@@ -14,8 +14,8 @@ from .test_networks import stripes
 BRIEF = SelectionRecipe(epochs=2, batch=16, held_out=0.25, shift=1, device="cpu")
 
 
-def scored(train, test=None, *, networks=("cnn",), repeats=1, recipe=BRIEF, **options):
-    suite = selected_networks(networks, repeats=repeats, selection=recipe)
+def scored(train, test=None, *, networks="cnn", repeats=1, recipe=BRIEF, **options):
+    suite = read_classifiers(networks, repeats=repeats, selection=recipe)
     return utility_scores(suite, train, test or stripes(9, 200), classes=2, jobs=1, **options)
 
 

@@ -122,7 +122,7 @@ def draft(path: Any, label: str | None = None, *, without: Collection[str] = ())
     schema = schema_of(entries, label, missing_values=marks)
     rules = _rules(table, schema)
     reasons = {entry.name: "; ".join(entry.why).removeprefix(f"{entry.name}: ") for entry in entries}
-    reasons |= dict(zip(map(str, rules.constraints), rules.reasons, strict=True))
+    reasons |= dict(zip(map(str, rules.constraints), rules.reasons, strict=True)) | dict.fromkeys(rules.remarks, "")
     schema = replace(schema, constraints=rules.constraints, reasons=reasons)
     return Draft(schema=schema.usable(), entries=entries, rules=rules)
 

@@ -3,7 +3,7 @@
 Only where at least `LEAST` records would break one, were the columns independent, and none does (chance below 10⁻¹³).
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
 from typing import Any
@@ -20,8 +20,10 @@ Floats = npt.NDArray[np.float64]
 
 NEARLY_ALL = 0.97  # a sum is one where it holds in this part of the records that have all its columns
 
-_FEW, _CLOSE = 512, 1e-9
-_NEAR = 0.1  # two numbers whose difference varies less than this part of either are hardly told apart in cells
+_FEW, _CLOSE, _RIDGE = 512, 1e-9, 1e-6
+# Numbers are tied where others leave less of the variance of each: of two columns, and of more. Coefficients from this
+# part of the largest on say which; of so many columns at most.
+_LEFT, _LEFT_OF_MORE, _PART, _MOST_TIED = 0.01, 0.001, 0.1, 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,12 +117,13 @@ def find_rules(records: Rows, schema: Schema) -> Rules:
     if len(records) < _LEAST_ROWS:
         return Rules()
     numbers = numbers_of(records, schema)
-    found, remarks = _comparisons(numbers, schema)
+    found = _comparisons(numbers, schema)
     sums = find_sums({name: cells for name, cells in numbers.items() if _sort(schema, name)[0] is float}, LEAST)
-    remarks += [
+    remarks = [
         f"{one} in {one.share:.1%} of the records: put {one.whole} under `ignore`, and add it up afterwards."
         for one in sums
     ]
+    remarks += _tied(numbers, [{one.whole, *one.parts} for one in sums])
     for first, second in combinations(_few_values(records, schema), 2):
         found += _gaps(first, second)
     remarks += _derived(records, schema, {frozenset(one.constraint.names) for one in found})
@@ -153,34 +156,50 @@ def _sort(schema: Schema, name: str) -> tuple[type, bool]:
     return type(column) if isinstance(column, Date | Datetime) else float, getattr(column, "aware", False)
 
 
-def _comparisons(numbers: Mapping[str, npt.NDArray[np.float64]], schema: Schema) -> tuple[list[_Found], list[str]]:
-    """Returns the comparisons that hold in all records, without those that follow from others; and equal columns."""
+def _comparisons(numbers: Mapping[str, npt.NDArray[np.float64]], schema: Schema) -> list[_Found]:
+    """Returns the comparisons that hold in all records, without those that follow from others."""
     holds: dict[tuple[str, str], _Found] = {}
-    remarks = []
     for one, other in combinations(numbers, 2):
         if _sort(schema, one) != _sort(schema, other):
             continue
         both = ~np.isnan(numbers[one]) & ~np.isnan(numbers[other])
         left, right = numbers[one][both], numbers[other][both]
-        if len(left) < _LEAST_ROWS:
+        if len(left) < _LEAST_ROWS or (left == right).all():
             continue
-        if 0 < (left - right).std() < _NEAR * min(left.std(), right.std()):
-            remarks.append(
-                f"{one} and {other} are close: cells and noise hide their difference. Put that in a column in place of "
-                "one of them, such as days in place of a second date."
-            )
-        if (left == right).all():
-            remarks.append(
-                f"{one} and {other} are equal in all {len(left):,} records: put one under `ignore`, and copy it back."
-            )
-        elif (left <= right).all():
+        if (left <= right).all():
             holds |= _compared(one, other, left, right)
         elif (right <= left).all():
             holds |= _compared(other, one, right, left)
     between = {
         (low, high): {mid for first, mid in holds if first == low and (mid, high) in holds} for low, high in holds
     }
-    return [found for pair, found in holds.items() if not between[pair]], remarks
+    return [found for pair, found in holds.items() if not between[pair]]
+
+
+def _tied(numbers: Mapping[str, Floats], told: Sequence[set[str]]) -> Iterator[str]:
+    """Yields remarks on numbers that nearly follow from each other, beside what is ``told``, as a sum or a product."""
+    seen = list(told)
+    positive = {name: np.log(each) for name, each in numbers.items() if not (each <= 0).any()}
+    for kind, cells in (("sum or difference", numbers), ("product or ratio", positive)):
+        names = [name for name, each in cells.items() if np.isfinite(each).mean() > 0.5]
+        rows = np.array([cells[name] for name in names]).reshape(len(names), -1 if names else 0)
+        rows = rows[:, np.isfinite(rows).all(axis=0)]
+        if rows.shape[1] < _LEAST_ROWS or len(names) > MOST_COLUMNS:
+            continue
+        rows -= rows.mean(axis=1, keepdims=True)
+        rows /= np.maximum(rows.std(axis=1, keepdims=True), _CLOSE)
+        every = rows @ rows.T / rows.shape[1] + _RIDGE * np.eye(len(names))
+        for row in np.linalg.inv(every):
+            near = np.flatnonzero(np.abs(row) > _PART * row.max())
+            left, tied = 1 / np.linalg.inv(every[np.ix_(near, near)]).diagonal().min(), [names[j] for j in near]
+            most = _LEFT if len(tied) == 2 else _LEFT_OF_MORE
+            if 1 < len(tied) <= _MOST_TIED and left < most and not any(one.issuperset(tied) for one in seen):
+                seen.append(set(tied))
+                yield (
+                    f"{', '.join(tied)}: each nearly follows from the rest, as a {kind}; cells and noise hide what is "
+                    "left. Put one under `ignore` and compute it afterwards, or in its place a column of what sets "
+                    "them apart, such as days for a second date."
+                )
 
 
 def _compared(

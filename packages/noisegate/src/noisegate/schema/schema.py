@@ -59,7 +59,7 @@ class Schema(StoredSchema):
     images: ImageForm | None = None
     """Says that the records are images, whose columns and label these are, or None. See `pixel_schema`."""
     reasons: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """Why a draft says what it says, by column or constraint; not stored."""
+    """Why a draft says what it says, by column or constraint, and its remarks; not stored."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", _checked_columns(self.columns) if self.images is None else self._of_form())
@@ -163,7 +163,8 @@ class Schema(StoredSchema):
         facts = {**self.card().facts, **dict.fromkeys(self.ignore, "" if self.reasons else "ignored")}
         facts |= {str(one): "constraint" for one in self.constraints}
         told = {name: "; ".join(filter(None, (said, self.reasons.get(name)))) for name, said in facts.items()}
-        return replace(self.card(), facts=told, sheets=(), whole=True)
+        notes = [said for said in self.reasons if said not in facts]
+        return replace(self.card(), facts=told, sheets=(), notes=notes, whole=True)
 
     def dumps(self) -> str:
         """Returns the schema as TOML text; images are described as such, not by their columns."""
