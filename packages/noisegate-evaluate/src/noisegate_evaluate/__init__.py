@@ -15,7 +15,6 @@ if TYPE_CHECKING:
         ImageFeatures,
         Pixels,
         images_of,
-        images_of_arrays,
         named_features,
     )
     from noisegate_evaluate.metrics.frechet import (
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
 # Loaded when first used: the command line finds its verbs here, and answers `--help` without an array.
 _NAMES = {
     "comparison": "ImageReport LinkedReport Report",
-    "images": "EncoderFeatures ImageFeatures Pixels images_of images_of_arrays named_features",
+    "images": "EncoderFeatures ImageFeatures Pixels images_of named_features",
     "metrics.frechet": "KernelDistance Manifold frechet_distance kernel_distance manifold_figures",
     "metrics.links": "LinkDistances",
     "metrics.marginals": "MarginalReport OrderDistance marginal_distances",

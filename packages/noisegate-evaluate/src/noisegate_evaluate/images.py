@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -152,35 +152,6 @@ def images_of(batches: Iterable[Rows], schema: Schema) -> Images:
         raise DataError("there are no images; expected at least one")
     images = Rows.concatenate(found)
     assert isinstance(images, Images)  # as all of them are
-    return images
-
-
-def images_of_arrays(pixels: np.ndarray, labels: Sequence[str | int] | np.ndarray | None, form: ImageForm) -> Images:
-    """Returns images of arrays, such as the ``images`` and ``labels`` of an ``.npz`` file.
-
-    Pixels are uint8, (rows, height, width, channels), or (rows, height, width) with one channel; ``labels`` one of the
-    labels of the form for each image, None without labels.
-
-    Raises:
-        DataError: the arrays are no images of the form, or a label is none of its labels.
-    """
-    if pixels.ndim == 3:
-        pixels = pixels[..., None]
-    codes = None
-    if labels is not None:
-        places = {label: place for place, label in enumerate(form.labels)}
-        values = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
-        if unknown := sum(value not in places for value in values):
-            raise DataError(
-                f"{unknown} of {len(values)} images have a label that is none of the {len(places)} labels of the "
-                "schema; correct one of them"
-            )
-        codes = np.array([places[value] for value in values], dtype=np.int32)
-        if len(codes) != len(pixels):
-            raise DataError(f"the given images have {len(codes)} labels; expected one for each of {len(pixels)}")
-    check_pixels(pixels)
-    images = Images(pixels, codes)
-    check_images(images, "given", form)
     return images
 
 

@@ -14,7 +14,6 @@ from noisegate_evaluate import (
     evaluate_images,
     frechet_distance,
     images_of,
-    images_of_arrays,
     read_classifiers,
 )
 from noisegate_evaluate.metrics.ndb import distribution_scores
@@ -85,10 +84,3 @@ def test_encoded_images_come_back_exactly():
     assert np.array_equal(found.labels, labels)
     with pytest.raises(DataError, match="there are no images"):
         images_of([], SCHEMA)
-
-
-def test_arrays_are_taken_by_their_labels():
-    pixels = np.zeros((3, 4, 4), np.uint8)
-    assert images_of_arrays(pixels, ["yes", "no", "yes"], SCHEMA.images).labels.tolist() == [1, 0, 1]
-    with pytest.raises(DataError, match="1 of 3 images have a label that is none of the 2"):
-        images_of_arrays(pixels, ["yes", "no", "maybe"], SCHEMA.images)

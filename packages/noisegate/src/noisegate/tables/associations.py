@@ -24,7 +24,7 @@ WEAKENED = 0.75
 _LEAST_SHARE = 0.02
 # An association that is named has this strength; all together stand out of their noise by so many deviations.
 _STRONG, _CLEAR = 0.2, 3.0
-# Of two numbers that are close, one leaves less than this of the variance of the other.
+# Of two columns that are close, one leaves less than this of the variance of the other.
 _CLOSE = 0.2
 # Associations that may be there unseen are no reason for a verdict while they are no stronger, in the root mean square.
 _UNSEEN = 0.1
@@ -98,20 +98,25 @@ class PairMoments:
     variance: Floats
 
 
-def measured_moments(tables: Sequence[Table], fitting: PairwiseFit) -> list[PairMoments]:
-    """Returns those of every pair of columns that a table holds."""
+def measured_moments(tables: Sequence[Table], fitting: PairwiseFit) -> tuple[list[PairMoments], list[PairMoments]]:
+    """Returns those of every pair of columns that a table holds, by the ranks of numbers and by their values."""
     pairs = sorted({pair for table in tables for pair in combinations(table.columns, 2)})
-    expected = fitting.expected
-    every = {column: scores(expected((column,)), fitting.ordered[column]) for pair in pairs for column in pair}
-    records, found = float(fitting.tables.counts.sum()), []
+    expected, ordered = fitting.expected, fitting.ordered
+    columns = {column for pair in pairs for column in pair}
+    ranks = {column: scores(expected((column,)), ordered[column]) for column in columns}
+    values = ranks | {column: fitting.values(column) for column in columns if ordered[column] > 1}
+    records, found = float(fitting.tables.counts.sum()), (list[PairMoments](), list[PairMoments]())
     for pair in pairs:
-        best, (left, right) = best_table(tables, pair), (every[column] for column in pair)
-        if best is None or not min(left.shape[1], right.shape[1]) or best[0].shape != (len(left), len(right)):
+        best, sizes = best_table(tables, pair), tuple(len(ranks[column]) for column in pair)
+        if best is None or not all(ranks[column].size for column in pair) or best[0].shape != sizes:
             continue
         counts, std = best
-        seen, made = (left.T @ table @ right for table in (counts / records, expected(pair)))
-        variance = (std / records) ** 2 * np.outer(np.square(left).sum(axis=0), np.square(right).sum(axis=0))
-        found.append(PairMoments(columns=pair, seen=seen, made=made, variance=variance))
+        model = expected(pair)
+        for each, kind in zip(found, (ranks, values), strict=True):
+            left, right = (kind[column] for column in pair)
+            seen, made = (left.T @ table @ right for table in (counts / records, model))
+            variance = (std / records) ** 2 * np.outer(np.square(left).sum(axis=0), np.square(right).sum(axis=0))
+            each.append(PairMoments(columns=pair, seen=seen, made=made, variance=variance))
     return found
 
 
@@ -191,11 +196,11 @@ def judged(fitting: PairwiseFit) -> Iterator[Verdict]:
     """Yields what is lost of the associations between columns, and which columns lie in one cell."""
     names = fitting.names
     if len(names) > 1:
-        moments = measured_moments(fitting.released, fitting)
-        yield (told := _of_associations(fitting, names, measured_associations(moments)))
+        ranks, values = measured_moments(fitting.released, fitting)
+        yield (told := _of_associations(fitting, names, measured_associations(ranks)))
         if "associations_kept" in told.figures:
-            yield from _of_regressions(fitting, moments)
-        yield from _of_differences(fitting, moments)
+            yield from _of_regressions(fitting, ranks, values)
+        yield from _of_differences(fitting, values)
     for column, share, low, high in fitting.blind():
         where = f"{column.name!r} between {low:g} and {high:g}"
         reason = f"{in_percent(share)} of records have {where}: nothing finer was measured"
@@ -203,38 +208,46 @@ def judged(fitting: PairwiseFit) -> Iterator[Verdict]:
         yield Verdict(word="rough", source="fit", reasons=(reason,), cures=(cure,))
 
 
-def _of_regressions(fitting: PairwiseFit, moments: Sequence[PairMoments]) -> Iterator[Verdict]:
-    """Yields what is expected of regressions of numbers, where all pairs are measured and scores are few enough."""
-    sizes = dict.fromkeys(range(len(fitting.names)), 0)
-    sizes |= {column: size for one in moments for column, size in zip(one.columns, one.seen.shape, strict=True)}
-    if len(moments) < math.comb(sum(map(bool, sizes.values())), 2) or sum(sizes.values()) > _MOST_SCORES:
-        return
-    ends = list(accumulate(sizes.values(), initial=0))
-    places = [slice(*ends) for ends in pairwise(ends)]
-    seen, made, variance = np.eye(ends[-1]), np.eye(ends[-1]), np.zeros((ends[-1], ends[-1]))
-    for one in moments:
-        left, right = (places[column] for column in one.columns)
-        for whole, part in ((seen, one.seen), (made, one.made), (variance, one.variance)):
-            whole[left, right], whole[right, left] = part, part.T
-    targets = [ends[column] for column, cells in enumerate(fitting.ordered) if cells > 1 and sizes[column]]
-    kept = coefficients_kept(seen, made, variance, targets, float(fitting.tables.counts.sum()))
-    if kept is not None:
-        yield of_coefficients(kept, "fit", doubt=0.1)  # evaluations of twelve tables found some .1 more of little
+def _of_regressions(fitting: PairwiseFit, *kinds: Sequence[PairMoments]) -> Iterator[Verdict]:
+    """Yields what is expected of regressions of numbers, where all pairs are measured and scores are few enough.
+
+    Of ranks and of values, whichever keeps less: groups far apart leave little of a number's variance to the others.
+    """
+    found: list[float] = []
+    for moments in kinds:
+        sizes = dict.fromkeys(range(len(fitting.names)), 0)
+        sizes |= {column: size for one in moments for column, size in zip(one.columns, one.seen.shape, strict=True)}
+        if len(moments) < math.comb(sum(map(bool, sizes.values())), 2) or sum(sizes.values()) > _MOST_SCORES:
+            return
+        ends = list(accumulate(sizes.values(), initial=0))
+        places = [slice(*ends) for ends in pairwise(ends)]
+        seen, made, variance = np.eye(ends[-1]), np.eye(ends[-1]), np.zeros((ends[-1], ends[-1]))
+        for one in moments:
+            left, right = (places[column] for column in one.columns)
+            for whole, part in ((seen, one.seen), (made, one.made), (variance, one.variance)):
+                whole[left, right], whole[right, left] = part, part.T
+        targets = [ends[column] for column, cells in enumerate(fitting.ordered) if cells > 1 and sizes[column]]
+        kept = coefficients_kept(seen, made, variance, targets, float(fitting.tables.counts.sum()))
+        found += [] if kept is None else [kept]
+    if found:
+        yield of_coefficients(min(found), "fit", doubt=0.1)  # evaluations of twelve tables found some .1 more of little
 
 
 def _of_differences(fitting: PairwiseFit, moments: Sequence[PairMoments]) -> Iterator[Verdict]:
-    """Yields the pairs of numbers that are so close that what sets them apart is mostly cells, noise and the model."""
+    """Yields the pairs of a number and a column so close that what sets them apart is mostly cells, noise and model."""
     near: list[str] = []
     for one in moments:
-        if all(fitting.ordered[column] > 1 for column in one.columns):
-            (seen,), (made,), (variance,) = one.seen.ravel(), one.made.ravel(), one.variance.ravel()
-            blurred = sum(map(fitting.inside, one.columns)) + 2 * abs(seen) * math.sqrt(variance)
-            if 1 - seen**2 < min(_CLOSE, (1 - made**2 + blurred) / 2):
+        if inside := [fitting.inside(column) for column in one.columns if fitting.ordered[column] > 1]:
+            left, model = 1 - float((np.square(one.seen) - one.variance).sum()), 1 - float(np.square(one.made).sum())
+            noise = math.sqrt(float((4 * np.square(one.seen) * one.variance + 2 * one.variance**2).sum()))
+            # Of a number and levels nothing says how they go together inside cells; of two numbers, their order does.
+            unknown = inside[0] if len(inside) == 1 else 0.0
+            if left + noise < _CLOSE and left - unknown < (model + sum(inside) + noise) / 2:
                 near.append(" and ".join(repr(fitting.names[column]) for column in one.columns))
     if near:
         more = f"; and {len(near) - _NAMED} more pairs" * (len(near) > _NAMED)
-        reason = f"too close to be told apart, so that their difference misleads: {'; '.join(near[:_NAMED])}{more}"
-        cure = "in place of one of two columns that are close, a column of their difference"
+        reason = f"too close to be told apart, so that what sets them apart misleads: {'; '.join(near[:_NAMED])}{more}"
+        cure = "in place of one of two columns that are close, a column of what sets them apart"
         yield Verdict(word="usable", source="fit", reasons=(reason,), cures=(cure,), figures={"too_close": near})
 
 

@@ -298,10 +298,24 @@ class PairwiseFit(MixtureFit):
                 yield column, share, *numbers_at(column, np.array([low[most], high[most]])).tolist()
 
     def inside(self, column: int) -> float:
-        """Returns what ranks of a number vary by inside cells of several values, where those between cells are 1."""
-        single = _cells(self.design.layout.numeric[column], self._bins[column])[2]
+        """Returns the part of the variance of a number's values that lies inside its cells."""
         shares = self.expected((column,))[: self.ordered[column]]
-        return float((shares[~single] ** 3).sum() / max(shares.sum() ** 3 - (shares**3).sum(), _TINY))
+        return float(1 - shares @ self.values(column)[: len(shares), 0] ** 2 / shares.sum())
+
+    def values(self, column: int) -> Floats:
+        """Returns scores of a number's cells by their mean values, (cells, 1); values have variance 1 in the model."""
+        parts = self.design.layout.numeric[column], self.design.fine[column], self._bins[column]
+        fine = _within(*parts, self._histograms.get(column))
+        low, high = fine.low, fine.high
+        mean, square = (
+            np.bincount(fine.bin_of, fine.shares * each)
+            for each in ((low + high) / 2, (low**2 + low * high + high**2) / 3)
+        )
+        shares = self.expected((column,))[: len(mean)]
+        shares /= shares.sum()
+        found = np.zeros((parts[2].size, 1))
+        found[: len(mean), 0] = mean - shares @ mean
+        return found / math.sqrt(max(float(shares @ square - (shares @ mean) ** 2), _TINY))
 
     def _mixture(self, components: Components, tables: ClassTables) -> Mixture:
         within = within_cells(self.design, self._bins, self._histograms)
