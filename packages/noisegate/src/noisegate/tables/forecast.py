@@ -269,6 +269,8 @@ def _expected(expected: Forecast, epsilon: float, source: Source, cures: Iterabl
     if expected.measured[0] < expected.measured[1]:
         told = "only those with the label" if expected.measured[0] else "none"
         reasons.append(f"of {expected.measured[1]:,} pairs of columns {told} would be measured, for the noise on them")
+    if expected.paired and expected.columns > 2:
+        reasons.append("interactions of three columns are kept only with a label of classes, or in `triples`")
     if expected.word == "usable" and word_of_misplaced(expected.pairs) == "good":
         reasons.append("regressions of numbers on all other columns may keep less than 80% of their coefficients")
     return Verdict(
