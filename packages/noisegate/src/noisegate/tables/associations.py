@@ -237,12 +237,13 @@ def _of_differences(fitting: PairwiseFit, moments: Sequence[PairMoments]) -> Ite
     """Yields the pairs of a number and a column so close that what sets them apart is mostly cells, noise and model."""
     near: list[str] = []
     for one in moments:
-        if inside := [fitting.inside(column) for column in one.columns if fitting.ordered[column] > 1]:
-            left, model = 1 - float((np.square(one.seen) - one.variance).sum()), 1 - float(np.square(one.made).sum())
-            noise = math.sqrt(float((4 * np.square(one.seen) * one.variance + 2 * one.variance**2).sum()))
+        left = 1 - float((np.square(one.seen) - one.variance).sum())
+        noise = math.sqrt(float((4 * np.square(one.seen) * one.variance + 2 * one.variance**2).sum()))
+        numbers = [column for column in one.columns if fitting.ordered[column] > 1]
+        if numbers and left + noise < _CLOSE:
+            inside, model = list(map(fitting.inside, numbers)), 1 - float(np.square(one.made).sum())
             # Of a number and levels nothing says how they go together inside cells; of two numbers, their order does.
-            unknown = inside[0] if len(inside) == 1 else 0.0
-            if left + noise < _CLOSE and left - unknown < (model + sum(inside) + noise) / 2:
+            if left - (inside[0] if len(inside) == 1 else 0.0) < (model + sum(inside) + noise) / 2:
                 near.append(" and ".join(repr(fitting.names[column]) for column in one.columns))
     if near:
         more = f"; and {len(near) - _NAMED} more pairs" * (len(near) > _NAMED)
