@@ -1,4 +1,4 @@
-"""Measures the house: its lines, what one run enters, the base install, names with two homes, doctests, shapes.
+"""Measures the house: what one run enters, the base install, names with two homes, doctests, shapes.
 
     python tests/house/measure.py [--json]
 
@@ -37,7 +37,6 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted(ROOT.glob("packages/*/src/*"))
-KERNEL = ROOT / "packages" / "noisegate" / "src" / "noisegate"
 JOINT = ROOT / "packages" / "noisegate-images" / "src" / "noisegate_images" / "methods" / "joint.py"
 SHAPED = re.compile(r"\b(Float|Int|UInt|Bool|Num|Real|Integer|Shaped)(8|16|32|64)?\[")
 SEVERAL = re.compile(r"\b(Mapping|dict|list|Sequence|Iterator|Iterable|Callable)\[|tuple\[Tensor, \.\.\.")
@@ -62,8 +61,6 @@ FEW = ["pixels=20", "orientations=20", "wavelets=20", "channels=[4,2]", 'fit_opt
 KINDS = "csv", "image", "gradient"
 
 LIMITS = Path(__file__).with_name("limits.toml")
-SUBPACKAGES = ("discovery", "engines", "inference", "linked", "silos", "streams")
-"""Of the kernel, which may not import them: each could leave."""
 
 
 def write_table(folder: Path) -> None:
@@ -167,17 +164,6 @@ def lines(paths: Iterable[Path]) -> int:
     return sum(path.read_bytes().count(b"\n") for path in paths)
 
 
-def kernel() -> list[Path]:
-    """Returns the files of the kernel without what could leave it."""
-    return [path for path in KERNEL.rglob("*.py") if path.relative_to(KERNEL).parts[0] not in SUBPACKAGES]
-
-
-def tests() -> list[Path]:
-    """Returns every file of tests, with the tables of planted bugs."""
-    code = [*ROOT.glob("tests/**/*.py"), *ROOT.glob("packages/*/tests/**/*.py"), *ROOT.glob("conftest.py")]
-    return [*code, *ROOT.glob("tests/planted/*.txt")]
-
-
 def homes() -> dict[str, list[str]]:
     """Returns the public classes and functions that more than one module of a package defines."""
     found = defaultdict(set)
@@ -250,10 +236,6 @@ def measure() -> dict[str, Any]:
     counts = {call: max(seen[call] for seen in calls.values()) for seen in calls.values() for call in seen}
     drawn = [n for (path, name), n in counts.items() if path.endswith("features/fourier.py") and "draw" in name]
     return {
-        "lines of the kernel": lines(kernel()),
-        "lines of source": lines(modules()),
-        "lines of tests": lines(tests()),
-        "files over 400 lines": sum(lines([path]) > 400 for path in modules()),
         "files that a CSV fit enters": files["csv"],
         "files that an image fit enters": files["image"],
         "files that a gradient run enters": files["gradient"],
