@@ -1,40 +1,47 @@
-"""Cosine series: class-wise sums of cos(πkx) of each numeric column, and of one-hot codes, matched by a generator.
+"""Cosine series: a density estimate of each numeric column in each class, from sums of cos(πkx) with noise.
 
-The coefficients of a density on [0, 1] in the cosine basis (Efromovich, Nonparametric Curve Estimation, Springer 1999,
-section 2.4) are means over records; here they are released as one sum with noise. One-way only: two numeric columns are
-told apart by the label alone.
+The coefficients of a density on [0, 1] in the cosine basis are means of cos(πkx) over the records (Efromovich,
+Nonparametric Curve Estimation, Springer 1999, section 2.4). Here the sums are released once, with noise, and the series
+is integrated over the cells of a column. Coded columns are released as one-hot codes. Columns are independent within a
+class: what they have in common beyond the label is lost.
+
+The method needs no torch: its model follows from the noisy sums in closed form.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.features.feature_map import Levels, RowForm
-from noisegate.methods.embedding import Embedding
+from noisegate import Release, Schema
+from noisegate.features.binning import NumericBins, fine_bins
+from noisegate.features.feature_map import Levels
+from noisegate.methods.embedding import Embedding, MeanEmbeddingMethod
 from noisegate.methods.registry import register
+from noisegate.models.mixture import Mixture
+from noisegate.models.within_cell import WithinCell
 from noisegate.records import Rows
-from noisegate.schema import Layout, Schema
-from noisegate.schema.layout import numeric_cells
+from noisegate.schema import Layout
 from noisegate.settings import Count, Share, settings
-from noisegate_images.methods.matched import MatchedMethod
 
-if TYPE_CHECKING:
-    from torch import Tensor
+Floats = npt.NDArray[np.float64]
+
+_MAX_CELLS = 200  # of a numeric column in the model; finer ones would show nothing that a short series knows
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cosines:
-    """Maps a record to cos(πkx)/√(columns · orders) for each numeric column x in [0, 1] and k = 1 … orders.
+    """Maps a record to cos(πkx)/√dim for each numeric column x in [0, 1] and each order k from 0 to `orders`.
 
-    No coordinate exceeds 1/√dim, so no vector is longer than 1. A missing value has zeros.
+    The coordinate of order 0 counts the records whose value is present. A missing value has zeros everywhere. No
+    coordinate exceeds 1/√dim, so no vector is longer than 1.
 
     Attributes:
         columns: Number of numeric columns.
-        orders: Highest k.
+        orders: Highest order k.
     """
 
     columns: int
@@ -44,41 +51,48 @@ class Cosines:
 
     @property
     def dim(self) -> int:
-        """Columns times orders."""
-        return self.columns * self.orders
+        """Number of coordinates: columns times orders, the order 0 among them."""
+        return self.columns * (self.orders + 1)
 
     @property
-    def waves(self) -> npt.NDArray[np.float64]:
-        """πk, (orders,)."""
-        return np.pi * np.arange(1, self.orders + 1)
+    def frequencies(self) -> Floats:
+        """πk for each order, (orders + 1,)."""
+        return np.pi * np.arange(self.orders + 1)
 
     def __call__(self, records: Rows) -> npt.NDArray[np.float32]:
-        """Returns the vectors, (rows, columns · orders); each number of a record is computed from that record alone."""
-        waves = np.cos(records.numeric[:, :, None] * self.waves)
-        return np.nan_to_num(waves * self.dim**-0.5, nan=0.0).reshape(len(records), self.dim).astype(np.float32)
+        """Computes the vector of each record from that record alone.
 
-    def of_cells(self, layout: Layout) -> RowForm:
-        """Returns the torch form: the mean of cos(πkx) over each cell, times the cell's probability."""
-        tables = {f"table{j}": self._table(column) for j, column in enumerate(layout.numeric)}
+        Args:
+            records: Their numeric columns scaled to [0, 1], NaN where a value is missing.
 
-        def features(constants: dict[str, Tensor], probabilities: list[Tensor]) -> Tensor:
-            import torch
+        Returns:
+            The vectors, float32 of shape (rows, dim), column by column.
+        """
+        cosines = np.cos(records.numeric[:, :, None] * self.frequencies)
+        scaled = np.nan_to_num(cosines * self.dim**-0.5, nan=0.0)
+        return scaled.reshape(len(records), self.dim).astype(np.float32)
 
-            return torch.cat([constants[name] @ probabilities[j] for j, name in enumerate(tables)])
+    def cell_counts(self, sums: Floats, cuts: tuple[float, ...]) -> Floats:
+        """Estimates how many records lie in each cell of a column: the integral of its cosine series.
 
-        return RowForm(features, tables)
+        Args:
+            sums: The noisy sums of one column in one class, (orders + 1,).
+            cuts: Inner ends of the cells, ascending in (0, 1).
 
-    def _table(self, column: object) -> npt.NDArray[np.float64]:
-        cells = numeric_cells(column)
-        low, high = np.outer(self.waves, cells.low), np.outer(self.waves, cells.high)
-        width = np.where(high > low, high - low, 1.0)
-        means = np.where(high > low, (np.sin(high) - np.sin(low)) / width, np.cos(low))
-        return np.hstack([means, np.zeros((self.orders, int(cells.missing)))]) * self.dim**-0.5
+        Returns:
+            The estimates, (len(cuts) + 1,); where noise makes one negative, it is 0.
+        """
+        coefficients = sums * self.dim**0.5
+        edges = np.array([0.0, *cuts, 1.0])
+        counts = coefficients[0] * np.diff(edges)
+        for frequency, coefficient in zip(self.frequencies[1:], coefficients[1:], strict=True):
+            counts += 2 * coefficient * np.diff(np.sin(frequency * edges)) / frequency
+        return np.maximum(counts, 0.0)
 
 
 @register("cosines")
 @settings
-class CosineSeries(MatchedMethod):
+class CosineSeries(MeanEmbeddingMethod):
     """Settings of the cosine series; none of them depends on private data."""
 
     orders: Count = 20
@@ -89,11 +103,82 @@ class CosineSeries(MatchedMethod):
     """Budget share of the one-hot codes."""
 
     def embeddings(self, schema: Schema) -> dict[str, Embedding]:
-        """Returns what is asked; plan, calibration, query, certificate, fit and model follow from it."""
-        layout, asked = schema.layout, {}
+        """Chooses the queries; the plan, its calibration, the release and the certificate follow from them."""
+        layout = schema.layout
+        queries = {}
         if layout.numeric:
-            asked["cosines"] = Embedding(Cosines(columns=len(layout.numeric), orders=self.orders), self.cosines_share)
-        if coded := tuple(j for j in range(len(layout.coded)) if j != layout.label):
-            levels = Levels(columns=coded, sizes=tuple(layout.coded[j].size for j in coded))
-            asked["levels"] = Embedding(levels, self.levels_share)
-        return asked
+            queries["cosines"] = Embedding(self._cosines(layout), self.cosines_share)
+        if layout.others:
+            queries["levels"] = Embedding(_levels(layout), self.levels_share)
+        return queries
+
+    def model(self, release: Release, fitting: Any) -> Mixture:
+        """Estimates the distribution of every column in every class.
+
+        Args:
+            release: The noisy sums of each query, (dim, classes), as `embeddings` asked for them.
+            fitting: Not used: nothing is trained.
+
+        Returns:
+            A mixture with one component for each class, or one in all without a label.
+        """
+        layout = release.schema.layout
+        class_counts = np.maximum(release.values["counts"][0], 1.0)
+        numeric_bins = [fine_bins(column, most=_MAX_CELLS) for column in layout.numeric]
+        numeric_tables = [
+            self._numeric_table(release, column_index, bins, class_counts)
+            for column_index, bins in enumerate(numeric_bins)
+        ]
+        return Mixture(
+            layout=layout,
+            within=tuple(map(_evenly_filled, layout.numeric, numeric_bins)),
+            weights=class_counts / class_counts.sum(),
+            probabilities=(*numeric_tables, *self._coded_tables(release, len(class_counts))),
+        )
+
+    def _cosines(self, layout: Layout) -> Cosines:
+        return Cosines(columns=len(layout.numeric), orders=self.orders)
+
+    def _numeric_table(self, release: Release, column_index: int, bins: NumericBins, class_counts: Floats) -> Floats:
+        """Estimates the probability of each cell of a numeric column, (classes, cells), a missing value's last."""
+        cosines = self._cosines(release.schema.layout)
+        first = column_index * (self.orders + 1)
+        sums = release.values["cosines"][first : first + self.orders + 1]
+        counts = np.array([cosines.cell_counts(class_sums, bins.cuts) for class_sums in sums.T])
+        if bins.nullable:
+            missing_counts = np.maximum(class_counts - counts.sum(axis=1), 0.0)
+            counts = np.column_stack([counts, missing_counts])
+        return _probabilities(counts)
+
+    def _coded_tables(self, release: Release, class_count: int) -> list[Floats]:
+        """Estimates the probability of each code of each coded column, (classes, codes); of the label it is known."""
+        layout = release.schema.layout
+        tables: dict[int, Floats] = {}
+        if layout.label is not None:
+            tables[layout.label] = np.eye(class_count)
+        if layout.others:
+            levels = _levels(layout)
+            boundaries = np.cumsum(levels.sizes)[:-1]
+            tables |= {
+                column: _probabilities(np.maximum(sums.T, 0.0))
+                for column, sums in zip(levels.columns, np.split(release.values["levels"], boundaries), strict=True)
+            }
+        return [tables[column] for column in range(len(layout.coded))]
+
+
+def _levels(layout: Layout) -> Levels:
+    """Makes the map to one-hot codes of every coded column but the label."""
+    return Levels(columns=layout.others, sizes=tuple(layout.coded[column].size for column in layout.others))
+
+
+def _evenly_filled(column: Any, bins: NumericBins) -> WithinCell:
+    """Spreads values evenly within each cell of a numeric column."""
+    edges = np.array([0.0, *bins.cuts, 1.0])
+    return WithinCell.from_edges(column, bins, edges=edges, masses=np.zeros(len(edges) - 1))
+
+
+def _probabilities(counts: Floats) -> Floats:
+    """Divides each row by its sum; a row without any records is taken as uniform."""
+    totals = counts.sum(axis=1, keepdims=True)
+    uniform = np.full_like(counts, 1 / counts.shape[1])
+    return np.divide(counts, totals, out=uniform, where=totals > 0)

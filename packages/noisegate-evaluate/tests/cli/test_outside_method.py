@@ -13,7 +13,7 @@ from noisegate.methods.registry import METHODS
 
 EXAMPLE = Path(__file__).parents[4] / "examples" / "own_method"
 SETTINGS = ("--method", "cosines")
-SETTINGS += ("--set", "hidden=[8]", "--set", "levels_share=2", "--set", 'fit_options={"steps": 20}')
+SETTINGS += ("--set", "orders=8", "--set", "levels_share=2")
 
 
 @pytest.fixture
