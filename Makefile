@@ -41,7 +41,7 @@ help: ## this list
 
 environment: .venv/.installed ## install everything into .venv (the other targets do it when needed)
 
-demo: .venv/.installed ## synthesise the survey that ships with statsmodels, at epsilon 1
+demo: .venv/.demo ## synthesise the survey that ships with statsmodels, at epsilon 1; installs about 850 MB
 	@env -u OMP_NUM_THREADS $(BIN)/noisegate demo
 
 # pytest runs last: its closing summary is the last thing a reader sees. What comes before takes one core each.
@@ -132,6 +132,16 @@ $(UV_READY):
 	$$python -m venv $(TOOLS) && echo '*' > $(TOOLS)/.gitignore && \
 	$(TOOLS)/$(SCRIPTS)/python -m pip install --quiet --disable-pip-version-check 'uv~=$(UV_VERSION).0' || \
 	{ rm -rf $(TOOLS); echo 'uv could not be installed: is a package index reachable (pip config list)?' >&2; exit 1; }
+	@touch $@
+
+# What tables and their pages need, without torch and the tools of developers; `make test` installs the rest beside it.
+.venv/.demo: uv.lock pyproject.toml $(wildcard packages/*/pyproject.toml) $(UV_READY)
+	@if [ -e .venv/.installed ]; then $(MAKE) .venv/.installed; else \
+	  echo 'Installing noisegate for tables into .venv: about 850 MB, once.'; \
+	  $(UV) sync --frozen --quiet --python $(TOOLS)/$(SCRIPTS)/python --package noisegate --extra demo --no-default-groups || \
+	  { echo 'Installation failed. To try again: make demo' >&2; \
+	    echo 'Behind a mirror of the package index, see "Behind a mirror" in CONTRIBUTING.md.' >&2; exit 1; }; \
+	fi
 	@touch $@
 
 .venv/.installed: uv.lock pyproject.toml $(wildcard packages/*/pyproject.toml) $(UV_READY)

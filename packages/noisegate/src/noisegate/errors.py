@@ -141,6 +141,8 @@ PACKAGES = {"noisegate_images": "images", "noisegate_evaluate": "evaluate", "noi
 EXTRAS = {
     **PACKAGES,
     "openpyxl": "excel",
+    "matplotlib": "images",
+    "PIL": "images",
     "torch": "torch",
     "torchvision": "vision",
     "timm": "vision",

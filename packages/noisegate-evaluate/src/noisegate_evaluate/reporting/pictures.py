@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.errors import DataError, OptionError
+from noisegate.errors import DataError, OptionError, require
 from noisegate.records import Images
 from noisegate.schema.pixels import ImageShape
 from noisegate_evaluate.images import ImageFeatures, Pixels, drawn
@@ -53,6 +53,7 @@ def maps_picture(
     """Draws linear maps as images into a PNG file, one line after the other; every map on a scale of its own."""
     # Maps over several channels are drawn as the mean over them. With `smooth` they are blurred for the eye by a
     # Gaussian of that standard deviation, in pixels, as noise in single pixels hides what neighbours have in common.
+    require("matplotlib", "a picture of maps")
     import matplotlib
     from matplotlib.figure import Figure  # off screen, without touching the state of pyplot
 
@@ -125,6 +126,7 @@ def nearest_picture(
     if not len(synthetic) or not len(real) or synthetic.pixels.shape[1:] != real.pixels.shape[1:]:
         says = f"images of the shapes {synthetic.pixels.shape} and {real.pixels.shape} cannot be put side by side"
         raise DataError(f"{says}; expected at least one in each set, all of one size")
+    require("PIL", "the picture of nearest images")
     shown = drawn(synthetic, rows, seed=seed)
     near = real.pixels[nearest(shown, real.pixels, features or Pixels(), neighbours)]
     from PIL.PngImagePlugin import PngInfo
