@@ -12,6 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.shared.ledger_room import postgres
+
+__all__ = ["postgres"]
 
 SCRIPT = Path(sysconfig.get_path("scripts")) / "noisegate"
 ROOT = Path(__file__).parents[2]
