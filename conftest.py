@@ -7,12 +7,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 from tests import shapes
 
 shapes.install()
 
 from tests.randomness import Randomness, room  # noqa: E402 - it imports the package, whose shapes are checked from here on
+
+# No deadline and no check of how fast examples come: a busy machine is no failure. The same examples every time, as all
+# other randomness of a test follows from its name.
+hypothesis.settings.register_profile(
+    "noisegate", deadline=None, derandomize=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("noisegate")
 
 
 def pytest_configure(config: pytest.Config) -> None:

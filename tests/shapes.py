@@ -14,6 +14,7 @@ import importlib.machinery
 import inspect
 import re
 import sys
+import threading
 from types import FunctionType
 from typing import Any
 
@@ -25,6 +26,8 @@ SHAPED = re.compile(r"\b(Float|Int|UInt|Bool|Num|Real|Integer|Shaped)(8|16|32|64
 
 ROOMS = "tests/contracts/", "tests/networks/", "tests/models/"
 checking = False
+_BUILDING = threading.Lock()
+"""Held while annotations are read: Python 3.11 ends in a SystemError where two threads parse at once."""
 
 
 def install() -> None:
@@ -82,7 +85,11 @@ def checked(function: FunctionType, module: Any) -> Any:
 
     @functools.wraps(function)
     def call(*args: Any, **options: Any) -> Any:
-        return build()(*args, **options) if checking else function(*args, **options)
+        if not checking:
+            return function(*args, **options)
+        with _BUILDING:
+            checked_function = build()
+        return checked_function(*args, **options)
 
     return call
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.shared.ledger_room import postgres
+from tests.shared.patience import PATIENCE
 
 __all__ = ["postgres"]
 
@@ -74,7 +75,7 @@ class Person:
         """Runs a line as it is typed; `noisegate` is the installed script."""
         first, *more = shlex.split(line)
         program = {"noisegate": str(SCRIPT), "python": sys.executable}[first]
-        ended = subprocess.run([program, *more], cwd=self.folder, env=self.env, capture_output=True, timeout=300)
+        ended = subprocess.run([program, *more], cwd=self.folder, env=self.env, capture_output=True, timeout=PATIENCE)
         told = Ended(code=ended.returncode, out=ended.stdout.decode("cp1252"), err=ended.stderr.decode("cp1252"))
         assert told.code == code, (line, told.err, told.out)
         assert "Traceback" not in told.err and "fault in noisegate" not in told.err, (line, told.err)
@@ -84,7 +85,7 @@ class Person:
         """Runs many lines, one after the other in one process, which imports once; returns what it printed."""
         typed = json.dumps([shlex.split(line)[1:] for line in lines])
         command = [sys.executable, "-c", _ALL, typed]
-        ended = subprocess.run(command, cwd=self.folder, env=self.env, capture_output=True, timeout=300)
+        ended = subprocess.run(command, cwd=self.folder, env=self.env, capture_output=True, timeout=PATIENCE)
         told = ended.stderr.decode("cp1252")
         assert ended.returncode == 0, told[-3000:]
         assert "Traceback" not in told and "fault in noisegate" not in told, told

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from tests.journeys.conftest import SCRIPT, survey
+from tests.shared.patience import PATIENCE
 
 KNOWN = {"Private records": "survey.csv", "Approximate": "2000", "Epsilon": "", "Name of": "survey", "Cap on": "2"}
 KNOWN |= {"Model folder": "", "Held-out real records": "", "Folder of the pages": ""}
@@ -33,6 +34,7 @@ def started(person, browser="true"):
 @pytest.fixture
 def window(browser):
     with browser.new_context() as context:
+        context.set_default_timeout(PATIENCE * 1000)
         yield context.new_page()
 
 
@@ -73,7 +75,7 @@ def test_from_a_bare_file_to_downloads(person, window):
         pressed(other, "The fit spends epsilon = 1", "Yes, go on")
         window.set_viewport_size({"width": 500, "height": 900})
         window.emulate_media(color_scheme="dark")
-        window.get_by_role("heading", name="Done").wait_for(timeout=60_000)
+        window.get_by_role("heading", name="Done").wait_for()
         assert window.evaluate("document.documentElement.scrollWidth") == 500
         assert "The certificate holds" in window.locator("#printed").inner_text()
         with window.expect_download() as saved:
@@ -84,7 +86,7 @@ def test_from_a_bare_file_to_downloads(person, window):
                 window.get_by_role("link", name=name).click()
             assert words in shown.value.locator("body").inner_text()
         pressed(window, "Done", "Close")
-        assert run.wait(20) == 0 and offered == ["public.csv", "survey.csv"]
+        assert run.wait(PATIENCE) == 0 and offered == ["public.csv", "survey.csv"]
     assert complaints == [] and all(url.startswith((address, "data:")) for url in asked)
     [account] = person.types("noisegate ledger show --json").json["accounts"]
     assert (account["dataset"], account["committed"]) == ("survey", 1)
@@ -119,7 +121,7 @@ def test_an_error_can_be_mended_and_stop_ends_a_command(person, window):
             window.get_by_role("button", name="Stop").click()
             window.get_by_text("Stopped.").wait_for()
         assert "schema check" not in window.locator("#printed").inner_text()
-        assert run.wait(20) == 130 and "stopped." in run.stderr.read()
+        assert run.wait(PATIENCE) == 130 and "stopped." in run.stderr.read()
     assert person.lies() == {"codebook.csv"}
 
 
@@ -156,4 +158,4 @@ def test_a_browser_is_started_with_a_file_that_leads_here_once_and_is_the_users_
                 window.wait_for_url(address)
                 assert not door.parent.exists() and window.goto(once).status == 403
             run.send_signal(signal.SIGINT)
-            assert run.wait(20) == 130 and not door.parent.exists()
+            assert run.wait(PATIENCE) == 130 and not door.parent.exists()

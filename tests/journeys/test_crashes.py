@@ -10,6 +10,7 @@ import time
 
 import pytest
 from tests.journeys.conftest import RECORDS, SCRIPT
+from tests.shared.patience import PATIENCE
 
 SUMS = """--method dp-merf --set frequencies=10 --set hidden=[8] --set 'fit_options={"steps": 400, "batch": 50}'"""
 STEPS = f"--method dp-gan --records {RECORDS} --set hidden=[8] --set steps=60 --set sampling_probability=0.01"
@@ -61,7 +62,7 @@ def killed_at(person, line, ready):
     command = [str(SCRIPT), *shlex.split(line)[1:]]
     pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, cwd=person.folder, env=person.env, **pipes) as process:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + PATIENCE
         while not ready(person.folder):
             assert process.poll() is None, process.stderr.read()
             assert time.monotonic() < deadline

@@ -20,6 +20,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from PIL import Image
 from tests.shared.few_trees import few_trees
+from tests.shared.patience import PATIENCE
 
 from noisegate.cli.main import run
 from noisegate.ledger.ledger import Ledger
@@ -319,13 +320,13 @@ def stopped_fit(desk):
             command, cwd=desk.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
         ) as process:
             try:
-                deadline = time.monotonic() + 120
+                deadline = time.monotonic() + PATIENCE
                 while not ready():
                     assert process.poll() is None, process.communicate()
                     assert time.monotonic() < deadline
                     time.sleep(0.1)
                 process.send_signal(number)
-                out, err = process.communicate(timeout=120)
+                out, err = process.communicate(timeout=PATIENCE)
             finally:
                 process.kill()
         return Ended(code=process.returncode, out=out, err=err)

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.shared.patience import PATIENCE
 from tests.shared.stated import summed
 
 from noisegate.ledger.ledger import Ledger
@@ -72,7 +73,7 @@ def _reachable(binaries, folder):
 def _run(command, folder, account):
     environment = {"PATH": os.environ.get("PATH", ""), "HOME": str(folder), "LC_ALL": "C"}
     done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False, **account
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False, **account
     )
     assert done.returncode == 0, f"{command[0]}: {done.stdout}{done.stderr}"
 
@@ -103,7 +104,7 @@ def postgres():
     finally:
         if server is not None:
             server.send_signal(signal.SIGINT)  # disconnect everybody and stop
-            server.wait(timeout=60)
+            server.wait(timeout=PATIENCE)
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -116,7 +117,7 @@ def _start(program, data, home, account):
         server = subprocess.Popen(
             [program, "-D", data, *arguments], cwd=home, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **account
         )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while True:
         try:
             psycopg.connect(f"host={home} user=noisegate dbname=postgres", connect_timeout=5).close()

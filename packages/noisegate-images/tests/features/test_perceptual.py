@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import torch
+from tests.shared.patience import PATIENCE
 from torch import nn
 
 from noisegate.errors import OptionError
@@ -225,9 +226,9 @@ def test_two_threads_each_get_what_they_asked_for():
 
     def run(rows: torch.Tensor) -> torch.Tensor:
         latest(rows)
-        meet.wait(timeout=60)
+        meet.wait(timeout=PATIENCE)
         first = latest(rows)
-        meet.wait(timeout=60)
+        meet.wait(timeout=PATIENCE)
         assert latest(rows) is first
         return first
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.shared.patience import PATIENCE
 
 from noisegate.ledger.ledger import Ledger
 
@@ -271,7 +272,12 @@ def test_a_signal_while_the_program_is_still_loading(desk, module, name):
     before = desk.listing()
     program = IMPORTED.format(module=module, number=int(SIGNALS[name]), argv=[str(part) for part in desk.fit()])
     ended = subprocess.run(
-        [sys.executable, "-c", program], cwd=desk.folder, capture_output=True, text=True, env=environment(), timeout=120
+        [sys.executable, "-c", program],
+        cwd=desk.folder,
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=PATIENCE,
     )
     assert ended.returncode == 130, ended.stderr
     assert "stopped" in ended.stderr and "Traceback" not in ended.stderr

@@ -5,6 +5,7 @@ import shlex
 import threading
 
 import pytest
+from tests.shared.patience import PATIENCE
 
 from noisegate.discovery.guided import Guide
 from noisegate.discovery.page import Page
@@ -99,4 +100,4 @@ def test_stop_right_after_an_answer_is_heard_before_what_follows():
     threading.Timer(0.2, both).start()
     with pytest.raises(KeyboardInterrupt):
         page.confirm("Spend epsilon")
-        threading.Event().wait(9)
+        threading.Event().wait(PATIENCE)

@@ -64,7 +64,7 @@ def column(kind, group, dtype, random, rows, *, gaps):
 
 
 @pytest.mark.parametrize("kind", TABLES)
-@settings(max_examples=6, deadline=None, phases=[Phase.generate])
+@settings(max_examples=6, phases=[Phase.generate])
 @given(draw=st.data(), seed=st.integers(0, 2**20), rows=st.sampled_from([3, 60, 300]), gaps=st.booleans())
 def test_every_type_comes_back(kind, draw, seed, rows, gaps, tmp_path_factory):
     (make, concat, types), random = TABLES[kind], np.random.default_rng(seed)

@@ -1,9 +1,8 @@
 """Contingency tables: one cell of each table, the stated norm for every record, and counts that come back."""
 
-import time
-
 import numpy as np
 import pytest
+from tests.shared.patience import at_most_calls
 
 from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
@@ -60,16 +59,14 @@ BUDGET = Budget(epsilon=1.0, delta=1e-5)
 
 @pytest.mark.parametrize("name", ["pairwise", "dp-merf", "dp-hp", "aim", "mst"])
 def test_twenty_thousand_columns_are_refused_in_seconds(name):
-    started = time.process_time()
-    with pytest.raises(OptionError, match=r"20,001 columns have [0-9,]+ groups of [23], and at most 2,000,000"):
+    refusal = r"20,001 columns have [0-9,]+ groups of [23], and at most 2,000,000"
+    with at_most_calls(1_000_000), pytest.raises(OptionError, match=refusal):
         method_named(name)().plan(WIDE, BUDGET)
-    assert time.process_time() - started < 10
 
 
 def test_what_the_refusal_proposes_is_planned_in_seconds():
-    started = time.process_time()
-    assert method_named("pairwise")(pairs="none").plan(WIDE, BUDGET).releases
-    assert time.process_time() - started < 10
+    with at_most_calls(3_000_000):
+        assert method_named("pairwise")(pairs="none").plan(WIDE, BUDGET).releases
 
 
 # Every value has exactly one cell, whatever it is, and only that value decides.

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.shared.patience import PATIENCE
 
 from noisegate.errors import BudgetRefusedError, LedgerError
 from noisegate.ledger import tables as ledger_tables
@@ -36,7 +37,7 @@ def _run(count, job, place, events):
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, **pipes) as worker:
         assert worker.stdout.readline() == "ready\n"
-        out, _ = worker.communicate("go\n", timeout=120)
+        out, _ = worker.communicate("go\n", timeout=PATIENCE)
     assert worker.returncode == 0
     codes, answers = map(json.loads, out.splitlines())
     return codes, answers

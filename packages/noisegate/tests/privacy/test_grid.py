@@ -63,7 +63,7 @@ def test_adversarial_rows_stay_inside_the_ball(dtype, dim):
 finite = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e289, max_value=1e289, width=64)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     rows=st.one_of(
         hnp.arrays(np.float64, st.tuples(st.integers(1, 4), st.integers(1, 6)), elements=finite | st.just(np.nan)),
@@ -83,7 +83,7 @@ def test_any_row_stays_inside_the_ball_and_keeps_its_bits_alone(rows, norm, nonn
         assert np.array_equal(grid.quantise(rows[i : i + 1])[0], together[i])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(dim=st.integers(1, 60), seed=st.integers(0, 2**32 - 1), step=st.integers(-40, 40), dtype=st.sampled_from(DTYPES))
 def test_rows_close_to_the_bound_stay_inside_the_ball(dim, seed, step, dtype):
     row = np.random.default_rng(seed).normal(size=dim)

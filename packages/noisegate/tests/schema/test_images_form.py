@@ -1,7 +1,7 @@
 import json
-import time
 
 import pytest
+from tests.shared.patience import at_most_calls
 
 from noisegate.errors import SchemaError
 from noisegate.schema import Categorical, Integer, Schema, pixel_schema
@@ -83,9 +83,9 @@ def test_a_wrong_form_is_refused_by_name(text, says):
 
 
 def test_images_as_large_as_memory_holds_have_a_schema_at_once():
-    started = time.process_time()
-    schema = pixel_schema(20_000, 30_000, 3, labels=range(10))
-    assert len(schema.layout.numeric) == 1_800_000_000 and schema.columns[-2].name == "pixel_19999_29999_2"
-    assert schema.column("label").levels == tuple(range(10)) and Schema.loads(schema.dumps()) == schema
-    # No column is made that nobody asks for: this is no test of speed.
-    assert time.process_time() - started < 60
+    with at_most_calls(100_000):  # no column is made that nobody asks for
+        schema = pixel_schema(20_000, 30_000, 3, labels=range(10))
+        assert len(schema.layout.numeric) == 1_800_000_000
+        assert schema.columns[-2].name == "pixel_19999_29999_2"
+        assert schema.column("label").levels == tuple(range(10))
+        assert Schema.loads(schema.dumps()) == schema

@@ -12,6 +12,7 @@ import pandas as pd
 import psutil
 import pytest
 import torch
+from tests.shared.patience import PATIENCE
 
 from noisegate import DPMERF, Gate
 from noisegate.engines.ray import RayEngine
@@ -132,7 +133,7 @@ def test_real_workers_give_the_bits_of_one_machine(cluster, files, mixed_schema,
     asked, first, second, third = both.workers
     # One worker may have answered the question alone, before the other began; steps wait for both.
     assert asked and asked <= first and len(first & second) == 1 and len(second) == 2 and second == third
-    assert not psutil.wait_procs(workers(), timeout=10)[1]  # none is left behind
+    assert not psutil.wait_procs(workers(), timeout=PATIENCE)[1]  # none is left behind
     assert told() == {str, int, (dict, Totals), (dict, np.ndarray)}
 
 

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.shared.patience import PATIENCE
 
 pytestmark = pytest.mark.slow
 PROGRAM = "import sys; from noisegate.cli.main import run; sys.argv[0] = 'noisegate'; run()"
@@ -27,7 +28,7 @@ def head(tmp_path):
     with (tmp_path / "head.log").open("wb") as log:
         ray = subprocess.Popen(command, stdout=log, stderr=log, env=ENVIRONMENT)
     try:
-        end, log = time.monotonic() + 90, tmp_path / "head.log"
+        end, log = time.monotonic() + PATIENCE, tmp_path / "head.log"
         while ray.poll() is None and time.monotonic() < end and "Ray runtime started" not in log.read_text():
             time.sleep(0.5)
         if "Ray runtime started" not in log.read_text():
@@ -35,7 +36,7 @@ def head(tmp_path):
         yield f"127.0.0.1:{port}"
     finally:
         ray.terminate()
-        ray.wait(30)
+        ray.wait(PATIENCE)
 
 
 def test_a_fit_joins_a_cluster_and_leaves_it_as_it_was(head, people, mixed_schema, tmp_path):
