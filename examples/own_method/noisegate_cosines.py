@@ -11,7 +11,7 @@ The method needs no torch: its model follows from the noisy sums in closed form.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -94,6 +94,8 @@ class Cosines:
 @settings
 class CosineSeries(MeanEmbeddingMethod):
     """Settings of the cosine series; none of them depends on private data."""
+
+    needs_torch: ClassVar[bool] = False
 
     orders: Count = 20
     """Highest order; more show sharper peaks and get more noise."""

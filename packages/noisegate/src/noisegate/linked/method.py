@@ -51,7 +51,10 @@ class Linked(Method):
 
     audit_on: ClassVar = "linked"
 
-    seeded_fit, fit_class, rules_version = True, MixtureSettings, DESIGN
+    needs_torch = False
+    seeded_fit = True
+    fit_class = MixtureSettings
+    rules_version = DESIGN
 
     cells: TwoOrMore | None = None
     """Cells of a numeric column, about; None for a number that follows from ε."""
@@ -114,10 +117,9 @@ class Linked(Method):
         return design.tables.read(design.answers(release))
 
     def check_fit(self, device: str) -> None:
-        """Finds what would stop the fit, before any budget is spent; needs no torch for "auto" and "cpu"."""
-        check_device(device, f"the fit of {self.name}")
+        """Finds what would stop the fit, before any budget is spent; see `Method`."""
+        super().check_fit(device)
         require("scipy", f"the fit of {self.name}")
-        self.fit_settings()
 
     def fitting(self, release: Release, *, device: str = "auto", plan: Any = None) -> LinkedFit:
         """Returns the fit of a release, ready to run, to save and to restore; it computes on the CPU, on any device."""

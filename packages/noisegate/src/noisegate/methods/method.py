@@ -93,6 +93,8 @@ class Method(Settings, ABC):
 
     makes: ClassVar[Literal["records", "classifier"]] = "records"
     """What comes out: a model to draw records from, or a classifier."""
+    needs_torch: ClassVar[bool] = True
+    """Whether its queries or its fit are computed by torch; if not, a device is checked without importing it."""
     seeded_fit: ClassVar[bool] = False
     """Whether queries do not depend on the seed, so that a release may be fitted again with another one."""
     fit_class: ClassVar[type[Settings] | None] = None
@@ -281,9 +283,13 @@ class Method(Settings, ABC):
         Raises:
             UserError: if the device is not here, a fit option is unusable or an optional dependency is missing.
         """
-        from noisegate.devices import choose_device
+        from noisegate.devices import check_device, choose_device
 
-        choose_device(device, f"the fit of {self.name}")
+        what = f"the fit of {self.name}"
+        if self.needs_torch:
+            choose_device(device, what)
+        else:
+            check_device(device, what)
         self.fit_settings()
 
     def fitting(self, release: Release, *, device: str = "auto", plan: Any = None) -> Fit:

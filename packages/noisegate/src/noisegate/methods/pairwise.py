@@ -101,7 +101,10 @@ class Pairwise(Method):
         {'fine': 16.77, 'coarse': 16.77, 'counts': 37.49, 'one-way': 8.38, 'pairs': 4.48}
     """
 
-    seeded_fit, fit_class, rules_version = True, MixtureSettings, DESIGN
+    needs_torch = False
+    seeded_fit = True
+    fit_class = MixtureSettings
+    rules_version = DESIGN
 
     cells: TwoOrMore | None = None
     """Cells of a numeric column, about; None for a number that follows from ε and the number of columns, and for fewer
@@ -252,11 +255,6 @@ class Pairwise(Method):
     def settled(self, schema: Schema, epsilon: float) -> Self:
         """Returns the same with the number of cells that it takes at an ε."""
         return replace(self, cells=self.design(schema, epsilon).cells)
-
-    def check_fit(self, device: str) -> None:
-        """Finds what would stop the fit, before any budget is spent; needs no torch for "auto" and "cpu"."""
-        check_device(device, f"the fit of {self.name}")
-        self.fit_settings()
 
     def fitting(self, release: Release, *, device: str = "auto", plan: Any = None) -> PairwiseFit:
         """Returns the fit of a release, ready to run, to save and to restore; it computes on the CPU, on any device."""
