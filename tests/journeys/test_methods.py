@@ -51,6 +51,8 @@ def test_every_method_has_a_case():
     assert set(CASES) | {"linked"} == set(METHODS) - {"mepf"}, "linked tables have a journey of their own"
 
 
+# The contracts fit every method quickly, on few records and in Python.
+@pytest.mark.slow
 @pytest.mark.parametrize("images", [True, False])
 def test_every_method(shelf, images):
     lines, cases = [], {name: case for name, case in CASES.items() if (case[0] == "grey") == images}

@@ -29,12 +29,16 @@ def test_images(person):
     images, labels = draw.integers(0, 90, (RECORDS, 8, 8), dtype=np.uint8), draw.integers(0, 10, RECORDS)
     images[np.arange(RECORDS), labels % 8] += 150
     np.savez(person.folder / "scans.npz", images=images, labels=labels)
-    person.types("noisegate schema init --images --size 8 --channels 1 --classes 10 -o images.toml")
-    person.types(f"noisegate plan --schema images.toml --epsilon 1 --records {RECORDS} {FEW}")
-    person.types("noisegate ledger register clinic-2026 --epsilon 3")
-    person.types(f"noisegate fit scans.npz --schema images.toml --epsilon 1 --dataset clinic-2026 --out model {FEW}")
-    person.types("noisegate sample model -n 200 -o synthetic.parquet --grid grid.png")
-    person.types("noisegate verify model")
+    person.types_all(
+        [
+            "noisegate schema init --images --size 8 --channels 1 --classes 10 -o images.toml",
+            f"noisegate plan --schema images.toml --epsilon 1 --records {RECORDS} {FEW}",
+            "noisegate ledger register clinic-2026 --epsilon 3",
+            f"noisegate fit scans.npz --schema images.toml --epsilon 1 --dataset clinic-2026 --out model {FEW}",
+            "noisegate sample model -n 200 -o synthetic.parquet --grid grid.png",
+            "noisegate verify model",
+        ]
+    )
     assert person.lies() == {"scans.npz", "images.toml", "model", "synthetic.parquet", "grid.png"}
 
 
@@ -44,13 +48,17 @@ def test_linked_tables(person):
     lines = (f"{i * 7 % RECORDS},{i * 31 % 97}\n" for i in range(2 * RECORDS))
     (person.folder / "visits.csv").write_text("id,day\n" + "".join(lines))
     (person.folder / "clinic.toml").write_text(LINKED)
-    person.types("noisegate schema check clinic.toml")
-    person.types("noisegate plan --schema clinic.toml --epsilon 1 --records 10000")
-    person.types("noisegate ledger register clinic --epsilon 3 --schema clinic.toml")
     fit = "noisegate fit patients.csv visits.csv --schema clinic.toml --epsilon 1 --out model --dataset clinic"
-    person.types(f"""{fit} --set 'fit_options={{"steps": 3}}'""")
-    person.types("noisegate sample model -n 500 -o synthetic")
-    person.types("noisegate verify model")
+    person.types_all(
+        [
+            "noisegate schema check clinic.toml",
+            "noisegate plan --schema clinic.toml --epsilon 1 --records 10000",
+            "noisegate ledger register clinic --epsilon 3 --schema clinic.toml",
+            f"""{fit} --set 'fit_options={{"steps": 3}}'""",
+            "noisegate sample model -n 500 -o synthetic",
+            "noisegate verify model",
+        ]
+    )
     assert {path.name for path in (person.folder / "synthetic").iterdir()} == {"patients.csv", "visits.csv"}
     assert person.lies() == {"patients.csv", "visits.csv", "clinic.toml", "model", "synthetic"}
 
@@ -68,9 +76,16 @@ def test_silos(person):
     release = "noisegate release {0}.csv --plan plan.json --silo {0} --secure-sum keys --key {0}.key"
     first = [release.format(silo) + f" --out {silo}.1" for silo in ("north", "south", "west")]
     second = [release.format(silo) + f" --after first --out {silo}.2" for silo in ("north", "south", "west")]
-    person.types_all([*first, "noisegate merge north.1 south.1 west.1 --out first", *second])
-    person.types('noisegate merge north.2 south.2 west.2 --after first --out model --stated-by "the patient registry"')
-    person.types("noisegate verify model")
+    merge = 'noisegate merge north.2 south.2 west.2 --after first --out model --stated-by "the patient registry"'
+    person.types_all(
+        [
+            *first,
+            "noisegate merge north.1 south.1 west.1 --out first",
+            *second,
+            merge,
+            "noisegate verify model",
+        ]
+    )
     assert {"model", "first", "north.1", "north.2", "plan.json"} <= person.lies()
 
 
@@ -88,8 +103,12 @@ def test_bounds_that_are_bought(person):
     asked = "--epsilon 0.2 --records 10000 --columns columns.toml"
     told = person.types(f"noisegate schema discover visits.csv {asked} -o found.toml {booked}")
     assert "as estimated" in told.out and "levels of fewer than about" in " ".join(told.err.split())
-    person.types(f"noisegate fit visits.csv --schema found.toml --epsilon 1 --out model {booked}")
-    person.types("noisegate report model -o pages")
+    person.types_all(
+        [
+            f"noisegate fit visits.csv --schema found.toml --epsilon 1 --out model {booked}",
+            "noisegate report model -o pages",
+        ]
+    )
     told = person.types("noisegate verify model").out
     (cost,) = re.findall(
         r"The schema was estimated with \(0\.2, 1e-05\).* schema 0\.2 \+ table 1 = (1\.0\d+) at ", told
@@ -107,9 +126,8 @@ def test_answers_that_are_planned_and_given(person):
     (person.folder / "survey.csv").write_text(survey(RECORDS))
     want = "noisegate plan --schema schema.toml --records 10000 --want 'mean(age) by income ±5 % at 90 %'"
     assert "noisegate fit --epsilon" in " ".join(person.types(want).out.split())
-    person.types("noisegate ledger register survey --epsilon 1")
     fit = "noisegate fit survey.csv --schema schema.toml --epsilon 1 --dataset survey --for-inference --out model"
-    person.types(f"""{fit} --set 'fit_options={{"steps": 20}}'""")
+    person.types_all(["noisegate ledger register survey --epsilon 1", f"""{fit} --set 'fit_options={{"steps": 20}}'"""])
     asked = "'mean(age) by income' 'age ~ hours + job' 'chi2(job, income)' 'median(hours)'"
     told = person.types(f"noisegate infer model {asked}").out
     for words in ("95% from", "intercept", "chi-squared", "median(hours)"):

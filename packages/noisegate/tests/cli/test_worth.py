@@ -35,6 +35,7 @@ def folder(tmp_path_factory):
     return place
 
 
+@pytest.mark.slow
 def test_effective_n_is_what_a_simulation_finds():
     truth = {"ill": 0.26, "nurse": 0.3}
     expected, off = [], {"ill": [], "nurse": []}
