@@ -16,6 +16,7 @@ from noisegate.linked.model import LinkedModel
 from noisegate.methods.registry import method_of
 from noisegate.models.folder import MODEL_FILE, PUBLIC_PAGE
 from noisegate.models.output.sample_file import image_batch
+from noisegate.models.rejection import USUALLY_KEPT, RejectionError
 from noisegate.models.synthesizer import Synthesizer, load
 from noisegate.privacy.events import Adjacency
 from noisegate.privacy.plan import Budget
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from noisegate.models.record_model import FittedModel as Model
     from noisegate_evaluate.comparison import ImageReport, Report
     from noisegate_evaluate.reporting.private import Measured
+    from noisegate_evaluate.reporting.public import RulesKept
     from noisegate_evaluate.reporting.released import Released
     from noisegate_evaluate.utility.runner import Progress
 
@@ -50,7 +52,19 @@ class LinkedFound:
 
         model, fitted = self.model, self.model.summary
         read: Any = method_of(model.certificate)
-        links, drawn = [], self._tables(_FAMILIES)
+        links = []
+        try:
+            drawn = self._tables(_FAMILIES)
+        except RejectionError as error:
+            return linked_page(
+                model.release,
+                fitted.verdict,
+                fitted.discrepancy,
+                schema=model.schema,
+                links=[],
+                refusal=str(error),
+                **heading,
+            )
         for link in model.schema.links:
             bins, tables = read.released_link(model.release, link)
             released = Released(layout=link.schema.layout, bins=bins, tables=tables)
@@ -90,6 +104,10 @@ class LinkedFound:
 
 PUBLIC, PRIVATE = PUBLIC_PAGE, "private.html"
 _ROWS, _IMAGES, _IMAGES_A_CLASS = 10_000, 500, 25
+# A page comes after every fit: its records take seconds, however few of the model's keep to the rules.
+_PAGE_CANDIDATES = 2**18
+# Fewer records than this say nothing of a column.
+_MIN_SHOWN = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,8 +234,9 @@ class _Found:
 
         model, summary = self.model, getattr(self.model, "summary", None)
         fitted = getattr(summary, "verdict", None), getattr(summary, "discrepancy", None)
-        drawn, png = _drawn(model) if isinstance(model, Synthesizer) else (None, None)
+        drawn, png, rules = _drawn(model) if isinstance(model, Synthesizer) else (None, None, None)
         told: Any = heading | {"released": self.released, "unfitted": self.unfitted, "bounds": self._bounds()}
+        told["rules"] = rules
         told["changed"] = [] if self.method is None else changes(model.release, self.method.released_tables)
         return public_page(model.release, *fitted, **told, drawn=drawn, png=png)
 
@@ -247,14 +266,27 @@ class _Found:
         return measure(model, held_out, used, records=records, classifiers=classifiers, progress=progress)
 
 
-def _drawn(model: Synthesizer) -> tuple[EncodedTable, bytes | None]:
-    """Returns synthetic records by a seed of their own; of images some of each class, and a picture of them."""
+def _drawn(model: Synthesizer) -> tuple[EncodedTable, bytes | None, RulesKept | None]:
+    """Returns what a page shows of a model, by a seed of its own.
+
+    Returns:
+        Synthetic records, of images some of each class; a picture of these; and how many records keep to the rules,
+        None where most do.
+    """
+    from noisegate_evaluate.reporting.public import RulesKept
+
     form = model.schema.images
     if form is None:
-        return EncodedTable.concatenate(list(model.records(_ROWS, seed=_SEED))), None
+        records, tally = model.records_within(_ROWS, seed=_SEED, limit=_PAGE_CANDIDATES)
+        if tally.share >= USUALLY_KEPT:
+            return records, None, None
+        rules = RulesKept(drawn=tally.drawn, accepted=tally.accepted, rejecting=model.rejecting_rules)
+        if len(records) < _MIN_SHOWN:
+            records = records.rows(slice(0, 0))
+        return records, None, rules
     number = min(max(_IMAGES_A_CLASS * max(len(form.labels), 1), 100), _IMAGES)
     batches = list(model.records(number, seed=_SEED))
-    return EncodedTable.concatenate(batches), _grid(model, batches)
+    return EncodedTable.concatenate(batches), _grid(model, batches), None
 
 
 def _grid(model: Synthesizer, batches: list[EncodedTable]) -> bytes | None:

@@ -1,6 +1,7 @@
 """`noisegate report`: the page that fit has put into the folder, made again, and the private one."""
 
 import os
+from itertools import pairwise
 
 from noisegate.errors import OptionError
 
@@ -56,3 +57,25 @@ def test_a_model_whose_page_cannot_be_made_is_whole(desk, cli, monkeypatch):
     assert "has no page: no room" in " ".join(ended.err.split())
     assert cli("verify", desk.out).code == 0
     assert not desk.out.with_name("model.partial").exists()
+
+
+def test_a_fit_whose_records_rarely_keep_the_rules_ends_and_says_so(desk, cli, monkeypatch):
+    """Ten equal columns in a chain, and noise that hides how they go together: 1 of 10! records keeps it."""
+    monkeypatch.setattr("noisegate_evaluate.pages._PAGE_CANDIDATES", 2**14)
+    monkeypatch.setattr("noisegate.models.rejection.PROBE_CANDIDATES", 2**14)
+    names = [f"c{number}" for number in range(10)]
+    columns = "".join(f'[columns.{name}]\nkind = "integer"\nlower = 0\nupper = 999\n' for name in names)
+    rules = "".join(f'[[constraints]]\nrule = "{low} <= {high}"\n' for low, high in pairwise(names))
+    (desk.folder / "chain.toml").write_text(columns + rules, encoding="utf-8")
+    lines = [",".join([str(37 * row % 1000)] * len(names)) for row in range(60)]
+    (desk.folder / "chain.csv").write_text("\n".join([",".join(names), *lines, ""]), encoding="utf-8")
+    ended = cli("fit", "chain.csv", "--schema", "chain.toml", "--epsilon", "0.1", "--records", "60", "--out", "chain")
+    assert ended.code == 0, ended.err
+    assert "Verdict: noise" in ended.out and "keep to the rules of the schema" in " ".join(ended.out.split())
+    page = " ".join((desk.folder / "chain" / "public.html").read_text("utf-8").split())
+    assert "Rules that the model rarely keeps" in page and "c0 &lt;= c1" in page
+    assert "Of 16,384 records that the model drew for this page only" in page
+    refused = cli("sample", "chain", "-n", "10000", "-o", "chain-sample.csv")
+    assert refused.code == 2 and "keep" not in refused.out and not (desk.folder / "chain-sample.csv").exists()
+    message = " ".join(refused.err.split())
+    assert "the constraints of the schema: of" in message and "rejects" in message and "10,000 records" in message

@@ -16,7 +16,8 @@ from noisegate.linked.model import LinkedModel
 from noisegate.linked.schema import LinkedSchema, LinkedTable
 from noisegate.linked.source import LinkedSource
 from noisegate.methods.registry import make_for
-from noisegate.schema.constraints import Comparison
+from noisegate.models.rejection import RejectionError
+from noisegate.schema.constraints import Comparison, Impossible
 from noisegate.seeds import public_random
 
 PATIENTS = LinkedTable(name="patients", key="id", schema=Schema([boolean("chronic"), integer("entered", 0, 100)]))
@@ -164,10 +165,30 @@ def test_a_rule_that_no_family_keeps_leaves_children_out_and_one_that_no_parent_
     rule = Comparison(left="visits.pain", relation=">", right="patients.entered")
     strict = replace(model.links[0], link=replace(SCHEMA.links[0], constraints=(rule,)))
     parents = strict.founders(200, public_random(0))
-    numbers, rows = strict.children(parents, public_random(0))
-    assert numbers.sum() == len(rows) > 0
+    numbers, rows, left_out = strict.children(parents, public_random(0))
+    assert numbers.sum() == len(rows) > 0 and left_out > 0
     pain, entered = rows.numeric[:, 1] * 40, np.repeat(parents.numeric[:, 0], numbers) * 100
     assert (pain > entered).all()
+    loose = replace(model, links=(strict, *model.links[1:]))
+    with pytest.warns(UserWarning, match=r"31 draws of their family: [\d,]+ records of 'visits'"):
+        loose.sample(50, seed=0)
+    judged = loose.judged_by_rules().summary.verdict
+    assert judged.word != "good" and "visits.pain > patients.entered" in judged.reasons[-1]
+
+
+def test_a_rule_that_few_roots_keep_is_refused_by_a_sample_and_does_not_stop_a_fit(model, monkeypatch):
+    monkeypatch.setattr("noisegate.models.rejection.BASE_CANDIDATES", 0)
+    monkeypatch.setattr("noisegate.models.rejection.CANDIDATES_PER_RECORD", 2)
+    table = replace(PATIENTS, schema=replace(PATIENTS.schema, constraints=(Impossible(values={"entered": "1.."}),)))
+    strict = replace(model.links[0], link=replace(SCHEMA.links[0], parent=table))
+    with pytest.raises(
+        RejectionError, match=r"the constraints of table 'patients': of 1,000 cand.*'impossible: entered"
+    ):
+        strict.founders(500, public_random(0))
+    parents, tally = strict.founders_within(50, public_random(0))
+    assert tally.drawn == 1000 and len(parents) < 50
+    assert len(strict.one_each(50, public_random(0))) <= len(parents)
+    assert strict.verdict_of_roots(public_random(0)).word in ("rough", "noise")
 
 
 def test_what_is_asked_does_not_grow_with_the_largest_number_of_children():

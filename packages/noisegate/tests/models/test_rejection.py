@@ -4,8 +4,19 @@ import numpy as np
 import pytest
 import torch
 
-from noisegate.errors import OptionError
-from noisegate.models.record_model import BATCH_ROWS, PROBE_ROWS, accepted_batches, mixed
+from noisegate.models import rejection
+from noisegate.models.rejection import (
+    BASE_CANDIDATES,
+    BATCH_ROWS,
+    CANDIDATES_PER_RECORD,
+    PROBE_CANDIDATES,
+    RejectionError,
+    accepted_batches,
+    accepted_within,
+    max_candidates,
+    mixed,
+    verdict_of_rules,
+)
 from noisegate.schema import EncodedTable
 
 
@@ -22,7 +33,7 @@ class Even:
 
 def batches(model, rows, accept, seed=0):
     random = torch.Generator().manual_seed(seed)
-    return list(accepted_batches(model, rows, random, accept=accept, asked="what is asked"))
+    return list(accepted_batches(model, rows, random, accept=accept, requested="what is asked"))
 
 
 def below(limit):
@@ -43,11 +54,53 @@ def test_accepted_records_follow_the_model_given_that_they_are_accepted():
 
 def test_hardly_any_acceptance_is_refused_with_its_estimate():
     model = Even()
-    with pytest.raises(OptionError, match=r"what is asked: of 1\d\d,\d\d\d synthetic records only 0 did"):
+    with pytest.raises(RejectionError, match=r"what is asked: of 1\d\d,\d\d\d candidates .* only 0 did"):
         batches(model, 1, below(0.0))
-    assert PROBE_ROWS <= sum(model.asked) <= PROBE_ROWS + BATCH_ROWS
-    with pytest.raises(OptionError, match=r"a probability of about [1-9]e-05; below 0\.0001 none"):
-        batches(Even(), 10_000, below(3e-5))
+    assert PROBE_CANDIDATES <= sum(model.asked) <= PROBE_CANDIDATES + BATCH_ROWS
+    model = Even()
+    with pytest.raises(RejectionError, match=r"\(about [1-9]e-05\), and 10,000 records are wanted"):
+        batches(model, 10_000, below(3e-5))
+    assert sum(model.asked) <= PROBE_CANDIDATES + BATCH_ROWS
+
+
+@pytest.mark.parametrize("rows", [1, 300, 40_000])
+@pytest.mark.parametrize("limit", [0.0, 1e-3, 1.0])
+def test_no_number_of_records_takes_more_candidates_than_is_known_beforehand(monkeypatch, rows, limit):
+    """The early refusal is off, so that the limit alone ends the search."""
+    monkeypatch.setattr(rejection, "PROBE_CANDIDATES", 2**60)
+    monkeypatch.setattr(rejection, "BASE_CANDIDATES", 2**15)
+    monkeypatch.setattr(rejection, "CANDIDATES_PER_RECORD", 2)
+    model = Even()
+    try:
+        found = sum(map(len, batches(model, rows, below(limit))))
+    except RejectionError:
+        found = None
+    assert sum(model.asked) <= 2**15 + 2 * rows
+    assert found in (None, rows) and (found == rows) == (limit == 1.0 or (limit == 1e-3 and rows == 1))
+
+
+def test_the_limit_is_the_one_that_is_documented():
+    assert max_candidates(10_000) == BASE_CANDIDATES + CANDIDATES_PER_RECORD * 10_000 == 2_048_576
+
+
+def test_a_page_takes_the_first_records_that_a_sample_has_and_what_its_limit_gives():
+    random = torch.Generator().manual_seed(0)
+    records, tally = accepted_within(Even(), 20_000, random, accept=below(0.4), limit=10**6)
+    whole = np.concatenate([part.numeric for part in batches(Even(), 20_000, below(0.4))])
+    assert np.array_equal(records.numeric, whole) and tally.share == pytest.approx(0.4, abs=0.02)
+    model = Even()
+    fewer, tally = accepted_within(model, 20_000, random, accept=below(0.01), limit=50_000)
+    assert sum(model.asked) == tally.drawn == 50_000 and len(fewer) == tally.accepted == tally.yielded
+    assert 350 < len(fewer) < 650 and (fewer.numeric < 0.01).all()
+    none, tally = accepted_within(Even(), 5, random, accept=below(0.0), limit=100)
+    assert (len(none), none.numeric.shape, tally.drawn) == (0, (0, 1), 100)
+
+
+@pytest.mark.parametrize(("share", "word"), [(1.0, None), (0.5, None), (0.49, "usable"), (0.09, "rough"), (0, "noise")])
+def test_a_model_that_rarely_keeps_the_rules_is_not_called_good(share, word):
+    found = verdict_of_rules(share, [("a <= b", 0.9)])
+    assert (found and found.word) == word
+    assert word is None or "'a <= b' rejects 90.0%" in found.reasons[0]
 
 
 def test_rare_is_not_refused():

@@ -156,6 +156,13 @@ def test_a_hard_search_ends_and_refuses_nothing():
         assert Schema(columns, constraints=apart).usable()
 
 
+def test_columns_whose_values_never_meet_end_the_search():
+    """Whole numbers and halves raise each other by one step a round, up to bounds of a billion."""
+    pair = (Integer(name="a", lower=0, upper=10**9), Decimal(name="b", lower=0.5, upper=10**9 + 0.5, step=1.0))
+    rules = [Comparison(left=left, relation="<=", right=right) for left, right in (("a", "b"), ("b", "a"))]
+    assert contradiction(rules, Schema(pair).layout, ()) == ()
+
+
 def test_what_is_hardly_possible_is_said():
     wide = [Integer(name=name, lower=0, upper=10**6) for name in "pq"]
     equal = tuple(Comparison(left="p", relation=relation, right="q") for relation in ("<=", ">="))

@@ -24,6 +24,7 @@ Counts: TypeAlias = tuple[np.ndarray, np.ndarray]
 
 # Above this many cells the ones that occur are renumbered first, so that memory follows the rows and not the cells.
 _DENSE_CELLS = 1 << 20
+_MAX_ATTEMPTS = 50  # a subset; nearly all of 10^20 subsets come up in as many
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,8 +205,13 @@ def _subsets(columns: int, order: int, most: int | None, seed: int) -> list[tupl
         return list(itertools.combinations(range(columns), order))
     generator = np.random.default_rng([seed, order])
     drawn: set[tuple[int, ...]] = set()
-    while len(drawn) < most:
+    # Nearly all of them would be drawn by chance only after many attempts: what then lacks is taken in their order.
+    for _ in range(_MAX_ATTEMPTS * most):
+        if len(drawn) == most:
+            return sorted(drawn)
         drawn.add(tuple(sorted(generator.choice(columns, order, replace=False).tolist())))
+    others = (one for one in itertools.combinations(range(columns), order) if one not in drawn)
+    drawn.update(itertools.islice(others, most - len(drawn)))
     return sorted(drawn)
 
 

@@ -177,6 +177,7 @@ _NOTHING: dict[str, Any] = {
         (),
     ),
     **{"errors": None, "picture": None, "unmeasured": 0, "unfitted_cells": (0, 0), "unfitted_error": 0.0},
+    **{"rules": None, "refusal": ""},
 }
 """What the template shows of a release that has none of it."""
 
@@ -190,6 +191,26 @@ class ReleasedLink:
     drawn: EncodedTable
 
 
+@dataclass(frozen=True, kw_only=True)
+class RulesKept:
+    """How many records of a model keep to the rules of the schema, where most do not."""
+
+    drawn: int
+    accepted: int
+    rejecting: Sequence[tuple[str, float]]
+    """Rules, and the share of the model's records that breaks each, those that reject most first."""
+
+    @property
+    def share(self) -> str:
+        """The share of records that keep to all rules, with two digits."""
+        return f"{100 * self.accepted / self.drawn:.2g} %"
+
+    @property
+    def rows(self) -> list[tuple[str, str]]:
+        """The rules, and how many records break each, for a table."""
+        return [(rule, f"{100 * share:.1f} %") for rule, share in self.rejecting]
+
+
 def public_page(
     release: Release,
     verdict: Verdict | None,
@@ -201,6 +222,7 @@ def public_page(
     drawn: EncodedTable | None,
     png: bytes | None,
     changed: Sequence[Change] = (),
+    rules: RulesKept | None = None,
     **heading: str,
 ) -> str:
     """Returns the page of a model of one table or of images, HTML.
@@ -208,13 +230,14 @@ def public_page(
     `verdict` is what the fit came to, `distance` from the model to the release, over what the noise explains; None
     where nobody knows. `unfitted` are tables that the fit never saw, `bounds` what the method says of the error of its
     questions, in words. Of a stream `changed` is what moved in its last period. Of a classifier nothing is `drawn`; of
-    images `png` is a picture of some. The `heading` is what its owner says: title and owner.
+    images `png` is a picture of some. `rules` says how many records keep to the rules, None where most do. The
+    `heading` is what its owner says: title and owner.
     """
     schema = release.schema
-    found = [] if drawn is None else noisy_marginals(released, drawn)
+    found = noisy_marginals(released, drawn) if drawn is not None and len(drawn) else []
     places = {name: place for place, name in enumerate(schema.names)} if schema.images is None else {}
     found.sort(key=lambda one: places.get(one.name, 0))
-    apart = [] if drawn is None else noisy_tables(unfitted, drawn)
+    apart = noisy_tables(unfitted, drawn) if drawn is not None and len(drawn) else []
     errors = pair_errors(released)
     what = f"A synthetic copy of a table of {len(schema.columns)} column{'s' * (len(schema.columns) != 1)}"
     if drawn is None:
@@ -241,6 +264,7 @@ def public_page(
         **_associations(verdict),
         changed=[one.row for one in changed if one.clear],
         change_cards=[one.card(place) for place, one in enumerate(changed[:_MOST_CHANGED])],
+        rules=rules,
         picture=None if png is None else base64.b64encode(png).decode("ascii"),
         **heading,
     )
@@ -342,10 +366,14 @@ def linked_page(
     *,
     schema: LinkedSchema,
     links: Sequence[ReleasedLink],
+    refusal: str = "",
     **heading: str,
 ) -> str:
-    """Returns the page of a model of linked tables, HTML; `links` are those of the schema, parents first."""
-    records, unit = told_records(links[0].released)
+    """Returns the page of a model of linked tables, HTML; `links` are those of the schema, parents first.
+
+    Without links, the `refusal` says why no tables could be drawn.
+    """
+    records, unit = told_records(links[0].released) if links else ("–", "records: no table could be drawn")
     own = [f"{table.name}: {rule}" for table in schema.tables for rule in table.schema.constraints]
     return _rendered(
         release,
@@ -357,6 +385,7 @@ def linked_page(
         records=(records, unit.replace("records", f"records of {schema.root.name}")),
         columns=[described(column) for table in schema.tables for column in qualified(table)],
         relations=[_shown(one, founding=not place) for place, one in enumerate(links)],
+        refusal=refusal,
         **heading,
     )
 

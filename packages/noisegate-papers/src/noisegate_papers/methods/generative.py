@@ -83,7 +83,10 @@ class GenerativeMethod(DescentMethod):
 
         model, notes = self.model(release), self.notes(release)
         summary = FitSummary(step=self.steps, steps=self.steps, discrepancy=float("inf"), notes=notes)
-        return Synthesizer(release=release, model=model, summary=summary)
+        made = Synthesizer(release=release, model=model, summary=summary)
+        if release.schema.constraints:
+            return made.judged_by_rules()
+        return made
 
     def _fit_gate(self, gate: Gate, *, device: str, report: Any, convert: Any) -> Synthesizer:
         """Returns a synthesizer; `report` gets a discrepancy of NaN, as there is no distance to a release."""

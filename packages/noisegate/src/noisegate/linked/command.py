@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from noisegate.atomic import new_folder
-from noisegate.cli.console import print_json, say, steps
+from noisegate.cli.console import print_json, say, steps, warn
 from noisegate.errors import OptionError
 
 
@@ -25,7 +25,7 @@ def sample_linked(
 
     They are Parquet where the folder is called so, as in tables.parquet.
     """
-    from noisegate.linked.model import LinkedModel
+    from noisegate.linked.model import LinkedModel, describe_dropped
     from noisegate.models.output.sample_file import table_writer
 
     given = [name for name, value in refused.items() if value]
@@ -38,20 +38,23 @@ def sample_linked(
     made.batches(0, where=conditions)  # what cannot be is said before there is a folder
     ending = ".parquet" if out.suffix == ".parquet" else ".csv"
     rows = dict.fromkeys(made.schema.names, 0)
+    dropped: dict[str, int] = {}
     with new_folder(out) as folder, ExitStack() as files:
         writers = {
             table.name: files.enter_context(table_writer(folder / f"{table.name}{ending}", table.synthetic()))
             for table in made.schema.tables
         }
         progress = files.enter_context(steps("Sampling", n))
-        for batch in made.batches(n, seed=seed, where=conditions):
+        for batch in made.batches(n, seed=seed, where=conditions, dropped=dropped):
             for name, part in batch.items():
                 writers[name](part)
                 rows[name] += part.num_rows
             progress(rows[made.schema.root.name], "")
+    if any(dropped.values()):
+        warn(describe_dropped(dropped))
     if as_json:
         told = {"records": n, "out": str(out), "seed": seed, "where": where or [], "even": None, "tables": rows}
-        print_json(told)
+        print_json(told | ({"dropped": dropped} if any(dropped.values()) else {}))
         return
     written = ", ".join(f"{count:,} of {name}" for name, count in rows.items())
     say(f"Wrote synthetic records to {out}: {written}. Share {model / 'certificate.md'} with them.")

@@ -117,8 +117,13 @@ class Link:
 
     def broken(self, parents: Rows, children: Rows) -> npt.NDArray[np.bool_]:
         """Returns which children, each beside its own parent, break a rule, (rows,)."""
+        return self.records.broken(self.beside(parents, children))
+
+    @staticmethod
+    def beside(parents: Rows, children: Rows) -> Rows:
+        """Returns children, each beside its own parent, as `records` describes them."""
         numeric = np.concatenate([parents.numeric, children.numeric], axis=1)
-        return self.records.broken(Rows(numeric, np.concatenate([parents.codes, children.codes], axis=1)))
+        return Rows(numeric, np.concatenate([parents.codes, children.codes], axis=1))
 
     @property
     def described(self) -> Iterable[Column]:

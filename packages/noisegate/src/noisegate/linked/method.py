@@ -134,4 +134,4 @@ class Linked(Method):
         notes = {"warning": fitting.warning} if fitting.warning else {}
         ended: dict[str, Any] = {"step": fitting.step, "steps": fitting.steps, "discrepancy": fitting.discrepancy}
         summary = FitSummary(**ended, notes=notes, verdict=verdict_of_fit(self, release, fitting, records=units))
-        return LinkedModel(release=release, links=fitting.model(), summary=summary)
+        return LinkedModel(release=release, links=fitting.model(), summary=summary).judged_by_rules()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,14 +22,22 @@ from noisegate.models.checkpoint import FitSummary, under
 from noisegate.models.folder import LINKED, read_model, write_model
 from noisegate.models.mixture import Mixture
 from noisegate.models.record_model import Array
+from noisegate.models.rejection import (
+    Tally,
+    accepted_batches,
+    accepted_within,
+    explain_rejection,
+    rejecting_rules,
+    verdict_of_rules,
+)
 from noisegate.models.synthesizer import model_path, region_of
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.release import Release
 from noisegate.records import Rows
 from noisegate.registry import extension
-from noisegate.schema import decode
+from noisegate.schema import EncodedTable, decode
 from noisegate.schema.constraints import Region
-from noisegate.schema.layout import numbers_at
+from noisegate.schema.layout import Layout, numbers_at
 from noisegate.schema.numeric import Continuous
 from noisegate.seeds import check_seed, public_random, uniform
 from noisegate.verdict import Verdict
@@ -103,21 +112,56 @@ class LinkedModel(Shown):
         record of the first table shall have, as `noisegate.Synthesizer.sample` takes them.
 
         Raises:
-            OptionError: if `n` is negative or no whole number, `where` names what is no column of the first table or a
-                value that it cannot have, or almost no record keeps to its table's constraints.
+            OptionError: if `n` is negative or no whole number, or `where` names what is no column of the first table or
+                a value that it cannot have.
+            RejectionError: if too few records of the first table keep to its constraints and to `where`.
         """
         import pyarrow as pa
 
-        parts = list(self.batches(n, seed=seed, where=where))
-        parts = parts or [self._tables(0, dict.fromkeys(self.schema.names, 0), public_random(seed), None)]
+        dropped: dict[str, int] = {}
+        parts = list(self.batches(n, seed=seed, where=where, dropped=dropped))
+        if any(dropped.values()):
+            warnings.warn(describe_dropped(dropped), UserWarning, stacklevel=2)
+        parts = parts or [self._tables(0, dict.fromkeys(self.schema.names, 0), public_random(seed), None, {})]
         tables = {name: pa.concat_tables([part[name] for part in parts]) for name in self.schema.names}
         forms = self.convert or {}
         return {name: forms[name](table) if name in forms else table for name, table in tables.items()}
 
+    def judged_by_rules(self) -> LinkedModel:
+        """Returns the model with a verdict that says so where few of its records or families keep to the rules."""
+        random = public_random(0)
+        summary = self.summary
+        found = self.links[0].verdict_of_roots(random)
+        if found is not None:
+            summary = summary.with_verdict(found)
+        for link in self.links:
+            found = link.verdict_of_families(random)
+            if found is not None:
+                summary = summary.with_verdict(found)
+        return replace(self, summary=summary)
+
     def batches(
-        self, n: int, *, seed: int | None = None, where: Mapping[str, Any] | None = None
+        self,
+        n: int,
+        *,
+        seed: int | None = None,
+        where: Mapping[str, Any] | None = None,
+        dropped: dict[str, int] | None = None,
     ) -> Iterator[dict[str, pa.Table]]:
-        """Returns the same in parts, in constant memory: some of the first table, with all that belongs to them."""
+        """Samples synthetic tables block by block, in constant memory.
+
+        Args:
+            n: Number of records of the first table.
+            seed: For non-private randomness.
+            where: Values that every record of the first table shall have.
+            dropped: Gets, by table, how many records were left out because 31 draws of their family kept to no rule.
+
+        Returns:
+            Some records of the first table at a time, with all that belongs to them.
+
+        Raises:
+            OptionError: as `sample` does.
+        """
         if isinstance(n, bool) or not isinstance(n, int) or n < 0:
             raise OptionError(f"n={n!r}: the number of records to sample must be a whole number, 0 or more.")
         if seed is not None:
@@ -126,14 +170,18 @@ class LinkedModel(Shown):
         first = self.links[0]
         if region is not None and not first.chain.mixture.probability(first.among_rows(region)) > 0:
             raise OptionError(f"where={dict(where or {})!r}: the model gives no such record; ask for less at once.")
-        return self._batches(n, seed, region)
+        return self._batches(n, seed, region, {} if dropped is None else dropped)
 
-    def _batches(self, n: int, seed: int | None, region: Region | None) -> Iterator[dict[str, pa.Table]]:
+    def _batches(
+        self, n: int, seed: int | None, region: Region | None, dropped: dict[str, int]
+    ) -> Iterator[dict[str, pa.Table]]:
         random, done = public_random(seed), dict.fromkeys(self.schema.names, 0)
         for start in range(0, n, _BLOCK):
-            yield self._tables(min(_BLOCK, n - start), done, random, region)
+            yield self._tables(min(_BLOCK, n - start), done, random, region, dropped)
 
-    def _tables(self, n: int, done: dict[str, int], random: Any, region: Region | None) -> dict[str, pa.Table]:
+    def _tables(
+        self, n: int, done: dict[str, int], random: Any, region: Region | None, dropped: dict[str, int]
+    ) -> dict[str, pa.Table]:
         root = self.schema.root
         rows, tables = {root.name: self.links[0].founders(n, random, region)}, {}
         keys = np.arange(1, n + 1) + done[root.name]
@@ -141,7 +189,8 @@ class LinkedModel(Shown):
         done[root.name] += n
         for one in self.links:
             parent, child = one.link.parent, one.link.child
-            numbers, rows[child.name] = one.children(rows[parent.name], random)
+            numbers, rows[child.name], left_out = one.children(rows[parent.name], random)
+            dropped[child.name] = dropped.get(child.name, 0) + left_out
             above = tables[parent.name].take(np.repeat(np.arange(len(numbers)), numbers)).select(key_parts(parent.key))
             keys = np.arange(1, len(above) + 1) + done[child.name]
             done[child.name] += len(above)
@@ -197,10 +246,39 @@ def with_keys(table: LinkedTable, records: pa.Table, keys: Array, above: pa.Tabl
     return pa.table({**columns, **dict(zip(records.column_names, records.columns, strict=True))})
 
 
+@dataclass(frozen=True)
+class _Roots:
+    """The first table as its own model: the parents' columns of transitions."""
+
+    mixture: Mixture
+    layout: Layout
+
+    def draw(self, rows: int, random: torch.Generator) -> EncodedTable:
+        """Returns `rows` records of the first table, encoded."""
+        drawn = self.mixture.draw(rows, random)  # whose first columns of both kinds are the parents'
+        return EncodedTable(drawn.numeric[:, : len(self.layout.numeric)], drawn.codes[:, : len(self.layout.coded)])
+
+
 Flags = npt.NDArray[np.bool_]
 Children: TypeAlias = tuple[Numbers, Rows, Flags]
 
-_TRIES, _FAMILY_TRIES = 200, 30  # how often a record, and a family, that breaks a constraint is drawn again
+# A family that breaks a rule is drawn again so often; then the records that break one are left out of it, and counted.
+_FAMILY_TRIES = 30
+# Records of the first table, and families, by which a verdict says how many keep to the rules.
+_JUDGED_ROOTS, _JUDGED_FAMILIES = 4096, 1024
+# Parents that a fit below them rests on are drawn from so many candidates for each; fewer parents do as well.
+_CANDIDATES_PER_PARENT = 20
+
+
+def describe_dropped(dropped: Mapping[str, int]) -> str:
+    """Returns in words how many records were left out of families that kept to no rule.
+
+    Examples:
+        >>> describe_dropped({"visits": 3, "codes": 0})
+        "left out, as they broke a rule in each of 31 draws of their family: 3 records of 'visits'."
+    """
+    counts = ", ".join(f"{count:,} records of {name!r}" for name, count in dropped.items() if count)
+    return f"left out, as they broke a rule in each of {_FAMILY_TRIES + 1} draws of their family: {counts}."
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -212,45 +290,117 @@ class LinkModel:
     above: LinkModel | None = None  # the model of the link that makes the parents; None where this one does
 
     def founders(self, n: int, random: torch.Generator, region: Region | None = None) -> Rows:
-        """Returns `n` records of the first table, encoded, that keep to its constraints and lie in a region of it."""
-        schema, parts, left, mixture = self.link.parent.schema, [], n, self.chain.mixture
-        layout = schema.layout
-        if region is not None:
-            mixture = mixture.given(self.among_rows(region))
-        for _ in range(_TRIES):
-            drawn = mixture.draw(left, random)  # of transitions, whose first columns of both kinds are the parents'
-            found = Rows(drawn.numeric[:, : len(layout.numeric)], drawn.codes[:, : len(layout.coded)])
-            found = found.rows(~schema.broken(found))
-            found = found if region is None else found.rows(region.contains(found))
-            parts.append(found)
-            left -= len(found)
-            if not left:
-                return Rows.concatenate(parts)
-        raise OptionError(
-            f"table {self.link.parent.name!r}: of the records that the model draws, almost none keeps to the "
-            "constraints of the schema; drop a constraint that many records break."
+        """Returns `n` records of the first table that keep to its constraints and lie in a region of it.
+
+        Args:
+            n: Number of records.
+            random: Public randomness.
+            region: What is asked of the records; None for nothing.
+
+        Returns:
+            Records, encoded.
+
+        Raises:
+            RejectionError: if too few of the records that the model draws are such.
+        """
+        schema = self.link.parent.schema
+        is_conditioned = region is not None or bool(schema.constraints)
+        requested = f"the constraints of table {self.link.parent.name!r}" + " and where" * (region is not None)
+
+        def accept(records: EncodedTable) -> Flags:
+            keeps = ~schema.broken(records)
+            return keeps if region is None else keeps & region.contains(records)
+
+        def explain(candidates: EncodedTable) -> str:
+            return explain_rejection(rejecting_rules(schema, candidates))
+
+        parts = accepted_batches(
+            self._roots(region),
+            n,
+            random,
+            accept=accept if is_conditioned else None,
+            requested=requested,
+            explain=explain,
+            batch_rows=max(n, 1),
+        )
+        found = list(parts)
+        return found[0] if found else self._roots(region).draw(0, random)
+
+    def founders_within(self, n: int, random: torch.Generator) -> tuple[Rows, Tally]:
+        """Returns records of the first table that keep to its constraints, fewer than `n` where few do."""
+        schema = self.link.parent.schema
+        if not schema.constraints:
+            return self.founders(n, random), Tally(drawn=n, accepted=n, yielded=n)
+        limit = _CANDIDATES_PER_PARENT * n
+        roots = self._roots(None)
+        records, tally = accepted_within(roots, n, random, accept=lambda found: ~schema.broken(found), limit=limit)
+        return records, tally
+
+    def verdict_of_roots(self, random: torch.Generator) -> Verdict | None:
+        """Returns what is said of the first table by the share of its records that keep to its constraints."""
+        schema = self.link.parent.schema
+        if not schema.constraints:
+            return None
+        candidates = self._roots(None).draw(_JUDGED_ROOTS, random)
+        kept_share = float(1 - schema.broken(candidates).mean())
+        return verdict_of_rules(kept_share, rejecting_rules(schema, candidates), self.link.parent.name)
+
+    def verdict_of_families(self, random: torch.Generator) -> Verdict | None:
+        """Returns what is said of the children by the share of families that keep to the rules of the link."""
+        if not self.link.records.constraints:
+            return None
+        parents = self._parents(_JUDGED_FAMILIES, random)
+        if not len(parents):
+            return None
+        numbers, rows, _ = self._drawn(self.parent_cells(self.link, self.chain.mixture, parents), parents, random)
+        owners = np.repeat(np.arange(len(parents)), numbers)
+        broken_count = len(np.unique(owners[self._broken(parents, numbers, rows)]))
+        beside = self.link.beside(parents.rows(owners), rows)
+        return verdict_of_rules(
+            1 - broken_count / len(parents),
+            rejecting_rules(self.link.records, beside),
+            f"{self.link.parent.name} with their {self.link.child.name}",
         )
 
-    def children(self, parents: Rows, random: torch.Generator) -> tuple[npt.NDArray[np.int64], Rows]:
-        """Returns how many children each parent has, and these, one parent after the other, in their order."""
-        # Families with a child that breaks a constraint, or comes too late, are drawn again with as many children.
-        # Those that always have one leave it out, or have it on the last date.
+    def _roots(self, region: Region | None) -> _Roots:
+        mixture = self.chain.mixture
+        if region is not None:
+            mixture = mixture.given(self.among_rows(region))
+        return _Roots(mixture=mixture, layout=self.link.parent.schema.layout)
+
+    def _parents(self, n: int, random: torch.Generator) -> Rows:
+        """Returns at most `n` records of the parents' table, as far as a bounded number of candidates gives them."""
+        return self.founders_within(n, random)[0] if self.above is None else self.above.one_each(n, random)
+
+    def children(self, parents: Rows, random: torch.Generator) -> tuple[Numbers, Rows, int]:
+        """Draws the children of parents.
+
+        Families with a child that breaks a constraint, or comes too late, are drawn again with as many children, 30
+        times at most. Those that break one each time leave such children out, or have them on the last date.
+
+        Returns:
+            The number of children of each parent, (parents,); the children, one parent after the other, in their
+            order; and how many were left out.
+        """
         cells = self.parent_cells(self.link, self.chain.mixture, parents)
         numbers, rows, wrong = self._drawn(cells, parents, random)
         for _ in range(_FAMILY_TRIES):
             broken = np.unique(np.repeat(np.arange(len(parents)), numbers)[wrong])
             if not len(broken):
-                return numbers, rows
+                return numbers, rows, 0
             again = self._drawn(cells[broken], parents.rows(broken), random, numbers[broken])
             numbers, rows, wrong = _replaced((numbers, rows, wrong), broken, again)
         kept = ~self._broken(parents, numbers, rows)
         owners = np.repeat(np.arange(len(parents)), numbers)[kept]
-        return np.bincount(owners, minlength=len(parents)), rows.rows(kept)
+        return np.bincount(owners, minlength=len(parents)), rows.rows(kept), int((~kept).sum())
 
     def one_each(self, n: int, random: torch.Generator) -> Rows:
-        """Returns one of the children of each of `n` parents, encoded, of those that have any."""
-        parents = self.founders(n, random) if self.above is None else self.above.one_each(n, random)
-        numbers, rows = self.children(parents, random)
+        """Returns one of the children of each of `n` parents, encoded, of those that have any.
+
+        Where few parents keep to their constraints there are fewer than `n`: whoever fits to them needs no number.
+        """
+        parents = self._parents(n, random)
+        numbers, rows, _ = self.children(parents, random)
         has, starts = numbers > 0, np.cumsum(numbers) - numbers
         return rows.rows((starts + uniform(random, len(numbers)) * numbers).astype(np.int64)[has])
 

@@ -195,7 +195,10 @@ class Method(Settings, ABC):
         notes = {"warning": warning} if warning else {}
         ended = {"step": fitting.step, "steps": fitting.steps, "discrepancy": fitting.discrepancy}
         summary = FitSummary(**ended, notes=notes, verdict=verdict)
-        return Synthesizer(release=release, model=model, summary=summary)
+        made = Synthesizer(release=release, model=model, summary=summary)
+        if release.schema.constraints:
+            return made.judged_by_rules()
+        return made
 
     def forecast(self, schema: Schema, budget: Budget, records: float) -> Forecast | None:
         """Returns how far records are expected to be from so many real ones; None where nobody knows."""

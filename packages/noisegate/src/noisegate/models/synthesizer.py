@@ -20,14 +20,18 @@ from noisegate.errors import ModelError, OptionError, SchemaError
 from noisegate.models.checkpoint import FitSummary
 from noisegate.models.folder import CLASSIFIER, LINKED, NETWORK_CLASSIFIER, kind_in, read_model, write_model
 from noisegate.models.output.sample_file import ImageBatch, image_batch
-from noisegate.models.record_model import (
+from noisegate.models.record_model import ConditionalModel, FittedModel, RecordModel, model_class
+from noisegate.models.rejection import (
     BATCH_ROWS,
-    ConditionalModel,
-    FittedModel,
-    RecordModel,
+    USUALLY_KEPT,
+    Tally,
     accepted_batches,
+    accepted_within,
+    describe_rules,
+    explain_rejection,
     mixed,
-    model_class,
+    rejecting_rules,
+    verdict_of_rules,
 )
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.release import Release
@@ -39,8 +43,6 @@ from noisegate.verdict import Verdict
 if TYPE_CHECKING:
     import pyarrow as pa
     import torch
-
-USUALLY_KEPT = 0.5  # where a smaller share of drawn records keeps to the constraints, whoever samples is told
 
 _TRIED = 4096
 _FORMS = "what gives back tables of their kind"
@@ -108,8 +110,17 @@ class Synthesizer(Shown):
         """About which share of the records that the model draws keeps to the constraints; others are drawn again."""
         if not self.schema.constraints:
             return 1.0
+        return float(1 - self.schema.broken(self._candidates).mean())
+
+    @cached_property
+    def rejecting_rules(self) -> list[tuple[str, float]]:
+        """The constraints that records of the model break, and about which share breaks each, most first."""
+        return rejecting_rules(self.schema, self._candidates) if self.schema.constraints else []
+
+    @cached_property
+    def _candidates(self) -> EncodedTable:
         (records,) = _drawn(self.model.draw(rows, public_random(0)) for rows in (_TRIED,))
-        return float(1 - self.schema.broken(records).mean())
+        return records
 
     @property
     def often_broken(self) -> str | None:
@@ -119,8 +130,16 @@ class Synthesizer(Shown):
         return (
             f"of the records that the model draws, about {self.kept_share:.1%} keep to the constraints of the schema. "
             "The others are drawn again, which shifts the columns that constraints name: compare these with what was "
-            "released, or drop a constraint that many records break."
+            f"released, or drop a constraint that many records break ({describe_rules(self.rejecting_rules)})."
         )
+
+    def judged_by_rules(self) -> Synthesizer:
+        """Returns the synthesizer with a verdict that says so where few records of its model keep to the constraints.
+
+        Drawing them again shifts columns, so it is no good copy, however near the model is to the release.
+        """
+        found = verdict_of_rules(self.kept_share, self.rejecting_rules)
+        return self if found is None else replace(self, summary=self.summary.with_verdict(found))
 
     def sample(
         self,
@@ -153,7 +172,9 @@ class Synthesizer(Shown):
         Raises:
             OptionError: if `n` is negative or no whole number, `where` names an unknown column or a value that it
                 cannot have, `even` a column without levels or one that `where` names, `like` lacks a column or has a
-                type that cannot hold it, or the model gives fewer than one such record in 10,000.
+                type that cannot hold it.
+            RejectionError: if at most 1,048,576 + 100 n candidates of the model do not give as many records that keep
+                to the constraints and to `where`: see `noisegate.models.rejection`.
         """
         import pyarrow as pa
 
@@ -291,8 +312,37 @@ class Synthesizer(Shown):
             kept = ~self.schema.broken(records)
             return kept if region is None else kept & region.contains(records)
 
-        tried = region is not None or self.schema.constraints
-        return accepted_batches(model, n, random, accept=accept if tried else None, asked=asked, batch_rows=batch_rows)
+        def explain(candidates: EncodedTable) -> str:
+            return explain_rejection(rejecting_rules(self.schema, candidates))
+
+        is_conditioned = region is not None or bool(self.schema.constraints)
+        return accepted_batches(
+            model,
+            n,
+            random,
+            accept=accept if is_conditioned else None,
+            requested=asked,
+            explain=explain,
+            batch_rows=batch_rows,
+        )
+
+    def records_within(self, n: int, *, seed: int, limit: int) -> tuple[EncodedTable, Tally]:
+        """Returns the first of `n` synthetic records that so many candidates of the model give, to look at the model.
+
+        Args:
+            n: Number of records, at most.
+            seed: Seed for non-private randomness. The records are the first ones that `records` gives for it.
+            limit: Number of candidates, at most.
+
+        Returns:
+            Records that keep to the constraints, and how many candidates were drawn and accepted.
+        """
+        random = public_random(seed)
+        if not self.schema.constraints:
+            records = EncodedTable.concatenate(list(self.records(n, seed=seed)))
+            return records, Tally(drawn=n, accepted=n, yielded=n)
+        model = self.model
+        return accepted_within(model, n, random, accept=lambda found: ~self.schema.broken(found), limit=limit)
 
     def _for_each(self, even: str, where: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
         try:
