@@ -125,6 +125,15 @@ def look_counted_twice(read_counts: Any, *arguments: Any, **options: Any) -> Any
     return found
 
 
+@wrong("raw.RawTable.described", "test_neighbours_whose_types_differ_publish_the_same_facts")
+def kinds_from_the_types_of_the_data(described: Any, table: Any, kinds: Any, *more: Any) -> Any:
+    """A column without a kind gets that of its type, which pandas chose by the values."""
+    from noisegate.discovery.raw import raw_kind_of
+
+    suggested = {name: raw_kind_of(kind) or "ignore" for name, kind in table._types.items()}
+    return described(table, {**suggested, **kinds}, *more)
+
+
 @wrong("findings.from_levels", "test_bounds_and_levels_are_found")
 def order_of_levels_from_the_data(from_levels: Any, gap: Any, levels: Any, *more: Any) -> Any:
     """Levels stand in the order in which the records have them."""

@@ -1,16 +1,20 @@
 """Cells are read as they stand, each by itself, and kinds are never guessed from values."""
 
+import re
 from datetime import date
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from noisegate.data.tables.tables import TableSource
 from noisegate.discovery.partial import Gap
-from noisegate.discovery.raw import RawTable
+from noisegate.discovery.raw import RawTable, columns_file
 from noisegate.errors import DataError, OptionError
+from noisegate.schema import Categorical, Schema
 
 TABLE = pa.table(
     {
@@ -70,10 +74,39 @@ def test_every_source_gives_the_same_cells(tmp_path, form):
         assert found == EXPECTED[gap.name] and sum(batch[gap.name][1] for batch in cells) == 1
 
 
-def test_only_parquet_suggests_kinds(tmp_path):
-    assert RawTable(write(tmp_path, "parquet")).suggested_kinds() == {**KINDS, "code": "integer", "ok": "boolean"}
-    for form in ("csv", "arrow", "polars", "pandas"):
-        assert RawTable(write(tmp_path, form)).suggested_kinds() == {}
+FORMS = ("parquet", "csv", "arrow", "polars", "pandas")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_types_of_the_data_are_not_taken_for_kinds(tmp_path, form):
+    """A program chooses them by the values; the message names the option for all columns at once."""
+    source = write(tmp_path, form)
+    kinds_to_add = ",".join(f"{name}=..." for name in TABLE.column_names[1:])
+    with pytest.raises(OptionError, match=rf'add kinds "{re.escape(kinds_to_add)}" with one of') as caught:
+        RawTable(source).described({TABLE.column_names[0]: "ignore"}, None, None)
+    assert TABLE.column_names[0] not in str(caught.value)
+
+
+def test_the_names_of_a_parquet_file_are_listed_without_kinds(tmp_path):
+    text, names = columns_file(write(tmp_path, "parquet"))
+    assert list(names) == TABLE.column_names
+    assert text.count('kind = "?"') == len(names)
+
+
+def test_levels_that_are_numbers_are_the_same_with_and_without_a_missing_one(tmp_path):
+    """pandas writes them as 1.0 and 2.0 as soon as one record has none."""
+    read = []
+    for codes in ([1, 2, 2], [1, 2, 2, None]):
+        pd.DataFrame({"code": codes}).to_parquet(tmp_path / "t.parquet")
+        cells = RawTable(tmp_path / "t.parquet").batches((Gap(name="code", kind="categorical"),), ())
+        read.append([(batch["code"][0].to_pylist(), batch["code"][1]) for batch in cells])
+        levels = Categorical(name="code", levels=("1", "2"), missing=True)
+        source = TableSource(tmp_path / "t.parquet", Schema([levels]))
+        read[-1].append([batch.codes[:3, 0].tolist() for batch in source.batches()])
+    assert read == [[(["1", "2", "2"], 0), [[0, 1, 1]]], [(["1", "2", "2"], 1), [[0, 1, 1]]]]
+    pd.DataFrame({"code": [1.0, 1.5]}).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(DataError, match=r"record 2, column 'code': .*number with a fraction; give it the kind"):
+        list(RawTable(tmp_path / "t.parquet").batches((Gap(name="code", kind="categorical"),), ()))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +142,7 @@ def test_files_of_a_folder_must_be_alike(tmp_path):
 
 def test_a_column_without_a_kind_is_asked_for(tmp_path):
     (tmp_path / "a.csv").write_text("x,canary,z\n1,2,3\n")
-    with pytest.raises(OptionError, match=r"no kind is given for 'canary', 'z'\. .*\"canary=\.\.\.,\*=\.\.\.\""):
+    with pytest.raises(OptionError, match=r"no kind is given for 'canary', 'z'\. .*\"canary=\.\.\.,z=\.\.\.\""):
         RawTable(tmp_path / "a.csv").described({"x": "integer"}, None, None)
     with pytest.raises(OptionError, match="none of the 3 fields") as caught:
         RawTable(tmp_path / "a.csv").described({}, None, None)
@@ -120,8 +153,9 @@ def test_a_column_without_a_kind_is_asked_for(tmp_path):
         RawTable(TABLE.to_pandas()).described({}, None, None)
 
 
-def test_columns_stand_in_the_order_of_the_data_and_overrule_what_parquet_suggests(tmp_path):
-    partial = RawTable(write(tmp_path, "parquet")).described({"code": "categorical", "age": "ignore"}, None, "job")
+def test_columns_stand_in_the_order_of_the_data(tmp_path):
+    kinds = {"ok": "boolean", **dict(reversed(KINDS.items())), "age": "ignore"}
+    partial = RawTable(write(tmp_path, "parquet")).described(kinds, None, "job")
     assert list(partial.columns) == TABLE.column_names
     assert [gap.name for gap in partial.gaps] == [name for name in KINDS if name != "age"]
     assert (partial.columns["code"].kind, partial.columns["age"], partial.label) == ("categorical", None, "job")

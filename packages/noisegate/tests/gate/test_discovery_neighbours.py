@@ -9,6 +9,7 @@ import math
 from datetime import UTC, date, datetime
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from scipy import stats
@@ -18,8 +19,9 @@ from noisegate.discovery import findings as search
 from noisegate.discovery.exact_counts import FINE, HashPartition, bin_edges, read_counts
 from noisegate.discovery.raw import RawTable
 from noisegate.discovery.schema_gate import SchemaGate
+from noisegate.errors import OptionError
 from noisegate.privacy import noise
-from noisegate.privacy.schema_certificate import RECORD
+from noisegate.privacy.schema_certificate import RECORD, SCHEMA_HASH
 
 EPSILON, DELTA = 1.0, 0.05
 ALPHA = 1e-7
@@ -58,6 +60,24 @@ def exact(records):
         "cells": np.concatenate([second.bins[name] for name in fine]),
         "levels": levels,
     }
+
+
+@pytest.mark.parametrize(
+    "extra", [{"age": None, "ill": True}, {"age": 20.0, "ill": None}, {"age": 2**40, "ill": False}]
+)
+def test_neighbours_whose_types_differ_publish_the_same_facts(tmp_path, extra, monkeypatch):
+    """pandas writes other types into Parquet as soon as one record lacks a value."""
+    monkeypatch.setattr(SchemaGate, "_check_noise", lambda *_: None)
+    records, facts = [{"age": 20 + number, "ill": number % 3 > 0} for number in range(9)], []
+    for number, rows in enumerate((records, [*records, extra])):
+        path = tmp_path / f"{number}.parquet"
+        pd.DataFrame(rows).to_parquet(path, index=False)
+        with pytest.raises(OptionError, match=r'add kinds "age=\.\.\.,ill=\.\.\."') as caught:
+            SchemaGate(path, epsilon=1.0)
+        gate = SchemaGate(path, epsilon=1.0, kinds={"age": "integer", "ill": "boolean"})
+        facts.append((str(caught.value).replace(path.name, ""), gate.plan.events, gate.discover().certificate.public))
+        facts[-1][-1].pop(SCHEMA_HASH, None)  # of noisy bounds
+    assert facts[0] == facts[1]
 
 
 def moved(one, other):

@@ -126,7 +126,7 @@ def test_digits_finer_than_a_microsecond_are_dropped_alike():
         (integer("x", 0, 1), pa.array([date(2020, 1, 1)])),
         (Date(name="x", lower=date(2020, 1, 1), upper=date(2021, 1, 1)), pa.array([1])),
         (boolean("x"), pa.array([b"true"])),
-        (Ordinal(name="x", levels=("1", "2")), pa.array([1.0])),
+        (Ordinal(name="x", levels=("1", "2")), pa.array([date(2020, 1, 1)])),
         (Ordinal(name="x", levels=("true",)), pa.array([True])),
     ],
 )

@@ -83,7 +83,7 @@ def discover(
     """Estimate the schema of private records with part of their privacy budget: bounds and levels, with noise.
 
     Names and kinds of the columns are taken as public. Kinds: continuous, integer, date, datetime, datetime-utc,
-    categorical, boolean, ignore. Parquet files suggest them by their types.
+    categorical, boolean, ignore. They are given, and never taken from the types of a file.
 
     Example: `noisegate schema discover private.csv --epsilon 0.1 --kinds "age=integer,job=categorical" -o schema.toml`
     """

@@ -202,13 +202,13 @@ class Guide:
 
         if "discover" in self._given:
             return str(self._given["discover"])
-        _, names, unknown = columns_file(self.known["data"])
+        _, names = columns_file(self.known["data"])
         self._asker.say(
             f"These are the columns, whose names are taken as public: {', '.join(names)}. Say the kind of each: "
             f"{', '.join(KINDS)}. Its first letters do."
         )
-        kind = {name: self.answer(Question(key="", asks=name, choices=tuple(KINDS))) for name in unknown}
-        return ",".join(f"{name}={kind[name]}" for name in unknown)
+        kind = {name: self.answer(Question(key="", asks=name, choices=tuple(KINDS))) for name in names}
+        return ",".join(f"{name}={kind[name]}" for name in names)
 
     def price(self, schema: str) -> None:
         """Shows the plan, and asks whether to go on."""

@@ -176,13 +176,12 @@ def _of_names(file: Path, label: str | None, out: Path) -> dict[str, Any]:
     from noisegate.discovery.partial import KINDS
     from noisegate.discovery.raw import columns_file
 
-    text, names, unknown = columns_file(file, label=label)
+    text, names = columns_file(file, label=label)
     _write(out, text)
     say(f"Wrote {out}: the names of {len(names)} columns, which are taken as public.")
-    if unknown:
-        say(f"Fill in the kind of {len(unknown)} of them, one of {', '.join(KINDS)}, and bounds and levels if known.")
+    say(f"Fill in the kind of each, one of {', '.join(KINDS)}, and bounds and levels if known.")
     say(f"Next: noisegate schema discover {file} --columns {out} --epsilon 0.5 --records ABOUT_HOW_MANY -o schema.toml")
-    return {"columns": len(names), "open": list(unknown)}
+    return {"columns": len(names), "open": list(names)}
 
 
 def _write(out: Path, text: str) -> None:

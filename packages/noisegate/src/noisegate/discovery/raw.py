@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from noisegate.data.headers import check_alike, check_once, check_titles
-from noisegate.data.tables.parts import ParquetFile
 from noisegate.data.tables.tables import Origin, open_origins, told
 from noisegate.discovery.partial import (
     EVERY_OTHER,
@@ -28,7 +27,7 @@ from noisegate.discovery.partial import (
 from noisegate.errors import DataError, OptionError, SchemaError, said
 from noisegate.schema import Column
 from noisegate.schema.columns import Problem, unfit_type
-from noisegate.schema.encode import is_text, plain_cells, read_cells, type_in_words
+from noisegate.schema.encode import integers, is_text, plain_cells, read_cells, type_in_words
 from noisegate.schema.files import write_toml
 from noisegate.schema.values import TEXT_PADDING
 
@@ -36,6 +35,7 @@ from noisegate.schema.values import TEXT_PADDING
 RawCells: TypeAlias = tuple[npt.NDArray[Any] | pa.Array, int]
 
 _BATCH_ROWS = 32768
+_MAX_NAMED = 100  # columns that a message names; more make a command line that nobody writes
 _NO_NAME = re.compile(r"[+-]?[0-9.,:/ -]+|\d{4}-\d{2}-\d{2}[T ].*|\S+@\S+\.\S+|true|false|null|n/a|nan", re.IGNORECASE)
 _KINDS: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
     (is_text, "categorical"),
@@ -65,9 +65,14 @@ class RawTable:
         """The names of the columns, in order. In text without a header they are a record: see `quotable`."""
         return tuple(self._types)
 
+    @property
+    def is_typed(self) -> bool:
+        """Whether names and types of columns stand apart from the records, as in Parquet and not in text."""
+        return self._origins[0].typed
+
     def quotable(self, known: Mapping[str, Any]) -> bool:
         """Returns whether a message may quote names: a first line without any ``known`` one may be a record."""
-        return self._show_values or self._origins[0].typed or any(name in known for name in self.names)
+        return self._show_values or self.is_typed or any(name in known for name in self.names)
 
     def named_by_a_record(self) -> bool:
         """Returns whether a name is also a value of its column, in the first megabyte of text or the first records."""
@@ -77,27 +82,19 @@ class RawTable:
                     return True
         return False
 
-    def suggested_kinds(self) -> dict[str, str]:
-        """Returns the kinds that the types of a Parquet file say; others often follow from private values."""
-        if not isinstance(self._origins[0], ParquetFile):
-            return {}
-        found = {name: raw_kind_of(kind) for name, kind in self._types.items()}
-        return {name: kind for name, kind in found.items() if kind is not None}
-
     def described(self, kinds: Mapping[str, str], path: Path | None, label: str | None) -> PartialSchema:
         """Returns what is public about every column, in their order; a column without a kind is asked for."""
         columns, label, missing_values = read_partial(path, kinds, label=label)
+        # Kinds are given, never taken from the types of the data: a program chooses these by the values, as pandas
+        # does for a column of whole numbers in which one record has none.
         # What a file ignores the data may have; what is named on the command line it must.
         stated = [name for name, column in columns.items() if column is not None or name in kinds]
         absent = [name for name in stated if name not in self.names]
-        kinds_of_others = self.suggested_kinds()
+        known: dict[str, Column | Gap | None] = {}
         if EVERY_OTHER in kinds:
-            kinds_of_others = {**dict.fromkeys(self.names, kinds[EVERY_OTHER]), **kinds_of_others}
-        known: dict[str, Column | Gap | None] = {
-            name: column_of_kind(name, kind, missing=name != label)
-            for name, kind in kinds_of_others.items()
-            if name not in columns
-        }
+            kind = kinds[EVERY_OTHER]
+            others = [name for name in self.names if name not in columns]
+            known = {name: column_of_kind(name, kind, missing=name != label) for name in others}
         known |= columns
         unknown = [name for name in self.names if name not in known]
         if unknown and not self.quotable(known):
@@ -111,11 +108,15 @@ class RawTable:
             says = f"{self.name}: column {', '.join(map(repr, absent))} is described but not in the data"
             raise SchemaError(f"{says}; correct the name")
         if unknown:
+            named = ", ".join(map(repr, unknown[:_MAX_NAMED]))
+            further = f" and {len(unknown) - _MAX_NAMED:,} more" if len(unknown) > _MAX_NAMED else ""
+            kinds_to_add = ",".join(f"{name}=..." for name in unknown[:_MAX_NAMED])
+            others_too = f",{EVERY_OTHER}=..." if further else ""
             raise OptionError(
-                f"{self.name}: no kind is given for {', '.join(map(repr, unknown))}. Kinds are not guessed from private"
-                f' values: add {said("kinds")} "{unknown[0]}=...,{EVERY_OTHER}=..." with one of {", ".join(KINDS)} for '
-                f"each, where {EVERY_OTHER} stands for all others; or fill them into a file for {said('columns')}, "
-                "which `noisegate schema init --names-of` begins."
+                f"{self.name}: no kind is given for {named}{further}. Kinds are not guessed from private values, nor "
+                f'from types that a program chose by them: add {said("kinds")} "{kinds_to_add}{others_too}" with one '
+                f"of {', '.join(KINDS)} for each, where {EVERY_OTHER} stands for all others; or fill them into a file "
+                f"for {said('columns')}, which `noisegate schema init --names-of` begins."
             )
         return PartialSchema(
             columns={name: known[name] for name in self.names}, label=label, missing_values=missing_values
@@ -139,20 +140,19 @@ class RawTable:
         return values, int(np.count_nonzero(~present))
 
 
-def columns_file(path: str | Path, *, label: str | None = None) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """Returns a file of public facts to fill in, all names, and those whose kind is open."""
+def columns_file(path: str | Path, *, label: str | None = None) -> tuple[str, tuple[str, ...]]:
+    """Returns a file of public facts to fill in, and the names of the columns, all of whose kinds are open."""
     # The first line of a text file must hold names: one that looks like a record, such as one of the first records, is
     # refused, and nothing of it is shown.
     table = RawTable(path)
-    names, known = table.names, table.suggested_kinds()
-    if not known and (any(_NO_NAME.fullmatch(name) for name in names) or table.named_by_a_record()):
+    names = table.names
+    if not table.is_typed and (any(_NO_NAME.fullmatch(name) for name in names) or table.named_by_a_record()):
         raise DataError(
             f"{table.name}: the first line looks like a record, by a value that is not a name or also occurs below it; "
             "write the names of the columns into the first line"
         )
     if label is not None and label not in names:
         raise SchemaError(f"label {label!r} is not a column of {table.name}: {', '.join(names)}")
-    unknown = tuple(name for name in names if name not in known)
     head = (
         f"# The columns of {table.name}. Their names are taken as public; no record was copied.\n"
         f"# Fill in each kind, one of: {', '.join(KINDS)}.\n"
@@ -160,8 +160,8 @@ def columns_file(path: str | Path, *, label: str | None = None) -> tuple[str, tu
         '# age = { kind = "integer", lower = 0, upper = 120 }.\n\n'
     )
     top = write_toml({"label": label}) + "\n" if label is not None else ""
-    lines = write_toml({name: {"kind": known.get(name, OPEN_KIND)} for name in names})
-    return f"{head}{top}[columns]\n{lines}", names, unknown
+    lines = write_toml({name: {"kind": OPEN_KIND} for name in names})
+    return f"{head}{top}[columns]\n{lines}", names
 
 
 def _read(gap: Gap, array: pa.Array, tokens: pa.Array) -> tuple[npt.NDArray[Any] | pa.Array, npt.NDArray[np.bool_]]:
@@ -177,6 +177,8 @@ def _read(gap: Gap, array: pa.Array, tokens: pa.Array) -> tuple[npt.NDArray[Any]
 
 def _texts(gap: Gap, array: pa.Array, tokens: pa.Array) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
     array, present = plain_cells(array, tokens)
+    if pt.is_floating(array.type):
+        array, present = _whole_numbers(gap, array, present)
     if pt.is_integer(array.type):
         array, present = plain_cells(array.cast(pa.string()), tokens)
     if pt.is_null(array.type):
@@ -184,6 +186,22 @@ def _texts(gap: Gap, array: pa.Array, tokens: pa.Array) -> tuple[pa.Array, npt.N
     if not is_text(array.type):
         raise unfit_type(gap.reader, type_in_words(array.type))
     return array if present.all() else pc.filter(array, pa.array(present)), present
+
+
+def _whole_numbers(gap: Gap, array: pa.Array, present: npt.NDArray[np.bool_]) -> tuple[pa.Array, Any]:
+    """Returns levels that are numbers as whole ones: a program writes them as 1.0 as soon as one record has none.
+
+    Raises:
+        Problem: at the first number that is not whole, which names no level.
+    """
+    whole = integers(array.fill_null(np.nan))
+    if whole.bad.any():
+        raise Problem(
+            int(np.argmax(whole.bad)),
+            f"column {gap.name!r}: expected levels that are text or whole numbers, found a number with a "
+            "fraction; give it the kind continuous, or write its levels as text",
+        )
+    return pa.array(whole.numbers, mask=whole.missing), present & ~whole.missing
 
 
 def raw_kind_of(kind: pa.DataType) -> str | None:

@@ -132,8 +132,8 @@ def _noise(budget: Budget, mu: float, *, columns: int, touched: int) -> tuple[in
 class SchemaGate(Session):
     """Private records behind, a budget in front, and no schema yet; all that is not named here is as for `Gate`.
 
-    ``kinds`` of columns by name are public knowledge; Parquet files suggest them by their types. The file ``columns``
-    of public facts, TOML, is a schema in which bounds or levels may be left out. Every record has the ``label``, unless
+    ``kinds`` of columns by name are public knowledge, never taken from types of the data. The file ``columns`` of
+    public facts, TOML, is a schema in which bounds or levels may be left out. Every record has the ``label``, unless
     ``columns`` says ``missing = true``. ``records``, their number where it is public, is required for "replace-one",
     and checked; for "add-remove" it is an estimate, which tells whether the noise would leave anything to be seen.
     ``progress`` is called with the number of records read so far, for the operator only, until the first noise is

@@ -154,6 +154,10 @@ def codes_of(column: CodedColumn, values: pa.Array) -> Parsed:
     """Returns the position of each value among the levels; unknown ones are bad, or become the level `other`."""
     missing = bad = np.zeros(len(values), dtype=np.bool_)
     if isinstance(column.levels[0], str):
+        if pt.is_floating(values.type):
+            # A program writes whole numbers with a fraction as soon as one record has none.
+            whole = integers(values)
+            values, missing, bad = pa.array(whole.numbers), whole.missing, whole.bad
         if pt.is_integer(values.type):
             values = values.cast(pa.string())
         if not is_text(values.type):
