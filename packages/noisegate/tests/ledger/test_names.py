@@ -3,8 +3,9 @@
 import pytest
 
 from noisegate.errors import LedgerError, LedgerWarning, OptionError
-from noisegate.ledger.accounts import Kind, lookalike, mixed_scripts, next_row
+from noisegate.ledger.accounts import Kind, next_row
 from noisegate.ledger.ledger import Ledger
+from noisegate.ledger.names import lookalike, mixed_scripts
 
 CAP = {"epsilon": 1.0, "delta": 1e-5}
 
@@ -23,6 +24,19 @@ ALIKE = [
     ("straße", "STRASSE"),
     ("clinic", "clinic\ufe0f"),
     ("anno", "ann\u0585"),  # Armenian oh
+    ("AVA registry", "AVA registry\u2800"),  # a cell of Braille without a dot
+    ("AVA registry", "AVA registry\u180b"),  # a Mongolian variation selector, and what else is drawn as nothing
+    ("AVA registry", "AVA registry\u180f"),
+    ("AVA registry", "AVA \U00016fe4registry"),
+    ("AVA registry", "\u13aaVA registry"),  # Cherokee, also small
+    ("AVA registry", "\uab7aVA registry"),
+    ("AVA registry", "\ua4eeVA registry"),  # Lisu
+    ("AVA registry", "AVA reg\u0131stry"),  # without its dot
+    ("AVA registry", "AVA \u0280egistry"),  # a small capital
+    ("trial I", "trial \u04c0"),  # a Cyrillic palochka, which is drawn like an I, an l and a 1
+    ("trial 1", "trial \u04c0"),
+    ("modern", "\u043codern".replace("\u043c", "\u217f")),  # a Roman numeral
+    ("corner", "co\U000118e3er"),  # one letter drawn like rn
 ]
 
 
@@ -41,7 +55,8 @@ def test_a_name_that_looks_like_another_is_not_registered_and_a_near_miss_is_nam
 
 
 @pytest.mark.parametrize(
-    "names", [("clinic-1", "clinic-2"), ("ä", "a"), ("run1", "runl"), ("\u043d", "h"), ("a b", "ab")]
+    "names",
+    [("clinic-1", "clinic-2"), ("ä", "a"), ("run1", "runl"), ("corner", "comer"), ("\u043d", "h"), ("a b", "ab")],
 )
 def test_other_names_are_other_names(ledger, names):
     for name in names:

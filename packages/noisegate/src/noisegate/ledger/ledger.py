@@ -19,12 +19,11 @@ from noisegate.ledger.accounts import (
     Kind,
     Row,
     Stage,
-    lookalike,
-    mixed_scripts,
     next_row,
     text_option,
     verify_chain,
 )
+from noisegate.ledger.names import lookalike, mixed_scripts
 from noisegate.ledger.tables import Store, Transaction, locate
 from noisegate.privacy.events import Adjacency, Event, event_to_json, linked
 
