@@ -1,5 +1,7 @@
 """Nearest-neighbour pictures: the neighbours are the nearest, and nobody can take one for a public picture."""
 
+import os
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -29,6 +31,7 @@ def test_the_picture_warns_above_and_below_and_shows_the_copies(tmp_path, channe
     real = images(1, 8, channels)
     file = tmp_path / "private-nearest.png"
     nearest_picture(Images(real.pixels[:3]), real, file, rows=3, neighbours=2)
+    assert os.name == "nt" or file.stat().st_mode & 0o777 == 0o600  # whatever the umask
     with Image.open(file) as picture:
         assert picture.text["Comment"] == WARNING == "PRIVATE, DO NOT PUBLISH"
         sheet = np.asarray(picture.convert("RGB")).astype(int)

@@ -8,12 +8,21 @@ import pyarrow as pa
 import pytest
 
 from noisegate import Schema, sign, synthesize, verify
+from noisegate.cli.main import run
 from noisegate.errors import ModelError, OptionError
-from noisegate.models.folder import SIGNATURE
+from noisegate.models.folder import PUBLIC_PAGE, SIGNATURE
 from noisegate.schema import Boolean
+from noisegate.silos import signature
 from noisegate.silos.signature import check_signature
 
-FILES = ("certificate.json", "certificate.md", "generator.safetensors", "model.json", "release.safetensors")
+FILES = (
+    "certificate.json",
+    "certificate.md",
+    "generator.safetensors",
+    "model.json",
+    PUBLIC_PAGE,
+    "release.safetensors",
+)
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +30,7 @@ def signed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("signed")
     schema = Schema([Boolean(name="ill")])
     synthesize(pa.table({"ill": [True, False] * 100}), schema=schema, epsilon=1.0).save(folder / "model")
+    (folder / "model" / PUBLIC_PAGE).write_text("<h1>epsilon = 1</h1>")  # as noisegate-evaluate adds it
     sign(folder / "model", folder / "owner.key")
     return folder
 
@@ -79,3 +89,39 @@ def test_what_is_added_and_is_no_file_is_found(add, signed, tmp_path):
     add(shutil.copytree(signed / "model", tmp_path / "model") / "extra")
     with pytest.raises(ModelError, match="extra is an empty folder, a link or no file"):
         check_signature(tmp_path / "model", signed / "owner.pub")
+
+
+def test_a_page_that_was_made_again_or_added_differs_from_what_was_signed(signed, tmp_path):
+    folder = shutil.copytree(signed / "model", tmp_path / "model")
+    (folder / PUBLIC_PAGE).write_text("<h1>epsilon = 0.001, verdict: excellent</h1>")
+    with pytest.raises(ModelError, match=r"'public\.html' differs from what was signed; if the owner made the page"):
+        check_signature(folder, signed / "owner.pub")
+    (folder / PUBLIC_PAGE).unlink()
+    with pytest.raises(ModelError, match=r"'public\.html' differs"):
+        check_signature(folder, signed / "owner.pub")
+    (folder / SIGNATURE).unlink()
+    sign(folder, tmp_path / "new.key")
+    shutil.copy(signed / "model" / PUBLIC_PAGE, folder / PUBLIC_PAGE)
+    with pytest.raises(ModelError, match=r"'public\.html' differs"):
+        check_signature(folder, tmp_path / "new.pub")
+    (folder / PUBLIC_PAGE).unlink()
+    (folder / PUBLIC_PAGE).symlink_to(signed / "model" / PUBLIC_PAGE)
+    with pytest.raises(ModelError, match="a link or no file"):
+        check_signature(folder, tmp_path / "new.pub")
+
+
+def test_a_signature_made_before_pages_were_signed_holds_and_the_page_is_outside(signed, tmp_path, monkeypatch, capsys):
+    folder = shutil.copytree(signed / "model", tmp_path / "model")
+    (folder / SIGNATURE).unlink()
+    with monkeypatch.context() as before:
+        statement = signature._statement
+        before.setattr(signature, "_statement", lambda path, with_page: statement(path, with_page=False))
+        sign(folder, tmp_path / "old.key")
+    (folder / PUBLIC_PAGE).write_text("anything")
+    assert check_signature(folder, tmp_path / "old.pub") == tuple(name for name in FILES if name != PUBLIC_PAGE)
+    for public, words in ((tmp_path / "old.pub", "Not signed: public.html"), (signed / "owner.pub", None)):
+        monkeypatch.setattr("sys.argv", ["noisegate", "verify", str(folder), "--signed-by", str(public)])
+        with pytest.raises(SystemExit) as ended:
+            run()
+        assert ended.value.code in (0, None) if words else ended.value.code == 2
+        assert words is None or words in " ".join(capsys.readouterr().out.split())

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from noisegate.atomic import new_file
 from noisegate.errors import DataError, OptionError, require
 from noisegate.records import Images
 from noisegate.schema.pixels import ImageShape
@@ -83,7 +84,7 @@ def maps_picture(
             _line(line, row, shape, smooth)
         target = io.BytesIO()
         figure.savefig(target, format="png", dpi=110)
-    save_picture(path, target.getvalue())
+    save_picture(path, target.getvalue(), private=any(row.image is not None for row in rows))
 
 
 def _line(panels: Sequence[Axes], row: MapRow, shape: ImageShape, smooth: float) -> None:
@@ -134,7 +135,7 @@ def nearest_picture(
     words, content = PngInfo(), io.BytesIO()
     words.add_text("Comment", WARNING)
     _sheet(shown, near).save(content, format="PNG", pnginfo=words)
-    save_picture(target, content.getvalue())
+    save_picture(target, content.getvalue(), private=True)
 
 
 def nearest(shown: np.ndarray, real: np.ndarray, features: ImageFeatures, neighbours: int) -> np.ndarray:
@@ -188,13 +189,18 @@ def _write(draw: ImageDraw.ImageDraw, text: str, box: tuple[int, int, int, int])
     draw.text(((left + right) / 2, (top + bottom) / 2), text, fill=_INK, font=font, anchor="mm")
 
 
-def save_picture(path: str | Path, picture: bytes) -> None:
-    """Writes a picture; a file that is there is replaced."""
-    try:
-        Path(path).write_bytes(picture)
-    except OSError as error:
-        cure = "give a file in a folder that exists and is writable"
-        raise OptionError(f"cannot write the picture to {str(path)!r}: {error.strerror}; {cure}") from error
+def save_picture(path: str | Path, picture: bytes, *, private: bool) -> None:
+    """Writes a picture; a file that is there is replaced.
+
+    Args:
+        path: File to write.
+        picture: Its content.
+        private: Whether it shows real records: it is then readable by its owner alone.
+    """
+    with new_file(Path(path), "picture", force=True) as beside:
+        beside.write_bytes(picture)
+        if private:
+            beside.chmod(0o600)
 
 
 def legible(value: object, most: int) -> str:

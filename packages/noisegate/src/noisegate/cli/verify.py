@@ -41,7 +41,8 @@ def verify_command(
     if isinstance(found, SchemaVerification):
         what, state["schema_unchanged"] = f"{certificate.method}:", found.unchanged
     else:
-        what, state["not_covered"] = f"{len(certificate.events)} releases,", list(found.others)
+        what = f"{len(certificate.events)} releases,"
+        state["not_covered"] = [name for name in found.others if name not in signed]
     if as_json:
         signature = {} if signed_by is None else {"signed": list(signed)}
         print_json({**state, **signature, "certificate": certificate.to_json()})
@@ -64,6 +65,11 @@ def verify_command(
     OUT.print(f"Hashes are right: {', '.join(found.files)}.")
     if signed_by is not None:
         OUT.print(f"Signed with {signed_by}: {', '.join(signed)}.", soft_wrap=True, markup=False)
+        if PUBLIC_PAGE in found.others and PUBLIC_PAGE not in signed:
+            OUT.print(
+                f"[yellow]Not signed[/yellow]: {PUBLIC_PAGE}, as the signature was made before pages were signed. "
+                f"Do not rely on it: `noisegate report {escape(str(model))} -o DIR` makes it again."
+            )
         return
     if PUBLIC_PAGE in found.others:
         OUT.print(f"{PUBLIC_PAGE} is not part of this; `noisegate report {escape(str(model))} -o DIR` makes it again.")

@@ -14,6 +14,8 @@ from noisegate.privacy.release import read_json
 _PAYLOAD, _STATEMENT = "application/vnd.in-toto+json", "https://in-toto.io/Statement/v1"
 _PREDICATE = "https://github.com/noisegate/noisegate/privacy-certificate/v1"
 _STATED = ("epsilon", "delta", "unit", "method", "version")
+# Signatures that state it cover every file. Those made before left the public page out.
+_COVERS, _EVERY_FILE = "covers", "every file"
 
 
 def sign(folder: str | Path, key: str | Path) -> Path:
@@ -34,7 +36,7 @@ def sign(folder: str | Path, key: str | Path) -> Path:
         'signature.json'
     """
     require("cryptography", "a signature")
-    path, statement = Path(folder) / SIGNATURE, canonical_json(_statement(Path(folder)))
+    path, statement = Path(folder) / SIGNATURE, canonical_json(_statement(Path(folder), with_page=True))
     if path.exists():
         raise OptionError(f"{path} exists; remove it to sign the folder again.")
     private = _private(Path(key))
@@ -47,12 +49,25 @@ def sign(folder: str | Path, key: str | Path) -> Path:
 
 
 def check_signature(folder: Path, public: Path) -> tuple[str, ...]:
-    """Returns the files of a folder that the owner of a public key signed; a ModelError if any differs."""
+    """Checks the signature of a folder.
+
+    Args:
+        folder: Of a model or a release.
+        public: Public key of the owner.
+
+    Returns:
+        The files that the owner signed: all but the signature, and of signatures made before pages were signed all but
+        the public page.
+
+    Raises:
+        ModelError: if a file was added, removed or changed since, or the key is another one.
+    """
     require("cryptography", "a signature")
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-    path, stated = folder / SIGNATURE, _statement(folder)
+    path = folder / SIGNATURE
+    stated = _statement(folder, with_page=True)
     try:
         envelope, key = read_json(path), load_pem_public_key(public.read_bytes())
         payload = b64decode(envelope["payload"], validate=True)
@@ -62,23 +77,47 @@ def check_signature(folder: Path, public: Path) -> tuple[str, ...]:
         raise ModelError(f"{path} was changed, or not made with the key of {public}: do not rely on it.") from None
     except (OSError, TypeError, ValueError, LookupError, AttributeError) as error:
         raise ModelError(f"{path} cannot be checked with {public}: {type(error).__name__}: {error}.") from None
+    if payload == canonical_json(_statement(folder, with_page=False)):
+        stated = _statement(folder, with_page=False)
     if envelope.get("payloadType") != _PAYLOAD or payload != canonical_json(stated):
-        raise ModelError(f"{folder}: a file was added, removed or changed after {path.name} was made.")
+        raise ModelError(
+            f"{folder}: a file was added, removed or changed after {path.name} was made{_differences(payload, stated)}."
+        )
     return tuple(one["name"] for one in stated["subject"])
 
 
-def _statement(folder: Path) -> dict[str, Any]:
-    """Returns what is signed: digests of all files but the public page, which anyone may make anew, and the claim."""
+def _differences(payload: bytes, stated: dict[str, Any]) -> str:
+    """Returns which files differ from what was signed, in words; nothing where that cannot be read."""
+    try:
+        signed = {one["name"]: one["digest"] for one in json.loads(payload)["subject"]}
+    except (TypeError, ValueError, LookupError):
+        return ""
+    now = {one["name"]: one["digest"] for one in stated["subject"]}
+    differing = sorted(name for name in signed.keys() | now.keys() if signed.get(name) != now.get(name))
+    if not differing:
+        return ""
+    remade = ""
+    if differing == [PUBLIC_PAGE]:
+        remade = "; if the owner made the page again, let them sign the folder again"
+    return f": {', '.join(map(repr, differing))} differs from what was signed{remade}"
+
+
+def _statement(folder: Path, *, with_page: bool) -> dict[str, Any]:
+    """Returns what is signed: digests of all files, and the claim; without the public page as signed before."""
     if not folder.is_dir():
         raise OptionError(f"{folder} is not a folder; a signature is of a folder of fit, release or merge.")
     certificate, files = verify(folder).certificate, []
     for path in folder.rglob("*"):
-        if path.is_file():
+        if path.is_file() and not path.is_symlink():
             files.append(path)
         elif path.is_symlink() or not path.is_dir() or not any(path.iterdir()):
             raise ModelError(f"{path} is an empty folder, a link or no file, which no signature covers; remove it.")
-    names = sorted({path.relative_to(folder).as_posix() for path in files} - {PUBLIC_PAGE, SIGNATURE})
+    names = sorted({path.relative_to(folder).as_posix() for path in files} - {SIGNATURE})
     facts = {name: getattr(certificate, name) for name in _STATED} | {"certificate": certificate.digest()}
+    if with_page:
+        facts[_COVERS] = _EVERY_FILE
+    else:
+        names = [name for name in names if name != PUBLIC_PAGE]
     subject = [{"name": name, "digest": {"sha256": file_hash(folder / name)}} for name in names]
     return {"_type": _STATEMENT, "subject": subject, "predicateType": _PREDICATE, "predicate": facts}
 
