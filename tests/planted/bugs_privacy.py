@@ -269,13 +269,13 @@ ledger-check-skipped: Any run fits under any cap.
     wrap ledger.Ledger._judge: lambda *_: None
 second-budget-under-a-lookalike: A data set can be registered again under a name that nobody tells from the first.
     by test_a_name_that_looks_like_another_is_not_registered_and_a_near_miss_is_named
-    wrap noisegate.ledger.names.lookalike: lambda *_: None
+    wrap names.lookalike: lambda *_: None
 page-left-out-of-the-signature: Anyone may exchange the public page of a signed folder, and its promise with it.
     by test_a_page_that_was_made_again_or_added_differs_from_what_was_signed
-    wrap noisegate.silos.signature._statement: lambda right, folder, with_page: right(folder, with_page=False)
+    wrap signature._statement: lambda right, folder, with_page: right(folder, with_page=False)
 letters-of-few-alphabets-look-alike: Names are compared by a short list of letters instead of Unicode's table.
     by test_a_name_that_looks_like_another_is_not_registered_and_a_near_miss_is_named
-    wrap noisegate.ledger.names._skeleton: lambda right, text: text
+    wrap names._skeleton: lambda right, text: text
 tables-of-another-postgresql-schema: Tables are found by the search path, which others may change.
     by test_tables_of_another_schema_in_the_search_path_do_not_stand_in
     rewrite ledger_tables: f'"{schema}".' => ''
