@@ -7,6 +7,7 @@ import copy
 import dataclasses
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -212,6 +213,13 @@ MOVED = "test_adding_removing_or_changing_a_record"
 def exact_kernels_not_used(plant: Plant) -> None:
     """Kernels that round by place are found and used all the same."""
     plant.wrap("execution.Execution.kernels")(lambda *_: contextlib.nullcontext())
+
+
+@wrong("execution.map_execution", "test_a_map_that_rounds_by_place_on_one_thread_is_summed_record_by_record")
+def probed_on_other_threads(map_execution: Any, *given: Any, **options: Any) -> Any:
+    """The probe computes on as many threads as there are, and sums on one."""
+    with patch("noisegate.gate.execution.gate_threads", lambda *_: contextlib.nullcontext()):
+        return map_execution(*given, **options)
 
 
 @wrong("execution.embedded_records", "test_the_map_is_run_once_in_blocks_of_one_shape")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from noisegate.errors import OptionError, require
 
 if TYPE_CHECKING:
     import torch
+    from threadpoolctl import LibController
 
 
 def check_device(name: str, what: str) -> None:
@@ -83,18 +85,82 @@ class _Torch:
         self._own.__dict__.clear()
 
 
-class _Blas:
-    """The threads of NumPy, whose number is one of the process."""
+class _Libraries:
+    """The threads of the BLAS and OpenMP libraries that are loaded: one each, while anybody is inside.
 
-    def limit(self, first: bool) -> None:
-        from threadpoolctl import threadpool_limits
+    Of most BLAS libraries the number of threads is one of the process, of OpenMP's one of each thread. The first who
+    comes in notes the numbers, of the process or of the thread, and the last who leaves puts them back.
+    """
 
-        if first:
-            self.restore: Callable[[], None] = threadpool_limits(1, user_api="blas").restore_original_limits
+    def __init__(self) -> None:
+        self._turn, self._own = threading.Lock(), threading.local()
+        self._loaded: tuple[LibController, ...] = ()
+        self._module_count = -1
+        self._inside = 0
+        self._before: dict[str, tuple[LibController, int]] = {}
+
+    @contextmanager
+    def held(self, *, openmp: bool) -> Iterator[None]:
+        """Keeps BLAS on one thread in the block, and with `openmp` OpenMP in this thread too."""
+        own = self._own.__dict__
+        with self._turn:
+            self._inside += 1
+            own["inside"] = own.get("inside", 0) + 1
+            for library in self._libraries():
+                is_of_thread = _is_of_thread(library)
+                if openmp or library.user_api == "blas":
+                    _limit(library, own.setdefault("before", {}) if is_of_thread else self._before)
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._inside -= 1
+                own["inside"] -= 1
+                if not own["inside"]:
+                    _put_back(own.get("before", {}))
+                if not self._inside:
+                    _put_back(self._before)
+
+    def _libraries(self) -> tuple[LibController, ...]:
+        """Returns the libraries; looks for them again where a module was imported, which may have loaded one."""
+        if self._module_count != len(sys.modules):
+            from threadpoolctl import ThreadpoolController
+
+            self._module_count = len(sys.modules)
+            self._loaded = tuple(ThreadpoolController().lib_controllers)
+        return self._loaded
 
 
-_of_torch, _of_blas = _Torch(), _Blas()
-_torch, _blas = _OneThread(_of_torch.limit, _of_torch.restore), _OneThread(_of_blas.limit, lambda: _of_blas.restore())
+def _is_of_thread(library: LibController) -> bool:
+    return library.user_api == "openmp" or getattr(library, "threading_layer", "") == "openmp"
+
+
+def _limit(library: LibController, before: dict[str, tuple[LibController, int]]) -> None:
+    number = library.get_num_threads()
+    if number is not None and number != 1:
+        before.setdefault(library.filepath, (library, number))
+        _set_threads(library, 1)
+
+
+def _put_back(before: dict[str, tuple[LibController, int]]) -> None:
+    for library, number in before.values():
+        _set_threads(library, number)
+    before.clear()
+
+
+def _set_threads(library: LibController, number: int) -> None:
+    # From version 3.7 on threadpoolctl does nothing, and says nothing, where another thread was the first to set
+    # OpenBLAS's number. Here the lock of `_Libraries` says whose turn it is.
+    release = getattr(library, "clear_controlling_thread", None)
+    if release is not None:
+        release(force=True)
+    library.set_num_threads(number)
+    if release is not None:
+        release(force=True)
+
+
+_of_torch, _libraries = _Torch(), _Libraries()
+_torch = _OneThread(_of_torch.limit, _of_torch.restore)
 
 
 @contextmanager
@@ -102,13 +168,48 @@ def one_thread(device: torch.device | None = None) -> Iterator[None]:
     """Keeps torch on one thread of the CPU while anybody is inside, from whichever thread; without a device, NumPy.
 
     A step of a fit is many small operations: threads that wait for each other after every one of them were seen to take
-    fifty times as long. At the gate, bits may depend on their number.
+    fifty times as long. At the gate, bits may depend on their number: see `gate_threads`.
     """
     if device is not None and device.type != "cpu":
         yield
         return
-    with (_blas if device is None else _torch).held():
+    with _libraries.held(openmp=False) if device is None else _torch.held():
         yield
+
+
+@contextmanager
+def gate_threads(torch_threads: int = 1) -> Iterator[None]:
+    """Fixes how many threads NumPy and torch compute with in this thread, as bits may depend on it.
+
+    NumPy's BLAS and OpenMP have one, torch has `torch_threads`. The gate's probe and what it probes both compute
+    inside, whatever the numbers were outside. Torch is not imported for it.
+    """
+    # Torch is first: what it says of its threads is what OpenMP says, which the libraries' block changes.
+    with _torch_threads(torch_threads), _libraries.held(openmp=True):
+        if torch_threads != 1 and "torch" in sys.modules:
+            import torch
+
+            torch.set_num_threads(torch_threads)
+        yield
+
+
+@contextmanager
+def _torch_threads(number: int) -> Iterator[None]:
+    if "torch" not in sys.modules:
+        yield
+        return
+    import torch
+
+    if number == 1:
+        with _torch.held():
+            yield
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextmanager

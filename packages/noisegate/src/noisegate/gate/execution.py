@@ -6,8 +6,8 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from noisegate.devices import gate_threads
 from noisegate.errors import DataError, OptionError, SlowKernelsWarning
 from noisegate.features.feature_map import FeatureMap, SharingMap
 from noisegate.privacy.grid import BLOCK_LIMIT
@@ -115,20 +116,25 @@ class Execution:
 
     rows: int  # records in a block; the last one is padded
     exact: bool = False  # whether torch's matrix products round no sum
+    threads: int = 1  # threads of torch; NumPy's BLAS has one
 
-    def kernels(self) -> AbstractContextManager[Any]:
-        """Returns the context in which this thread is to compute."""
-        return exact_products() if self.exact else nullcontext()
+    @contextmanager
+    def kernels(self) -> Iterator[None]:
+        """Holds the context in which this thread computes, whether it probes or adds up records (G-06)."""
+        with gate_threads(self.threads), exact_products() if self.exact else nullcontext():
+            yield
 
 
-def executions(rows: int) -> Iterator[Execution]:
+def executions(rows: int, threads: int = 1) -> Iterator[Execution]:
     """Yields ways to compute blocks of at most so many records, from the fastest to the surest."""
     if rows > 1:
-        yield Execution(rows=rows)
+        yield Execution(rows=rows, threads=threads)
         # What was computed without torch has no products of torch.
         exact = "torch" in sys.modules
-        yield from (Execution(rows=block, exact=exact) for block in (rows, *_SMALLER) if block <= rows)
-    yield Execution(rows=1)
+        for block in (rows, *_SMALLER):
+            if block <= rows:
+                yield Execution(rows=block, exact=exact, threads=threads)
+    yield Execution(rows=1, threads=threads)
 
 
 def block_rows(feature_map: FeatureMap, columns: int = 0) -> int:
@@ -242,11 +248,20 @@ class Encoded:
             yield partial(EncodedTable.concatenate, [batch])
 
 
-def map_execution(name: str, feature_map: FeatureMap, layout: Layout, rows: int | None = None) -> Execution:
+def map_execution(
+    name: str, feature_map: FeatureMap, layout: Layout, rows: int | None = None, *, threads: int = 1
+) -> Execution:
     """Returns the fastest way to compute a map in which no record's vector depends on another record.
 
-    A block has at most `rows` records; None for `block_rows`. Messages call the map `name`: an OptionError if it mixes
-    records, or returns another shape than it says.
+    Args:
+        name: What messages call the map.
+        feature_map: The map.
+        layout: Columns of the made-up records that it is tried with.
+        rows: How many records a block has at most; None for `block_rows`.
+        threads: How many threads torch computes the map with, in the probe and in the way that is returned.
+
+    Raises:
+        OptionError: if the map mixes records, or returns another shape than it says.
     """
 
     def compute(way: Execution, block: EncodedTable, places: range) -> Probed:
@@ -264,7 +279,7 @@ def map_execution(name: str, feature_map: FeatureMap, layout: Layout, rows: int 
         "sensitivity can be stated for it. Use evaluation mode and no layer that normalises over the batch."
     )
     most = rows or block_rows(feature_map, len(layout.numeric))
-    return sound_execution(most, compute, partial(made_up_records, layout), name=name, refusal=refusal)
+    return sound_execution(most, compute, partial(made_up_records, layout), name=name, refusal=refusal, threads=threads)
 
 
 def sound_execution(
@@ -274,17 +289,20 @@ def sound_execution(
     *,
     name: str,
     refusal: OptionError,
+    threads: int = 1,
 ) -> Execution:
     """Returns the fastest way to compute blocks of at most `rows` records in which no record depends on another.
 
-    It raises `refusal` where there is none, and warns where records are computed one at a time.
+    `compute` computes inside `Execution.kernels` of the way that it is given, as whoever adds up records does, so with
+    `threads` threads of torch. It raises `refusal` where there is none, and warns where records are computed one at a
+    time.
     """
-    for way in executions(rows):
+    for way in executions(rows, threads):
         random = np.random.Generator(np.random.Philox(20240229))
         found = dependence(partial(compute, way), partial(made_up, way.rows, random))
         if found is Dependence.NONE:
             if way.rows == 1 < rows:
-                _warn(name, rows, compute, made_up(rows, random))
+                _warn(name, way, rows, compute, made_up(rows, random))
             return way
         if found is Dependence.MIXING:
             break
@@ -334,13 +352,13 @@ def _distance(left: npt.NDArray[np.float32], right: npt.NDArray[np.float32]) -> 
     return float(np.abs(left - right).max(initial=0) / max(np.abs(left).max(initial=0), 1e-30))
 
 
-def _warn(name: str, rows: int, compute: Compute, records: EncodedTable) -> None:
+def _warn(name: str, single: Execution, rows: int, compute: Compute, records: EncodedTable) -> None:
     def seconds(way: Execution, block: EncodedTable) -> float:
         start = time.perf_counter()
         compute(way, block, range(0))
         return (time.perf_counter() - start) / way.rows
 
-    times = seconds(Execution(rows=1), records.rows([0])) / seconds(Execution(rows=rows), records)
+    times = seconds(single, records.rows([0])) / seconds(replace(single, rows=rows), records)
     warnings.warn(
         f"{name}: this machine's kernels round by place in every block of 2 to {rows} records, so records are computed "
         f"one at a time, about {max(times, 1):.0f} times slower. The guarantee is the same; another processor, or "

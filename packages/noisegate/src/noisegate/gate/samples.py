@@ -5,14 +5,12 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.devices import one_thread
 from noisegate.features.feature_map import FeatureMap
 from noisegate.gate.execution import Encoded, Execution, embedded_records, made_up_records
 from noisegate.gate.per_example.gradients import GradientSource, block_gradients, nearby
@@ -118,14 +116,8 @@ class StepTask:
     start: Parameters  # parameters of the first step
     count: int  # how many numbers a sum has
     device: str = "cpu"  # where torch computes
-    single: bool = False  # whether torch computes on one thread, as bits may depend on their number
     represented: tuple[FeatureMap, Execution] | None = None
     """The public map that stands for records, if any, and how it is computed."""
-
-    def kernels(self) -> AbstractContextManager[None]:
-        """Returns the context in which gradients are computed and were tried."""
-        return one_core() if self.single else nullcontext()
-
 
 class HeldGradients(HeldRecords):
     """Records in memory, and sums of their clipped gradients over samples."""
@@ -136,17 +128,12 @@ class HeldGradients(HeldRecords):
         super().__init__(task.represented)
         self._task = task
 
-    def add(self, number: int, part: Any, progress: Callable[[int], None] | None = None) -> int:
-        """Reads a part, as `HeldRecords.add` does."""
-        with self._task.kernels():
-            return super().add(number, part, progress)
-
     def total(self, step: int, parameters: Parameters) -> Integers:
         """Returns the exact sum over a step's sample, (count,), in grid units; private until it has noise."""
         source, samples, sums = self._task.gradients, self._task.samples, np.zeros(self._task.count, dtype=np.int64)
         found = [where.start + samples.places(len(where), step, part) for part, where in self.places.items() if where]
         chosen, rows = np.concatenate(found) if found else np.zeros(0, dtype=np.intp), source.execution.rows
-        with self._task.kernels():
+        with source.execution.kernels():
             for start in range(0, len(chosen), rows):
                 numeric, codes = self.together()
                 block = chosen[start : start + rows]
@@ -169,10 +156,3 @@ class HeldGradients(HeldRecords):
     def merged(self, found: Sequence[Integers]) -> Integers:
         """Returns the sum of what several have found."""
         return np.asarray(np.sum(found, axis=0, dtype=np.int64))
-
-
-def one_core() -> AbstractContextManager[None]:
-    """Keeps torch on one thread of the CPU, as a worker is."""
-    import torch
-
-    return one_thread(torch.device("cpu"))

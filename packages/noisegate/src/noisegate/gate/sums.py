@@ -13,9 +13,8 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import threadpool_limits
 
-from noisegate.devices import usable_cores
+from noisegate.devices import gate_threads, usable_cores
 from noisegate.errors import OptionError
 from noisegate.features.feature_map import ExactMap, ExactSum, FeatureMap
 from noisegate.gate.execution import Execution, Shared, block_rows, blocks, parts_of
@@ -233,7 +232,7 @@ class LocalEngine(Engine):
             return len(records)
 
         # Each worker is one thread; matrix products inside must not start more.
-        with threadpool_limits(limits=1), closing(self._each(encode_and_sum, source.unread())) as sizes:
+        with gate_threads(), closing(self._each(encode_and_sum, source.unread())) as sizes:
             for rows in sizes:
                 done += rows
                 if progress:

@@ -283,11 +283,14 @@ def choose_execution(
     device: str,
     name: str,
     represent: tuple[FeatureMap, Execution] | None = None,
+    *,
+    threads: int = 1,
 ) -> None:
     """Sets `source.execution` to the fastest one in which what a record adds is a function of that record alone.
 
     Up to now it says how many records a block may have at most. `parameters` are those of the first step, messages call
-    the gradients `name`, and `represent` is the map whose vectors stand for records, if any, and how it is computed. An
+    the gradients `name`, and `represent` is the map whose vectors stand for records, if any, and how it is computed.
+    Torch computes on `threads` threads, in the probe and in the steps. An
     OptionError if what a record adds changes with its neighbours or its place in every way, a DataError if the map is
     not finite at a made-up record.
     """
@@ -310,7 +313,9 @@ def choose_execution(
         "without memory or randomness of its own."
     )
     most = source.execution.rows
-    source.execution = sound_execution(most, compute, made_up, name=f"gradients of {name!r}", refusal=refusal)
+    source.execution = sound_execution(
+        most, compute, made_up, name=f"gradients of {name!r}", refusal=refusal, threads=threads
+    )
 
 
 def nearby(parameters: Parameters) -> dict[str, Tensor]:

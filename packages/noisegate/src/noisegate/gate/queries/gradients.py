@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from abc import abstractmethod
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.devices import one_thread
+from noisegate.devices import gate_threads
 from noisegate.errors import OptionError
 from noisegate.features.feature_map import FeatureMap
 from noisegate.gate.execution import Execution, map_execution
 from noisegate.gate.journal import Journal
 from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss, choose_execution, gradient_source
 from noisegate.gate.queries.sums import SumSession
-from noisegate.gate.samples import HeldRecords, PoissonSamples, Records, StepTask, one_core
+from noisegate.gate.samples import HeldRecords, PoissonSamples, Records, StepTask
 from noisegate.gate.session import Access, Integers, State
 from noisegate.privacy.certificate import canonical_json
 from noisegate.privacy.events import event_to_json
@@ -49,6 +49,7 @@ class StepSession(SumSession):
             told["trained"] = {name: list(shape) for name, shape in plan.trained.items()}
         super().__init__(replace(access, public={**access.public, "gradients": {plan.name: told}}))
         self._probed = self._created = False
+        self._torch_threads = 1
         self._parameters: Mapping[str, Any] = {}
         self._begun = self._own = 0
         self._samples = PoissonSamples(rate=plan.sampling_probability)
@@ -88,7 +89,9 @@ class StepSession(SumSession):
         with self._lock:
             self._parameters = self._usable(parameters)
             if not self._probed:
-                self._probe()
+                self._torch_threads = self._chosen_threads()
+                with gate_threads(self._torch_threads):
+                    self._probe()
                 self._probed = True
 
     def step(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,7 +124,10 @@ class StepSession(SumSession):
                     raise OptionError(
                         f"all {plan.steps} steps were used, maybe by another process with the same journal."
                     )
-                noisy = self._noisy(self._total(number), self.plan.event)
+                # As the probe did, whatever number of threads the caller has set since.
+                with gate_threads(self._torch_threads):
+                    total = self._total(number)
+                noisy = self._noisy(total, self.plan.event)
                 self._close_if_answered()
             return self._unpacked(noisy)
 
@@ -152,6 +158,15 @@ class StepSession(SumSession):
         if self._journal:
             self._journal.remove()
         return released
+
+    def _chosen_threads(self) -> int:
+        """Returns with how many threads torch computes the steps, as it computes the probe: bits may depend on it."""
+        engine = self._access.engine
+        if "torch" not in sys.modules or (engine is not None and engine.one_core):
+            return 1
+        import torch
+
+        return torch.get_num_threads()
 
     # What the kinds of query in steps differ in.
 
@@ -241,7 +256,6 @@ class GradientSession(StepSession):
         if represent is not None:
             settings["represented"] = {"by": type(represent).__name__, "dim": represent.dim}
         super().__init__(access, settings, journal=journal)
-        self._single = access.engine is not None and access.engine.one_core
 
     def _usable(self, parameters: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         import torch
@@ -254,10 +268,13 @@ class GradientSession(StepSession):
 
     def _probe(self) -> None:
         layout, represent, name = self._access.source.schema.layout, self._represent, self.plan.plan.name
-        with one_thread(), one_core() if self._single else nullcontext():
-            if represent is not None:
-                self._represented = represent, map_execution(type(represent).__name__, represent, layout)
-            choose_execution(self._gradients, self._parameters, layout, self._device, name, self._represented)
+        threads = self._torch_threads
+        if represent is not None:
+            way = map_execution(type(represent).__name__, represent, layout, threads=threads)
+            self._represented = represent, way
+        choose_execution(
+            self._gradients, self._parameters, layout, self._device, name, self._represented, threads=threads
+        )
 
     def _read(self) -> Any:
         task = StepTask(
@@ -266,11 +283,8 @@ class GradientSession(StepSession):
             start=self._parameters,
             count=self.plan.plan.count,
             device=self._device,
-            single=self._single,
             represented=self._represented,
         )
-        # Products of integers are small: threads of NumPy that wait for each other take several times as long.
-        self._started.enter_context(one_thread())
         return self._running().hold(self._access.source, task, self._access.progress)
 
     def _total(self, number: int) -> Integers:
