@@ -113,7 +113,7 @@ def test_an_engine_of_one_core_probes_on_one(two_threads, showing_engine):
 
 def test_numbers_of_threads_come_back_in_whatever_order_blocks_end(two_threads):
     with ThreadPoolExecutor(1) as pool:
-        first, second = noisegate.devices.gate_threads(), gate_threads(3)
+        first, second = noisegate.devices.gate_threads(), noisegate.devices.gate_threads(3)
         first.__enter__()
         pool.submit(second.__enter__).result()
         assert (torch.get_num_threads(), blas_threads()) == (1, 1)

@@ -1,14 +1,19 @@
 """A worker counts each part once, and a round counts each part once whichever workers are lost; Ray is played here."""
 
 import json
+import re
+import stat
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from tests.shared.played import Played, dying
 
+from noisegate import DPMERF
 from noisegate.data import TableSource
+from noisegate.engines import ray as engines
 from noisegate.engines import ray_round as workers
 from noisegate.engines.ray import RayEngine
 from noisegate.engines.ray_round import LOSSES, Pass, Pool, SumJob, Worker, fingerprint
@@ -17,6 +22,7 @@ from noisegate.gate.execution import Encoded
 from noisegate.gate.gate import Gate
 from noisegate.gate.sums import LocalEngine, SumTask, sum_records
 from noisegate.privacy.grid import Grid
+from noisegate.progress import reading
 
 
 @pytest.fixture
@@ -127,17 +133,36 @@ def test_a_lost_worker_changes_no_total(which, name, when, monkeypatch, tasks, l
     same(played(monkeypatch, parts, tasks, layout, dying(name, which, when)), parts, tasks)
 
 
-def test_each_part_has_a_line_of_the_log_without_numbers_of_records(monkeypatch, tasks, layout, parts, caplog):
-    caplog.set_level("INFO", "noisegate")
-    lost = iter(["before"])
-    played(monkeypatch, parts, tasks, layout, lambda called, *_: next(lost, None) if called == "add" else None)
-    lines = [json.loads(record.getMessage()) for record in caplog.records]
-    first, summed = lines[0], [line for line in lines if line["event"] == "part summed"]
-    assert first.keys() == {"event", "part", "parts"} and first["event"] == "worker lost"
-    assert len(lines) == 1 + len(summed) == 7
-    assert all(line.keys() == {"event", "part", "parts", "done", "seconds", "seconds_left"} for line in summed)
-    assert [line["done"] for line in summed] == [1, 2, 3, 4, 5, 6] and summed[-1]["seconds_left"] == 0
-    assert {line["part"] for line in summed} == {1, 2, 3, 4, 5, 6}
+def test_the_log_of_a_round_is_the_same_however_many_parts_there_are(monkeypatch, tasks, layout, parts, caplog):
+    caplog.set_level("DEBUG", "noisegate")
+    logged = []
+    for some in (parts[:1], parts):
+        caplog.clear()
+        lost = iter(["before"])
+        played(
+            monkeypatch,
+            some,
+            tasks,
+            layout,
+            lambda called, *_, lost=lost: next(lost, None) if called == "add" else None,
+        )
+        logged.append(caplog.messages)
+    assert logged[0] == logged[1] == [json.dumps({"event": "worker lost"})]
+
+
+@pytest.mark.parametrize("engine", [RayEngine(part_bytes=300), LocalEngine()], ids=["ray", "local"])
+def test_the_log_of_a_fit_is_the_same_whatever_the_size_of_the_file(engine, joined, tmp_path, lookup_schema, caplog):
+    caplog.set_level("DEBUG", "noisegate")
+    logged = []
+    for records in (10, 400):
+        caplog.clear()
+        frame = pd.DataFrame({"which": np.arange(records) % 4, "label": np.arange(records) % 3 == 0})
+        frame.to_csv(tmp_path / "x.csv", index=False)
+        with reading() as progress:
+            gate = Gate(tmp_path / "x.csv", schema=lookup_schema(4), epsilon=1.0, engine=engine, progress=progress)
+            DPMERF(frequencies=5).query(gate)
+        logged.append([re.sub(r"[0-9.]+ s\b", "T s", line) for line in caplog.messages])
+    assert logged[0] == logged[1] and "Reading records: done in T s" in logged[0]
 
 
 def test_a_part_that_ends_every_worker_is_given_up(monkeypatch, tasks, layout, parts):
@@ -147,7 +172,7 @@ def test_a_part_that_ends_every_worker_is_given_up(monkeypatch, tasks, layout, p
         tried.append(number)
         return "before" if number == 3 else None
 
-    with pytest.raises(DataError, match="over part 4 of 6"):
+    with pytest.raises(DataError, match="over the same part"):
         played(monkeypatch, parts, tasks, layout, dies)
     assert tried.count(3) == LOSSES + 1
     with pytest.raises(DataError, match="before they began"):
@@ -201,3 +226,47 @@ def test_an_address_that_does_not_answer_is_named(address, joined):
     joined.is_initialized = lambda: False
     with pytest.raises(OptionError, match=r"^address='.*no Ray cluster could be joined"):
         RayEngine(address=address)._join()
+
+
+@pytest.fixture
+def starting(joined, monkeypatch, tmp_path):
+    """An engine whose process is in no cluster, in a home of its own; and how often Ray was started."""
+    started = []
+    joined.is_initialized, joined.init = (lambda: False), (lambda *_, **options: started.append(options))
+    joined.cluster_resources = lambda: {"CPU": 2}
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    monkeypatch.setattr(engines, "version", lambda _: "2.59.0")
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    return started
+
+
+def test_a_cluster_of_this_machine_has_a_token_for_one_user_alone(starting, tmp_path):
+    token = tmp_path / ".ray" / "auth_token"
+    RayEngine()._join()
+    first = token.read_text()
+    assert len(first) == 64 and stat.S_IMODE(token.stat().st_mode) == 0o600
+    token.chmod(0o644)
+    RayEngine()._join()
+    assert token.read_text() == first and stat.S_IMODE(token.stat().st_mode) == 0o600 and len(starting) == 2
+
+
+def test_a_token_of_the_environment_is_taken_as_it_is(starting, monkeypatch, tmp_path):
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "0" * 64)
+    RayEngine()._join()
+    assert starting and not (tmp_path / ".ray").exists()
+
+
+@pytest.mark.parametrize("old", ["2.40.0", "2.58.1", "1.13"])
+def test_a_ray_that_would_start_without_a_token_is_refused(old, starting, monkeypatch):
+    monkeypatch.setattr(engines, "version", lambda _: old)
+    with pytest.raises(OptionError, match=re.escape(f"Ray {old} starts a cluster that asks for no token")):
+        RayEngine()._join()
+    monkeypatch.setattr(engines, "version", lambda _: "3.0.0.dev0")
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    with pytest.raises(OptionError, match=r"RAY_AUTH_MODE=disabled .* remove the variable"):
+        RayEngine()._join()
+    assert not starting
+    monkeypatch.setenv("RAY_AUTH_MODE", "TOKEN")
+    RayEngine()._join()
+    assert starting

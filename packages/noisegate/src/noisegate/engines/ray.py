@@ -2,10 +2,14 @@
 
 import math
 import os
+import re
+import secrets
 import socket
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any, ClassVar
 
 from noisegate.data.tables.tables import Source
@@ -17,6 +21,7 @@ from noisegate.gate.sums import Engine, Progress, SumTask, Totals
 
 EVEN = 8  # so many parts for each worker make their shares of the records nearly equal, as steps that wait for all need
 ANSWER_SECONDS = 10.0  # how long an address may take to answer
+FIRST_WITH_TOKEN = (2, 59)  # from this version on, a cluster that Ray starts for one process asks for a token
 _SETTINGS = b"\x04"
 _GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + _SETTINGS + bytes(5)
 """How HTTP/2 begins, which Ray speaks; the answer is a frame of settings, whose kind stands behind three bytes."""
@@ -111,6 +116,8 @@ class RayEngine(Engine):
         """Starts Ray on this machine; twice, as it gives itself few seconds where others are at work."""
         import ray
 
+        _check_protected()
+        _keep_token_private()
         for _ in range(2):
             try:
                 ray.init("local", num_cpus=self.workers or usable_cores(), include_dashboard=False, **_QUIET)
@@ -145,6 +152,45 @@ class RayEngine(Engine):
             "with HOST:PORT of the one where `ray start --head` runs, or 'auto', and with RAY_AUTH_MODE=token where it "
             "asks for a token; or leave the address out for this machine alone"
         )
+
+
+def _check_protected() -> None:
+    """Refuses to start a cluster that asks for no token: whoever reaches its ports would run code beside the records.
+
+    Raises:
+        OptionError: if the installed Ray is too old for tokens, or the environment turns them off.
+    """
+    installed_version = version("ray")
+    release = tuple(int(part) for part in re.findall(r"\d+", installed_version)[:2])
+    needed = ".".join(map(str, FIRST_WITH_TOKEN))
+    if release < FIRST_WITH_TOKEN:
+        raise OptionError(
+            f"engine='ray': Ray {installed_version} starts a cluster that asks for no token, so other users of this "
+            f"machine could reach the records; install Ray {needed} or later (`pip install 'noisegate[ray]'`), or "
+            "leave the engine out"
+        )
+    mode = os.environ.get("RAY_AUTH_MODE", "token")
+    if mode.lower() != "token":
+        raise OptionError(
+            f"engine='ray': RAY_AUTH_MODE={mode} in the environment turns off the token of the cluster that would be "
+            "started here, so other users of this machine could reach the records; remove the variable"
+        )
+
+
+def _keep_token_private() -> None:
+    """Makes the file of Ray's token, which Ray would make readable by others, or closes it to them."""
+    if os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH"):
+        return
+    path = Path.home() / ".ray" / "auth_token"
+    with suppress(OSError):  # Ray says what is wrong with its folder
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            path.chmod(0o600)
+            return
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            file.write(secrets.token_hex(32))
 
 
 @dataclass(frozen=True)

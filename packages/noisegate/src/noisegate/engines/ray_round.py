@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import os
 import platform
 import sys
@@ -18,7 +17,7 @@ from functools import cached_property, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from pickle import PicklingError
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -128,8 +127,7 @@ class Pass:
         self._running: dict[Any, tuple[_Shift, int | None]] = {}  # None for a worker that begins
         self._errors: dict[int, Exception] = {}
         self._losses = Counter[int | None]()
-        self._started = self._staffed = time.monotonic()
-        self._given_out: dict[int, float] = {}  # when each part was, for the log
+        self._staffed = time.monotonic()
         while len(self._pool.actors) < min(self._pool.workers, len(self._parts)):
             self._pool.hire()
         for actor in self._pool.actors:
@@ -149,7 +147,6 @@ class Pass:
             for shift in self._shifts:
                 if self._left and id(shift) not in busy and len(shift.parts) < most:
                     number = self._left.pop(0)
-                    self._given_out[number] = time.monotonic()
                     self._running[shift.actor.add.remote(number, self._parts[number])] = shift, number
             ready, _ = ray.wait(list(self._running), num_returns=1, timeout=BEAT_SECONDS)
             for call in ready:
@@ -190,23 +187,19 @@ class Pass:
             self._errors[number] = found
             self._left = [one for one in self._left if one < self._end]
         else:
+            # Nothing is logged: how many parts there are tells the size of the private files.
             shift.parts[number] = found
-            # How far the round is: numbers of parts and seconds, never of records, which are private.
-            now, done = time.monotonic(), sum(len(shift.parts) for shift in self._shifts)
-            left = (now - self._started) / done * (len(self._parts) - done)
-            seconds = {"seconds": round(now - self._given_out[number], 3), "seconds_left": round(left)}
-            _log(logging.INFO, self._job.done, part=number + 1, parts=len(self._parts), done=done, **seconds)
 
     def _lost(self, shift: _Shift, number: int | None) -> None:
         self._losses[number] += 1
-        _log(logging.WARNING, "worker lost", part=None if number is None else number + 1, parts=len(self._parts))
+        LOG.warning("%s", json.dumps({"event": "worker lost"}))
         self._shifts.remove(shift)
         self._running = {call: one for call, one in self._running.items() if one[0] is not shift}
         self._pool.dismiss(shift.actor)
         if self._losses[number] > LOSSES:
             raise DataError(
                 f"engine='ray': {LOSSES + 1} workers were lost "
-                f"{'before they began' if number is None else f'over part {number + 1} of {len(self._parts)}'}; look "
+                f"{'before they began' if number is None else 'over the same part of the records'}; look "
                 "into the logs of Ray: maybe they had no memory left (a smaller part_bytes, fewer workers), or "
                 "noisegate is not installed there"
             )
@@ -245,10 +238,6 @@ class Pass:
         return self._job.merged(totals)
 
 
-def _log(level: int, event: str, **values: float | None) -> None:
-    LOG.log(level, "%s", json.dumps({"event": event, **values}))
-
-
 # What kernels are chosen by, beside the processor.
 _PACKAGES = ("noisegate", "numpy", "pyarrow", "scipy", "torch", "torchvision")
 _SETTINGS = (
@@ -263,8 +252,6 @@ _PROCESSOR = ("vendor_id", "cpu family", "model", "stepping", "flags", "CPU ", "
 
 class SumJob:
     """The sums of one round."""
-
-    done: ClassVar[str] = "part summed"  # what the log calls a part that is done
 
     def __init__(self, tasks: Mapping[str, SumTask]) -> None:
         self._tasks = tasks

@@ -6,7 +6,7 @@ import hashlib
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -119,10 +119,9 @@ class StepTask:
     represented: tuple[FeatureMap, Execution] | None = None
     """The public map that stands for records, if any, and how it is computed."""
 
+
 class HeldGradients(HeldRecords):
     """Records in memory, and sums of their clipped gradients over samples."""
-
-    done: ClassVar[str] = "part read"
 
     def __init__(self, task: StepTask) -> None:
         super().__init__(task.represented)
