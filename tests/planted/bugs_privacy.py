@@ -288,7 +288,7 @@ commit-skipped: A finished run stays open.
     wrap session.Reservation.commit: lambda *_: None
 cost-given-back-after-the-release: A run that released something is booked as one that did not.
     by test_the_cost_is_reserved_before_the_first_record_is_read_and_committed_after_the_noise
-    wrap ledger.Ledger.confirm: lambda *_: None
+    wrap ledger.Ledger.confirm: lambda *_, **__: None
     wrap ledger.Ledger.commit: lambda _, ledger, reservation, *, certificate: ledger.void(reservation,
         reason="finished")
 older-ledger-believed: A ledger that was put back as it was earlier gives the budget anew.

@@ -46,12 +46,27 @@ def aim(stage, when, number):
     setattr(owner, name, hit)
 
 
+def count_draws(path):
+    """Adds a letter to a file for each noise, before it is drawn."""
+    from noisegate.privacy import noise
+
+    right = noise.add_noise
+
+    def counted(*args, **kwargs):
+        with open(path, "a") as draws:
+            draws.write(".")
+        return right(*args, **kwargs)
+
+    noise.add_noise = counted
+
+
 def play(case):
     """Runs the program in this process, as from a shell."""
     os.chdir(case["cwd"])
     for file, descriptor in (("out", 1), ("err", 2)):
         os.dup2(os.open(case[file], os.O_WRONLY | os.O_CREAT | os.O_TRUNC), descriptor)
     sys.argv = ["noisegate", *case["argv"]]
+    count_draws(case["draws"])
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job's child would ignore it
     if case["stage"]:
         aim(case["stage"], case["when"], case["signal"])

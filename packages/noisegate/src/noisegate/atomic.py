@@ -1,5 +1,6 @@
 """Files and folders that appear when they are whole, and leave nothing behind if something stops the writing."""
 
+import errno
 import os
 import re
 import secrets
@@ -149,6 +150,44 @@ def _locked(folder: Path, *, wait: bool = False) -> int | None:
         return lock
     _let_go(lock)
     return None
+
+
+def close_to_others(path: Path) -> None:
+    """Takes from others what they may do with a file or folder that is to be private, and lay there before.
+
+    Raises:
+        OSError: if it belongs to somebody else, who may do with it what he likes.
+    """
+    if sys.platform == "win32":
+        return
+    found = path.stat()
+    if found.st_uid != os.geteuid():
+        raise PermissionError(errno.EPERM, "it belongs to another user", str(path))
+    if found.st_mode & 0o077:
+        path.chmod(found.st_mode & 0o700)
+
+
+def hold_folder(folder: Path) -> int | None:
+    """Returns a lock on a folder, which ends with this process; None where there are no locks.
+
+    Raises:
+        BlockingIOError: if another process holds it.
+    """
+    if sys.platform == "win32":
+        return None
+    import fcntl
+
+    handle = None
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        _let_go(handle)
+        raise
+    except OSError:
+        _let_go(handle)
+        return None
+    return handle
 
 
 def _let_go(lock: int | None) -> None:

@@ -161,7 +161,7 @@ def test_what_was_never_asked_is_not_released(kind):
 def test_an_error_before_the_noise_gives_the_cost_back_and_ends_it(kind, ledger, monkeypatch):
     session, ask, release = getattr(Kinds(ledger), kind)()
     with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "confirm", lambda *_: (_ for _ in ()).throw(LedgerError("locked")))
+        patch.setattr(Ledger, "confirm", lambda *_, **__: (_ for _ in ()).throw(LedgerError("locked")))
         with pytest.raises(LedgerError):
             ask()
     assert (session.state, kinds(ledger)) == (VOID, [Kind.RESERVE, Kind.VOID])

@@ -62,7 +62,7 @@ def test_a_resumed_run_is_confirmed_too_where_an_earlier_version_had_not(ledger,
     """A journal of a version that did not confirm: between its look at the ledger and its noise it is voided."""
     journal = tmp_path / "journal"
     with monkeypatch.context() as earlier:
-        earlier.setattr(Ledger, "confirm", lambda *_: None)
+        earlier.setattr(Ledger, "confirm", lambda *_, **__: None)
         Kinds(ledger).gradients(journal)[1]()
     assert kinds(ledger) == [Kind.RESERVE]
 

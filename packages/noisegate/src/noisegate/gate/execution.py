@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import time
 import warnings
@@ -183,6 +184,18 @@ def parts_of(
         rows //= 2  # a divisor, as bits may depend on the shape
     for start in range(0, len(block), rows):
         yield start, feature_map.second_half(values[start : start + rows])
+
+
+# Records by whose vectors a map is told from another.
+_DIGEST_ROWS = 8
+
+
+def map_digest(feature_map: FeatureMap, layout: Layout, execution: Execution) -> str:
+    """Returns a hash of a map: of its vectors of a few made-up records, which are public."""
+    records = made_up_records(layout, _DIGEST_ROWS, np.random.Generator(np.random.Philox(20261129)))
+    with execution.kernels(), np.errstate(all="ignore"):
+        vectors = vectors_of(feature_map, records, {})
+    return hashlib.sha256(f"{vectors.shape}:".encode() + np.ascontiguousarray(vectors).tobytes()).hexdigest()
 
 
 def embedded_records(

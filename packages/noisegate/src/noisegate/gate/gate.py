@@ -12,6 +12,7 @@ from noisegate.data.units import UnitLimit
 from noisegate.errors import OptionError
 from noisegate.features.binning import NumericBins
 from noisegate.features.feature_map import FeatureMap
+from noisegate.gate.journal import AnswerJournal
 from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss
 from noisegate.gate.queries.gradients import GradientSession
 from noisegate.gate.queries.shards import BatchSession, SampleVector, ShardSession, Teacher
@@ -136,6 +137,8 @@ class Gate(Single):
         self._progress = progress
         self._single_use_lock = threading.Lock()
         self._discovery = discovery
+        self.journal: AnswerJournal | None = None
+        """Where a run writes down what it asks, to go on after a crash; set before the first query."""
         if discovery is not None and isinstance(schema, Schema):
             check_fits(discovery, schema)
         self._source.check()
@@ -317,6 +320,7 @@ class Gate(Single):
             single_use_lock=self._single_use_lock,
             engine=self._engine,
             progress=self._progress,
+            journal=self.journal,
             unbooked=Unbooked(plan, self.schema.names) if self._ledger is None and self.counted else None,
         )
 

@@ -15,9 +15,11 @@ only module of the gate that asks for noise.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import sys
 import threading
+import uuid
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -29,14 +31,21 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.errors import DataError, LedgerWarning, OptionError
+from noisegate.errors import BudgetRefusedError, DataError, LedgerWarning, OptionError
+from noisegate.gate.journal import AnswerJournal
 from noisegate.gate.sums import Engine, Progress
 from noisegate.gate.unbooked import Unbooked
 from noisegate.ledger.accounts import ClosedError
 from noisegate.ledger.ledger import Kind, Ledger
 from noisegate.privacy import noise
-from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.events import Adjacency, GaussianEvent, SampledGaussianEvent, ThresholdedGaussianEvent
+from noisegate.privacy.certificate import Certificate, canonical_json
+from noisegate.privacy.events import (
+    Adjacency,
+    GaussianEvent,
+    SampledGaussianEvent,
+    ThresholdedGaussianEvent,
+    event_to_json,
+)
 from noisegate.privacy.plan import PricedPlan
 from noisegate.privacy.release import Release, array_hashes, release_arrays
 from noisegate.progress import LOG
@@ -104,6 +113,8 @@ class Access:
     progress: Progress | None = None
     unbooked: Unbooked | None = None
     """Counts the run where no ledger does."""
+    journal: AnswerJournal | None = None
+    """Where the run is written down, to go on after a crash; None for a run that cannot."""
 
 
 class Single:
@@ -127,6 +138,7 @@ class Session(Single):
         self.plan, self._access = access.plan, access
         self._lock, self._process = threading.RLock(), os.getpid()
         self._seen: dict[str | None, int] = {}
+        self._has_reserved = False  # or takes the reservation of a run with which it goes on
 
     def __enter__(self) -> Self:
         return self
@@ -152,9 +164,18 @@ class Session(Single):
                     self._reserve()
                 yield
             except BaseException as error:
-                if self.state is State.RESERVED and self._may_give_back():
+                journal = self._access.journal
+                is_own = journal is None or journal.is_own  # else another process goes on with the reservation
+                if self.state is State.RESERVED and is_own and self._may_give_back():
                     self.state = self.state.to(State.VOID)
-                    self._access.reservation.void(error)
+                    given_back = self._access.reservation.void(error)
+                    # A run that may not go on keeps its journal, which says why.
+                    if (
+                        journal is not None
+                        and given_back
+                        and (self._has_reserved or isinstance(error, BudgetRefusedError))
+                    ):
+                        journal.discard()
                 self._end()
                 raise
 
@@ -166,7 +187,34 @@ class Session(Single):
             )
 
     def _reserve(self) -> None:
-        self._access.reservation.reserve(self.plan, self._access.method)
+        """Reserves the cost, or takes up what a run has reserved that goes on by its journal."""
+        access, journal = self._access, self._access.journal
+        if journal is None:
+            access.reservation.reserve(self.plan, access.method)
+            return
+        if not journal.exists:
+            self._has_reserved = True
+            # Written down first: a crash in between leaves no reservation of which nobody knows.
+            journal.create(self._run_digest(), access.reservation.new_number())
+            access.reservation.reserve(self.plan, access.method)
+            return
+        number = journal.take_up(self._run_digest())
+        access.reservation.take_up(number, self.plan, access.method, journal)
+        self._has_reserved = True
+        if journal.begun:
+            # Noise was drawn, and its answers are in the journal: nothing is given back.
+            self.state = self.state.to(State.CONFIRMED)
+
+    def _run_digest(self) -> str:
+        """Returns a hash of all that a run shares with the one that it goes on with; nothing of it is private."""
+        budget = self.plan.budget
+        run = {
+            "events": [event_to_json(event) for event in self.plan.events],
+            "method": self._access.method,
+            "budget": [budget.epsilon, budget.delta, budget.adjacency.value, budget.unit, budget.contributions],
+            "public": self._access.public,
+        }
+        return hashlib.sha256(canonical_json(run)).hexdigest()
 
     def _may_give_back(self) -> bool:
         return True  # nobody else has drawn noise on the reservation
@@ -180,14 +228,25 @@ class Session(Single):
         """Just before noise: makes sure that the reservation stands, and that it is never given back."""
         self._check_process()
         access = self._access
+        if access.journal is not None and not access.journal.has_begun:
+            # A kind of query that answers its plan as a whole.
+            self._mark_begun(self.plan.events[0].name)
         if self.state is not State.CONFIRMED and access.unbooked is not None:
             access.unbooked.warn()
         access.reservation.confirm()
         if self.state is not State.CONFIRMED:
             self.state = self.state.to(State.CONFIRMED)
 
+    def _mark_begun(self, query: str) -> None:
+        """Writes down, before its noise, that a query was begun."""
+        journal = self._access.journal
+        if journal is not None:
+            journal.begin(query)
+
     def _noisy(self, sums: Integers, event: GaussianEvent | SampledGaussianEvent) -> Integers:
         """Returns exact sums with the noise of their event, in grid units."""
+        if self._access.journal is not None:
+            self._mark_begun(event.name)
         self._confirm()
         return noise.add_noise(sums, noise_std=event.noise_std, sampler=event.sampler)
 
@@ -261,13 +320,73 @@ class Reservation(Single):
     def __init__(self, ledger: Ledger | None, dataset: str | None) -> None:
         self.ledger, self.dataset = ledger, dataset or ""
         self._number: str | None = None
+        self._new_number: str | None = None
         self._resumed: str | None = None
         self._confirmed = False
+        self._committed: str | None = None
+        self.shared = False
+        """Whether several processes may draw noise on it, none of it twice, as the journal of a training arranges."""
 
     @property
     def place(self) -> Mapping[str, str] | None:
         """Data set and reservation, for the certificate."""
         return None if self._number is None else {"dataset": self.dataset, "reservation": self._number}
+
+    def new_number(self) -> str | None:
+        """Returns what the reservation will be called, before it is made; None without a ledger."""
+        if self.ledger is not None:
+            self._new_number = str(uuid.uuid4())
+        return self._new_number
+
+    def take_up(self, number: str | None, plan: PricedPlan, method: str, journal: AnswerJournal) -> None:
+        """Goes on with the reservation of a run that was stopped, as far as ledger and journal show no lost noise.
+
+        Args:
+            number: What the journal says that it is called; None for a run without a ledger.
+            plan: What is asked.
+            method: For whom.
+            journal: What was begun and answered.
+
+        Raises:
+            OptionError: if noise may have been drawn whose answer is lost, or the reservation is closed or of another
+                plan.
+        """
+        if (number is None) != (self.ledger is None):
+            raise OptionError("the run began with a ledger, or without one: go on with it in the same way.")
+        cure = f"Its cost stays spent. Remove {journal.path.parent}, and fit again, which costs again."
+        if self.ledger is None or number is None:
+            if journal.lost:
+                raise OptionError(f"noise may have been drawn for {journal.lost[0]!r} whose answer is lost. {cure}")
+            self.reserve(plan, method)
+            return
+        entries = [entry for entry in self.ledger.history(self.dataset) if entry.reservation == number]
+        kinds = [entry.kind for entry in entries]
+        if not kinds and not journal.answers:
+            # It was stopped before the ledger had reserved.
+            journal.nothing_drawn()
+            self._new_number = number
+            self.reserve(plan, method)
+            return
+        if kinds and entries[0].events != tuple(plan.events):
+            raise OptionError(f"the reservation {number} in {self.ledger.location} is of another plan. {cure}")
+        if kinds == [Kind.RESERVE] and not journal.answers:
+            # No process has confirmed it, so none has drawn noise, and `confirm` lets only one of them draw any.
+            journal.nothing_drawn()
+        elif kinds == [Kind.RESERVE, Kind.VOID]:
+            raise OptionError(
+                f"the reservation {number} was given back: nothing was drawn, and nothing is spent. Remove "
+                f"{journal.path.parent}, and fit again."
+            )
+        elif kinds[:2] != [Kind.RESERVE, Kind.CONFIRM]:
+            raise OptionError(f"the ledger {self.ledger.location} does not fit the journal of this run. {cure}")
+        elif journal.lost or not journal.answers:
+            lost = repr(journal.lost[0]) if journal.lost else "a query"
+            raise OptionError(f"noise may have been drawn for {lost}, and its answer is lost. {cure}")
+        else:
+            self._resumed = number
+            self._committed = entries[-1].certificate
+        self._number = number
+        LOG.info("%s goes on with its reservation on %r in %s", method, self.dataset, self.ledger.location)
 
     def reserve(self, plan: PricedPlan, method: str) -> None:
         """Reserves the whole cost of `plan`, or takes up the open reservation of the run that is resumed."""
@@ -277,7 +396,12 @@ class Reservation(Single):
         where = self.ledger.location
         if self._resumed is None:
             self._number = self.ledger.reserve(
-                self.dataset, plan.events, adjacency=plan.budget.adjacency, unit=plan.budget.unit, purpose=method
+                self.dataset,
+                plan.events,
+                adjacency=plan.budget.adjacency,
+                unit=plan.budget.unit,
+                purpose=method,
+                reservation=self._new_number,
             )
             LOG.info("%s: epsilon = %g is recorded under %r in %s", method, plan.budget.epsilon, self.dataset, where)
             return
@@ -299,12 +423,14 @@ class Reservation(Single):
     def confirm(self) -> None:
         """Makes sure, just before noise, that the reservation stands for good; a `LedgerError` forbids any noise."""
         if self.ledger and self._number and not self._confirmed:
-            self.ledger.confirm(self._number)
+            self.ledger.confirm(self._number, first=self._resumed is None and not self.shared)
             self._confirmed = True
 
     def commit(self, certificate: Certificate) -> None:
         """Closes the reservation; warns if the ledger cannot be told, but refuses one that was closed before."""
         if self.ledger and self._number:
+            if self._committed == certificate.digest():
+                return  # by the process that was stopped right behind it: the release is the same, to the bit
             try:
                 self.ledger.commit(self._number, certificate=certificate.digest())
             except ClosedError as error:
@@ -321,14 +447,21 @@ class Reservation(Single):
                 except LedgerWarning:  # where warnings are errors
                     print(f"warning: {told}", file=sys.stderr)
 
-    def void(self, error: BaseException) -> None:
-        """Gives the reservation back. Only for a run that drew no noise, so never for one that is resumed."""
-        if self.ledger and self._number and self._resumed is None:
+    def void(self, error: BaseException) -> bool:
+        """Gives the reservation back, and returns whether nothing is reserved any more.
+
+        Only for a run that drew no noise, so never for one that goes on after noise.
+        """
+        if not self.ledger or not self._number:
+            return True
+        if self._resumed is None:
             # Were this to fail too, the cost would stay booked, which is the safe side; the first error matters more.
             with contextlib.suppress(Exception):
                 LOG.info("The cost is given back to %r: no noise was drawn.", self.dataset)
                 self.ledger.void(self._number, reason=f"stopped by {type(error).__name__} before any release")
                 error.add_note("No noise was drawn, so nothing was spent.")
+                return True
+        return False
 
 
 def check_public_records(records: int | None, adjacency: Adjacency) -> None:

@@ -119,7 +119,14 @@ class Ledger:
             )
 
     def reserve(
-        self, dataset: str, events: Sequence[Event], *, adjacency: Adjacency | str, unit: str = "record", purpose: str
+        self,
+        dataset: str,
+        events: Sequence[Event],
+        *,
+        adjacency: Adjacency | str,
+        unit: str = "record",
+        purpose: str,
+        reservation: str | None = None,
     ) -> str:
         """Spends the cost of a run that is about to read records, if the cap allows it.
 
@@ -129,6 +136,7 @@ class Ledger:
             adjacency: The relation for which `events` state their sensitivities; must be the registered one.
             unit: The privacy unit of the run; must be the registered one.
             purpose: What the run is for, one line.
+            reservation: A new UUID to call it by, for a run that wrote it down before; None for one made here.
 
         Returns:
             The reservation, to commit or void later.
@@ -145,27 +153,42 @@ class Ledger:
         _same_guarantee(dataset, book.cap(dataset), relation, unit)
         # First without the lock, since it may take seconds; costs are remembered. What decides is the second time.
         self._judge(book, dataset, asked)
-        reservation = str(uuid.uuid4())
+        reservation = str(uuid.uuid4()) if reservation is None else str(uuid.UUID(reservation))
         with self._store.write() as transaction:
-            self._judge(self._open(transaction), dataset, asked)
+            locked_book = self._open(transaction)
+            if reservation in locked_book.reservations:
+                raise OptionError(f"reservation={reservation!r} is in the ledger already; give a new one.")
+            self._judge(locked_book, dataset, asked)
             # Adjacency and unit are those of the registration.
             payload = {"events": [event_to_json(event) for event in asked], "purpose": purpose}
             _append(transaction, Kind.RESERVE, dataset, reservation, payload)
         return reservation
 
-    def confirm(self, reservation: str) -> None:
+    def confirm(self, reservation: str, *, first: bool = False) -> None:
         """Makes sure that a reservation stands, just before noise is drawn: from here on it cannot be voided.
 
         To confirm again, as a run does that was interrupted and goes on, changes nothing.
 
+        Args:
+            reservation: What `reserve` returned.
+            first: Whether to refuse one that was confirmed before: of several processes with one reservation, only one
+                draws its first noise.
+
         Raises:
             OptionError: if the reservation is unknown.
-            LedgerError: if somebody closed it, or the ledger cannot be used or was tampered with. The run must stop.
+            LedgerError: if somebody closed it, or confirmed it with `first`, or the ledger cannot be used or was
+                tampered with. The run must stop.
         """
         with self._store.write() as transaction:
             book = self._open(transaction)
             held = book.reservations.get(reservation)
             if held is not None and held.state is Stage.CONFIRMED:
+                if first:
+                    raise LedgerError(
+                        f"the reservation {reservation} of this run was confirmed by row "
+                        f"{book.last(reservation).sequence} of the ledger {self.location}: another process goes on "
+                        "with the run, and draws its noise. This one stopped before it drew any."
+                    )
                 return
             if held is not None and held.state is not Stage.RESERVED:
                 closing = book.last(reservation)

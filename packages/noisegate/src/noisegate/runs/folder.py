@@ -2,9 +2,11 @@
 
 What lies in the folder of a run (OUT.partial, or one below the user's state directory) says how far it came:
 
-* ``room`` alone: the records are being read, and nothing has left the gate.
-* ``room``, ``training.json`` and ``steps.journal``: a method that trains on gradients has begun its steps; it needs the
-  records to go on. ``training.safetensors`` is the state of the training.
+* ``room``, or that and ``training.json``: nothing is reserved yet.
+* ``room``, ``training.json`` and ``answers.journal``: the cost is reserved, or is about to be, and the records are
+  being read. The journal holds the answers so far; the run needs the records to go on.
+* these and ``steps.journal``: a method that trains on gradients has begun its steps, and needs the records to go on.
+  ``training.safetensors`` is the state of the training.
 * no ``room``: the release is whole. The fit goes on without records, from ``checkpoint.safetensors`` if it is there.
 """
 
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import secrets
 import shutil
 import tempfile
@@ -24,9 +27,10 @@ from typing import Any, cast
 
 from safetensors import SafetensorError
 
-from noisegate.atomic import check_named
+from noisegate.atomic import address, check_named, close_to_others, hold_folder
 from noisegate.errors import FitWarning, ModelError, OptionError
 from noisegate.gate.gate import Gate
+from noisegate.gate.journal import AnswerJournal
 from noisegate.gate.session import ledger_of
 from noisegate.gate.sums import Engine
 from noisegate.ledger.ledger import Ledger
@@ -42,9 +46,10 @@ from noisegate.privacy.schema_certificate import discovery_beside
 from noisegate.progress import LOG, log_lines, reading, shown, standard_error
 from noisegate.schema import Schema
 from noisegate.schema.files import was_discovered
-from noisegate.schema.schema import is_linked, is_schema, read_schema
+from noisegate.schema.schema import is_linked, is_schema, read_schema, schema_from_json
 
 RUN_FILE, CHECKPOINT_FILE, ROOM_FILE = "training.json", "checkpoint.safetensors", "room"
+ANSWERS_FILE = "answers.journal"
 FORMAT = 1
 
 
@@ -132,8 +137,15 @@ class Run:
         discovery = None if self.discovery is None else Certificate.from_json(self.discovery)
         return Gate(data, discovery=discovery, show_values=show_values, progress=progress, engine=engine, **told)
 
-    def write(self, folder: Path) -> None:
-        """Writes the run into `folder`; of a ledger in a database not the address, which may hold a password."""
+    def write(self, folder: Path, data: Any = None) -> bool:
+        """Writes the run into `folder`, and where its records lie on disk; returns whether it can be written.
+
+        Of a ledger in a database the address is left out, which may hold a password, and of records that are not files
+        of this machine all. A method that holds arrays of its own cannot be written.
+
+        Raises:
+            OSError: if there is no room for it.
+        """
         plain = {name: value for name, value in vars(self).items() if name not in ("method", "schema", "ledger")}
         book = ledger_of(self.ledger, self.dataset)
         content = {
@@ -144,8 +156,14 @@ class Run:
             **plain,
             "ledger": None if book is None or book.path is None else str(book.path),
             "ledger_shown": None if book is None else book.location,
+            "data": paths_of(data),
         }
-        (folder / RUN_FILE).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        try:
+            text = json.dumps(content, indent=2)
+        except (TypeError, ValueError):
+            return False
+        (folder / RUN_FILE).write_text(text + "\n", encoding="utf-8")
+        return True
 
     @classmethod
     def read(cls, folder: Path, *, ledger: Any = None, default: Any = None, observer: Observer | None = None) -> Run:
@@ -156,8 +174,9 @@ class Run:
             if content.pop("format") != FORMAT:
                 raise ValueError("another format")
             shown, kept = content.pop("ledger_shown"), content.pop("ledger")
+            content.pop("data", None)
             method = method_named(content.pop("method")).from_json(content.pop("settings"))
-            schema = Schema.from_json(content.pop("schema"))
+            schema = schema_from_json(content.pop("schema"))
             place = None if content["dataset"] is None else ledger or kept or default
             run = cls(method=method, schema=schema, ledger=place, **content)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -194,6 +213,16 @@ class Run:
                 raise OptionError(f"{what} differs from the schema that the run began with. {cure}")
 
 
+def paths_of(data: Any) -> Any:
+    """Returns where records lie on disks of this machine, as absolute paths, by table if linked; None for others."""
+    if isinstance(data, Mapping):
+        paths = {str(name): paths_of(part) for name, part in data.items()}
+        return None if None in paths.values() else paths
+    if not isinstance(data, str | Path) or address(Path(data)) is not None:
+        return None
+    return os.path.realpath(data)
+
+
 class RunFolder:
     """Where a run is written down on its way: OUT.partial beside the model folder OUT, or a folder of its own.
 
@@ -206,24 +235,29 @@ class RunFolder:
             check_named(out)
         self.out, self.observer = out, observer or Observer()
         self.path = path or (_state_folder() if out is None else out.with_name(out.name + ".partial"))
+        self.answers = AnswerJournal(self.path / ANSWERS_FILE)
+        self._lock: int | None = None
 
     @contextmanager
     def prepared(self, coordinates: int) -> Iterator[None]:
         """Makes the folder, with room for a release of so many numbers, before any budget is spent.
 
-        If the block fails before `keep`, the folder goes away again, unless steps of a training were begun in it.
+        If the block fails before `keep`, the folder goes away again, unless steps of a training were begun in it, or
+        something is reserved with which the run can go on.
         """
         self._check_new()
         another = f"choose another {self.observer.option('out')}."
         if self.path.exists():
             raise ModelError(
                 f"{self._nothing_kept()} Remove it if no other fit is at work there, or {another}"
-                if not (self.resumable or self.training)
+                if not (self.resumable or self.training or self.reading)
                 else f"{self.path} holds an unfinished fit whose budget is spent; go on with "
-                f"`{self.observer.call(self, 'DATA' if self.training else None)}`, or remove it first."
+                f"`{self.call('DATA' if self.training or self.reading else None)}`, or remove it first."
             )
         try:
-            self.path.mkdir()
+            # Nobody else is to change what a run goes on by.
+            self.path.mkdir(mode=0o700)
+            self._hold()
             with (self.path / ROOM_FILE).open("wb") as room:
                 for _ in range(0, 2**20 + 16 * coordinates, 2**20):
                     room.write(bytes(2**20))
@@ -233,8 +267,50 @@ class RunFolder:
         try:
             yield
         finally:
-            if (self.path / ROOM_FILE).exists() and not self.training:
+            if (self.path / ROOM_FILE).exists() and not self.training and not self.can_go_on:
                 self.remove()
+            self._let_go()
+
+    @contextmanager
+    def reopened(self) -> Iterator[None]:
+        """Goes on in the folder of a run that was stopped while it read; another one at work there is refused.
+
+        If the block fails, the folder goes away where nothing is reserved any more.
+        """
+        self._hold()
+        try:
+            yield
+        finally:
+            if (self.path / ROOM_FILE).exists() and not self.training and not self.answers.exists:
+                self.remove()
+            self._let_go()
+
+    def _hold(self) -> None:
+        """Locks the folder until this process ends.
+
+        Raises:
+            ModelError: if another process has it.
+        """
+        try:
+            self._lock = self._lock or hold_folder(self.path)
+        except BlockingIOError:
+            raise ModelError(f"another fit is at work in {self.path}; let it end, or stop it first.") from None
+
+    def _let_go(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether a run that was stopped while it read can go on: no noise was drawn whose answer is lost."""
+        if not self.reading:
+            return False
+        try:
+            self.answers.read()
+        except OptionError:
+            return False
+        return not self.answers.lost
 
     def keep(self, release: Release) -> None:
         """Writes the release into the room that was kept for it; the room's file goes last, as the sign of success."""
@@ -242,12 +318,12 @@ class RunFolder:
             (self.path / ROOM_FILE).write_bytes(b"")
             release.save(self.path)
             (self.path / ROOM_FILE).unlink()
-            for name in (STATE_FILE, RUN_FILE):
+            for name in (STATE_FILE, RUN_FILE, ANSWERS_FILE):
                 (self.path / name).unlink(missing_ok=True)
         except (OSError, SafetensorError) as error:
-            self.observer.warn(
-                f"{self.path} cannot be written: {error}. Do not interrupt this fit, it could not be resumed."
-            )
+            # The journal, if it is whole, has the answers too.
+            note = "" if self.can_go_on else " Do not interrupt this fit, it could not be resumed."
+            self.observer.warn(f"{self.path} cannot be written: {error}.{note}")
 
     @property
     def resumable(self) -> bool:
@@ -258,6 +334,45 @@ class RunFolder:
     def training(self) -> bool:
         """Whether steps of a training were begun in the folder, and their release is not there yet."""
         return (self.path / ROOM_FILE).exists() and (self.path / JOURNAL_FILE).exists()
+
+    @property
+    def reading(self) -> bool:
+        """Whether a run has begun in the folder that was stopped, or is at work, while its records are read."""
+        files = (self.path / name for name in (ROOM_FILE, RUN_FILE, ANSWERS_FILE))
+        return all(file.exists() for file in files) and not self.training
+
+    def recorded_data(self) -> Any:
+        """Returns where the records of the run lie on disk, by table if linked; None where that was not written."""
+        try:
+            return json.loads((self.path / RUN_FILE).read_text(encoding="utf-8")).get("data")
+        except (OSError, ValueError, AttributeError):
+            return None
+
+    def call(self, data: Any = None) -> str:
+        """Returns what goes on with the run; the records are given with it unless it is written where they lie."""
+        return self.observer.call(self, None if self.recorded_data() is not None else data)
+
+    def records(self, data: Any) -> Any:
+        """Returns the records to go on with: those that are given, or those where they lay.
+
+        Raises:
+            OptionError: if there are none, or the run began with others.
+        """
+        recorded, option = self.recorded_data(), self.observer.option
+        if data is None and recorded is None:
+            raise OptionError(
+                f"{option('data')} is missing: {self.path} holds a fit that was interrupted, and it has to read "
+                f"records. `{self.observer.call(self, 'DATA')}` goes on, and costs nothing more."
+            )
+        if data is None:
+            return recorded
+        if recorded is not None and paths_of(data) != recorded:
+            shown = recorded if isinstance(recorded, str) else ", ".join(recorded.values())
+            raise OptionError(
+                f"{option('data')} is not what the run began with, {shown}. Leave it out, or give the same; "
+                "another run needs another folder, and costs again."
+            )
+        return data
 
     @property
     def steps_begun(self) -> int:
@@ -271,7 +386,9 @@ class RunFolder:
             raise ModelError(f"{self.path} does not exist: there is no unfinished fit to resume{missing}.")
         self._check_new()
         if (self.path / ROOM_FILE).exists():
-            note = "In a ledger, the stopped run stays spent."
+            note = (
+                "A run that was stopped before it reserved its cost has spent nothing; in a ledger, others stay spent."
+            )
             raise ModelError(f"{self._nothing_kept()} There is nothing to resume: remove it and fit again. {note}")
         return Release.load(self.path)
 
@@ -280,6 +397,7 @@ class RunFolder:
         assert self.out is not None
         try:
             (self.path / PAGE_FILE).write_text(render(Release.load(self.path).certificate), encoding="utf-8")
+            self.path.chmod(0o777 & ~_umask())
             self.path.rename(self.out)
         except OSError as error:
             note = f"{self.path} holds the release."
@@ -296,7 +414,13 @@ class RunFolder:
     def _nothing_kept(self) -> str:
         if (self.path / RUN_FILE).exists():
             return f"{self.path} is of a training that has begun no step, or was killed right after its last one."
-        return f"{self.path} is of a fit that is reading records, or was killed before anything left the gate."
+        return f"{self.path} is of a fit that begins, or was killed before it reserved its cost."
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 def _state_folder() -> Path:
@@ -306,6 +430,7 @@ def _state_folder() -> Path:
     runs = platformdirs.user_state_path("noisegate", appauthor=False) / "runs"
     try:
         runs.mkdir(mode=0o700, parents=True, exist_ok=True)
+        close_to_others(runs)
     except OSError:
         runs = Path(tempfile.mkdtemp(prefix="noisegate-runs."))
     return runs / f"run-{secrets.token_hex(8)}"

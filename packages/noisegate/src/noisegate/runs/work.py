@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from noisegate.atomic import check_outside
 from noisegate.devices import choose_device
-from noisegate.errors import NoisegateError, OptionError
+from noisegate.errors import ModelError, NoisegateError, OptionError
 from noisegate.gate.gate import Gate
 from noisegate.gate.sums import Engine
 from noisegate.methods.gradient import GradientMethod
@@ -137,7 +137,7 @@ def resume_run(
     observer = folder.observer
     with held() as may_stop:
         work = _Work(folder=folder, device=device, may_stop=may_stop, data=data)
-        if not folder.training:
+        if not (folder.training or folder.reading):
             if engine is not None:
                 cure = f"leave it out with {observer.option('resume')}."
                 raise OptionError(f"{observer.option('engine')}: a resumed fit reads no records; {cure}")
@@ -146,16 +146,16 @@ def resume_run(
             method.check_fit(device)
             observer.say(f"Going on with {folder.out or folder.path}: nothing is read or spent.")
             return work.model(method, release)
-        if data is None:
-            raise OptionError(
-                f"{observer.option('data')} is missing: {folder.path} holds a training that was interrupted, and every "
-                f"step of it reads records. `{observer.call(folder, 'DATA')}` goes on, and costs nothing more."
-            )
+        records = folder.records(data)
+        work = replace(work, data=records)
         run = Run.read(folder.path, ledger=given.get("ledger"), default=ledger, observer=observer)
         run.check(given, observer)
         began = folder.out or folder.path
-        observer.say(f"Going on with {began} after {folder.steps_begun} steps: nothing more is spent.")
-        return work.model(run.method, *work.release(run, data, show_values=show_values, resumed=True, engine=engine))
+        if folder.training:
+            observer.say(f"Going on with {began} after {folder.steps_begun} steps: nothing more is spent.")
+        else:
+            observer.say(f"Going on with {began}: the records are read again, and nothing more is spent.")
+        return work.model(run.method, *work.release(run, records, show_values=show_values, resumed=True, engine=engine))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,23 +192,52 @@ class _Work:
                 check_outside(self.folder.out, place)
         plan = run.method.plan(gate.schema, gate.budget)
         plan = getattr(ask, "priced", lambda same: same)(plan)  # a period of a stream asks it with another noise
-        with nullcontext() if resumed else self.folder.prepared(plan.coordinates):
-            self.folder.observer.planned(run, gate, plan, data)
-            if isinstance(plan, CalibratedStepPlan):
-                with self.folder.observer.working("Training", plan.plan.steps) as progress:
-                    release = self._train(run, gate, plan, data, progress)
-            else:
-                try:
-                    about = gate.about if self.folder.observer.watched else None
-                    with self.folder.observer.reading(about) as read:
-                        release = (ask or run.method.query)(gate, plan)
-                except KeyboardInterrupt as stop:
-                    for note in getattr(stop, "__notes__", ()):
-                        self.folder.observer.say(note)
-                    raise
-            self.folder.keep(release)
+        has_begun = False
+        try:
+            with self._opened(plan, resumed=resumed):
+                has_begun = True
+                if ask is None and (resumed or self._written(run, data)):
+                    gate.journal = self.folder.answers
+                self.folder.observer.planned(run, gate, plan, data)
+                if isinstance(plan, CalibratedStepPlan):
+                    with self.folder.observer.working("Training", plan.plan.steps) as progress:
+                        release = self._train(run, gate, plan, data, progress)
+                else:
+                    try:
+                        about = gate.about if self.folder.observer.watched else None
+                        with self.folder.observer.reading(about) as read:
+                            release = (ask or run.method.query)(gate, plan)
+                    except KeyboardInterrupt as stop:
+                        for note in getattr(stop, "__notes__", ()):
+                            self.folder.observer.say(note)
+                        raise
+                self.folder.keep(release)
+        except BaseException as error:
+            if has_begun and self.folder.can_go_on:
+                text = "Stopped before everything was answered. The cost stays spent; what is left costs nothing more:"
+                self.folder.observer.kept(error, text, self.folder.call(data))
+            raise
         self.folder.observer.queried(gate)
         return release, plan
+
+    def _opened(self, plan: PricedPlan, *, resumed: bool) -> AbstractContextManager[None]:
+        """Returns the block in which the folder is there to write the run's way down."""
+        if not resumed:
+            return self.folder.prepared(plan.coordinates)
+        if self.folder.training:
+            return nullcontext()
+        return self.folder.reopened()
+
+    def _written(self, run: Run, data: Any) -> bool:
+        """Writes down what is asked, so that the run can go on; returns whether it can be written."""
+        folder = self.folder
+        try:
+            return run.write(folder.path, data)
+        except OSError as error:
+            another = f"choose another {folder.observer.option('out')}."
+            raise ModelError(
+                f"{folder.path} cannot be written: {error.strerror}. Nothing was spent; {another}"
+            ) from None
 
     def _train(
         self, run: Run, gate: Gate, plan: CalibratedStepPlan, data: Any, progress: Callable[[int, str], None]
@@ -221,8 +250,6 @@ class _Work:
             self.may_stop()
             progress(done, spent.after(done))
 
-        if not folder.training:
-            run.write(folder.path)
         try:
             return run.method.query(
                 gate, plan, report=report, device=str(choose_device(self.device)), folder=folder.path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -22,8 +21,6 @@ from noisegate.gate.per_example.gradients import FactoredLoss, RecordLoss, choos
 from noisegate.gate.queries.sums import SumSession
 from noisegate.gate.samples import HeldRecords, PoissonSamples, Records, StepTask
 from noisegate.gate.session import Access, Integers, State
-from noisegate.privacy.certificate import canonical_json
-from noisegate.privacy.events import event_to_json
 from noisegate.privacy.grid import RECORD_LIMIT, UNITS
 from noisegate.privacy.release import Release
 
@@ -62,15 +59,10 @@ class StepSession(SumSession):
                     "journal: a run with queries cannot be resumed, as their results are kept in memory; run them at a "
                     "gate of their own, or leave out the journal."
                 )
-            budget = access.plan.budget
-            guarantee = [budget.epsilon, budget.delta, budget.adjacency.value, budget.unit, budget.contributions]
-            run: dict[str, Any] = {
-                "events": [event_to_json(event) for event in access.plan.events],
-                "method": access.method,
-            }
-            run |= {"budget": guarantee, "public": self._access.public}
-            self._journal = Journal(journal, hashlib.sha256(canonical_json(run)).hexdigest())
+            self._journal = Journal(journal, self._run_digest())
             self._resumed = self._journal.resume()
+            # Who may draw which noise is said by the steps' journal.
+            access.reservation.shared = True
             if self._resumed is not None:
                 self._begun = self._journal.begun()
                 access.reservation.resume(self._resumed.get("reservation"))
@@ -197,7 +189,16 @@ class StepSession(SumSession):
         return {**super()._stds(), self.plan.plan.name: self.plan.noise_std_natural}
 
     def _reserve(self) -> None:
-        super()._reserve()
+        answers = self._access.journal
+        if self._resumed is None:
+            super()._reserve()
+        else:
+            # The steps' journal says what was begun.
+            self._access.reservation.reserve(self.plan, self._access.method)
+            if answers is not None and answers.exists:
+                answers.take_up(None)
+            else:
+                self._access = replace(self._access, journal=None)
         if self._resumed is not None:
             # The run that was interrupted may have drawn noise: nothing is given back.
             self.state = self.state.to(State.CONFIRMED)

@@ -10,7 +10,7 @@ import numpy as np
 from noisegate.errors import OptionError
 from noisegate.features.contingency import Contingency
 from noisegate.features.feature_map import FeatureMap
-from noisegate.gate.execution import block_rows, map_execution
+from noisegate.gate.execution import block_rows, map_digest, map_execution
 from noisegate.gate.session import Access, Integers, Session, Values
 from noisegate.gate.sums import ENCODED, Engine, SumTask, is_reviewed
 from noisegate.privacy.plan import PlannedRelease
@@ -28,6 +28,7 @@ class SumSession(Session):
         self._values: dict[str, Values] = {}
         self._started = ExitStack()
         self._engine: Engine | None = None
+        self._map_digests: dict[str, str] = {}
 
     @property
     def open_questions(self) -> tuple[str, ...]:
@@ -63,10 +64,19 @@ class SumSession(Session):
                 raise OptionError(f"link={link!r}: questions about {access.source.name} are asked of one of: {links}.")
             source = access.source if link is None else access.source.link(link)
             tasks = {name: self._task(name, feature_map, source) for name, feature_map in maps.items()}
+            if access.journal is not None:
+                for name, task in tasks.items():
+                    self._map_digests[name] = map_digest(task.feature_map, source.schema.layout, task.execution)
             with self._asking():
-                totals = self._running().sum(source, tasks, access.progress)
-                self._check_records(totals.records, link)
-                values = {name: self._answer(totals.sums[name], self.plan.release(name)) for name in tasks}
+                values = self._earlier_answers(tasks)
+                open_tasks = {name: task for name, task in tasks.items() if name not in values}
+                if open_tasks:
+                    totals = self._running().sum(source, open_tasks, access.progress)
+                    self._check_records(totals.records, link)
+                for name in open_tasks:
+                    values[name] = self._answer(totals.sums[name], self.plan.release(name))
+                    if access.journal is not None:
+                        access.journal.answer(name, values[name])
             self._values |= values
             self._close_if_answered()
             return values
@@ -84,6 +94,31 @@ class SumSession(Session):
                 )
             stds = self._stds()
             return self._release({name: self._values[name] for name in stds}, stds)
+
+    def _earlier_answers(self, tasks: Mapping[str, SumTask]) -> dict[str, Values]:
+        """Returns the answers that the run drew before it was stopped: they are given again, and nothing is read.
+
+        Raises:
+            OptionError: if one of them answers another map than that of its task.
+        """
+        journal = self._access.journal
+        answers: dict[str, Values] = {}
+        for name, task in tasks.items():
+            if journal is None or name not in journal.answers:
+                continue
+            shape = (task.feature_map.dim, task.columns)
+            if journal.begun[name] != self._map_digests[name] or journal.answers[name].shape != shape:
+                raise OptionError(
+                    f"query {name!r} was answered for another map before the run was stopped: this machine, or this "
+                    "version of noisegate or of another package, computes in another way. Go on where the run began."
+                )
+            answers[name] = journal.answers[name]
+        return answers
+
+    def _mark_begun(self, query: str) -> None:
+        journal = self._access.journal
+        if journal is not None:
+            journal.begin(query, self._map_digests.get(query))
 
     @property
     def _answered(self) -> bool:

@@ -1,0 +1,371 @@
+"""A run that is killed while records are read goes on under its reservation, and no noise is drawn twice (G-10).
+
+A kill is played: what lies on the disk at that moment is set aside, an error ends the run, and then that is put back.
+"""
+
+import json
+import os
+import shutil
+import stat
+import sys
+from contextlib import contextmanager
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+import noisegate
+from noisegate.errors import ModelError, OptionError
+from noisegate.gate.journal import AnswerJournal
+from noisegate.gate.sums import LocalEngine
+from noisegate.ledger.ledger import Ledger
+from noisegate.privacy import noise
+from noisegate.privacy.release import Release
+from noisegate.runs.folder import RunFolder
+from noisegate.schema import Categorical, Integer, Schema
+
+SCHEMA = Schema((Integer(name="age", lower=0, upper=90), Categorical(name="job", levels=("a", "b"))), label="job")
+TWO_ROUNDS = {"method": "pairwise", "cells": 8, "fit_options": {"steps": 2, "components": 3}}
+KINDS = ["reserve", "confirm", "commit"]
+
+
+class KilledError(BaseException):
+    """Plays SIGKILL."""
+
+
+@pytest.fixture
+def desk(tmp_path, monkeypatch):
+    """A folder with a file of records and a ledger; what a process would find after a kill is all in it."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "desk" / "state"))
+    folder = tmp_path / "desk"
+    folder.mkdir()
+    write_records(folder / "private.csv")
+    Ledger(folder / "ledger.db").register("clinic", epsilon=1.5, delta=1e-5)
+    return folder
+
+
+@pytest.fixture
+def draws(monkeypatch):
+    """One entry for each time that noise is drawn: how many numbers."""
+    drawn, right = [], noise.add_noise
+
+    def counted(sums, **options):
+        drawn.append(sums.size)
+        return right(sums, **options)
+
+    monkeypatch.setattr(noise, "add_noise", counted)
+    return drawn
+
+
+def write_records(path, rows=300):
+    records = pa.table({"age": [i % 90 for i in range(rows)], "job": ["ab"[i % 2] for i in range(rows)]})
+    pyarrow.csv.write_csv(records, path)
+
+
+def fitted(desk, *, booked=True, **options):
+    book = {"dataset": "clinic", "ledger": desk / "ledger.db"} if booked else {}
+    given = {"schema": SCHEMA, "epsilon": 1.0, "out": desk / "model", **book, **TWO_ROUNDS, **options}
+    return noisegate.fit(desk / "private.csv", **given)
+
+
+def resumed(desk, data=None, **options):
+    return noisegate.fit(data, out=desk / "model", resume=True, **options)
+
+
+@contextmanager
+def kill(monkeypatch, desk, place, when, call=1):
+    """Makes a run end at the `call`-th call of a function, before or after it, as SIGKILL would end it."""
+    owner, name = place
+    right, aside, calls = getattr(owner, name), desk.with_name("aside"), []
+
+    def hit(*args, **kwargs):
+        calls.append(name)
+        if len(calls) == call and when == "before":
+            shutil.copytree(desk, aside)
+            raise KilledError
+        result = right(*args, **kwargs)
+        if len(calls) == call:
+            shutil.copytree(desk, aside)
+            raise KilledError
+        return result
+
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, name, hit)
+        with pytest.raises(KilledError):
+            yield
+    shutil.rmtree(desk)
+    aside.rename(desk)
+
+
+def killed(monkeypatch, desk, place, when, call=1, **options):
+    with kill(monkeypatch, desk, place, when, call):
+        fitted(desk, **options)
+
+
+def history(desk):
+    return [entry.kind.value for entry in Ledger(desk / "ledger.db").history("clinic")][1:]
+
+
+def spent(desk):
+    return Ledger(desk / "ledger.db").show("clinic")[0].spent
+
+
+GOES_ON = [
+    pytest.param((Ledger, "reserve"), "before", 1, id="before the reservation"),
+    pytest.param((Ledger, "reserve"), "after", 1, id="reserved"),
+    pytest.param((LocalEngine, "sum"), "before", 1, id="reading"),
+    pytest.param((LocalEngine, "sum"), "after", 1, id="read"),
+    pytest.param((AnswerJournal, "begin"), "after", 1, id="begun"),
+    pytest.param((Ledger, "confirm"), "before", 1, id="before the confirmation"),
+    pytest.param((AnswerJournal, "answer"), "after", 1, id="first answer"),
+    pytest.param((LocalEngine, "sum"), "before", 2, id="reading again"),
+    pytest.param((LocalEngine, "sum"), "after", 2, id="read again"),
+    pytest.param((AnswerJournal, "answer"), "after", 2, id="last answer"),
+    pytest.param((Ledger, "commit"), "before", 1, id="before the commit"),
+    pytest.param((Ledger, "commit"), "after", 1, id="committed"),
+    pytest.param((Release, "save"), "before", 1, id="before the release is written"),
+    pytest.param((Release, "save"), "after", 1, id="release written"),
+]
+LOST = [
+    pytest.param((Ledger, "confirm"), "after", 1, id="confirmed"),
+    pytest.param((noise, "add_noise"), "before", 1, id="before the first noise"),
+    pytest.param((noise, "add_noise"), "after", 1, id="first noise"),
+    pytest.param((AnswerJournal, "answer"), "before", 1, id="before the first answer is written"),
+    pytest.param((noise, "add_noise"), "before", 2, id="before another noise"),
+    pytest.param((noise, "add_noise"), "after", 2, id="another noise"),
+    pytest.param((AnswerJournal, "answer"), "before", 2, id="before another answer is written"),
+]
+
+
+@pytest.mark.parametrize(("place", "when", "call"), GOES_ON)
+def test_a_run_that_is_killed_goes_on_at_no_further_cost(place, when, call, desk, draws, monkeypatch):
+    killed(monkeypatch, desk, place, when, call)
+    journal = AnswerJournal(desk / "model.partial" / "answers.journal")
+    journal.read()
+    model = resumed(desk)
+    queries = [event.name for event in model.certificate.events]
+    assert len(draws) == len(queries) and history(desk) == KINDS and spent(desk) <= 1.0
+    for name, values in journal.answers.items():  # what was drawn is what is released
+        assert np.array_equal(model.release.values[name], values)
+    assert noisegate.Synthesizer.load(desk / "model").certificate.check() <= 1.0
+    assert not (desk / "model.partial").exists()
+
+
+@pytest.mark.parametrize(("place", "when", "call"), LOST)
+def test_a_run_whose_noise_may_have_been_drawn_and_lost_draws_no_more(place, when, call, desk, draws, monkeypatch):
+    killed(monkeypatch, desk, place, when, call)
+    before = len(draws)
+    assert history(desk) == ["reserve", "confirm"] and spent(desk) > 0.9
+    for _ in range(2):
+        with pytest.raises(OptionError, match=r"noise may have been drawn for .* answer is lost.* Remove .*partial"):
+            resumed(desk)
+    assert len(draws) == before and history(desk) == ["reserve", "confirm"] and not (desk / "model").exists()
+
+
+@pytest.mark.parametrize(("place", "when", "call"), [GOES_ON[3], GOES_ON[7], GOES_ON[9]])
+def test_a_run_without_a_ledger_goes_on_by_its_journal(place, when, call, desk, draws, monkeypatch):
+    killed(monkeypatch, desk, place, when, call, booked=False)
+    model = resumed(desk)
+    assert len(draws) == len(model.certificate.events)
+
+
+@pytest.mark.parametrize(("place", "when", "call"), [GOES_ON[4], LOST[1], LOST[2], LOST[5]])
+def test_without_a_ledger_a_query_that_was_begun_is_not_drawn_again(place, when, call, desk, draws, monkeypatch):
+    killed(monkeypatch, desk, place, when, call, booked=False)
+    before = len(draws)
+    with pytest.raises(OptionError, match="answer is lost"):
+        resumed(desk)
+    assert len(draws) == before
+
+
+def test_it_may_be_killed_again_and_again(desk, draws, monkeypatch):
+    killed(monkeypatch, desk, (LocalEngine, "sum"), "after")
+    for place, call in (((LocalEngine, "sum"), 1), ((LocalEngine, "sum"), 2), ((Ledger, "commit"), 1)):
+        with kill(monkeypatch, desk, place, "after", call):
+            resumed(desk)
+    assert len(draws) == len(resumed(desk).certificate.events) and history(desk) == KINDS
+
+
+def test_of_two_copies_of_a_folder_one_draws_noise(desk, draws, monkeypatch):
+    killed(monkeypatch, desk, (LocalEngine, "sum"), "before")
+    shutil.copytree(desk / "model.partial", desk / "copy.partial")
+    model, queries = resumed(desk), len(draws)
+    with pytest.raises(OptionError, match=r"noise may have been drawn|does not fit"):
+        noisegate.fit(out=desk / "copy", resume=True)
+    assert len(draws) == queries == len(model.certificate.events) and not (desk / "copy").exists()
+
+
+def test_a_process_that_still_reads_draws_nothing_when_another_has_gone_on(desk, draws, monkeypatch):
+    """Where a file system has no locks: both read at once."""
+    monkeypatch.setattr("noisegate.runs.folder.hold_folder", lambda _: None)
+    right, models = LocalEngine.sum, []
+
+    def sum_meanwhile(self, *given):
+        totals = right(self, *given)
+        if not models:
+            models.append(None)
+            models.append(resumed(desk))
+        return totals
+
+    monkeypatch.setattr(LocalEngine, "sum", sum_meanwhile)
+    with pytest.raises((OptionError, ModelError)):
+        fitted(desk)
+    assert len(draws) == len(models[1].certificate.events) and history(desk) == KINDS
+
+
+def test_a_run_that_is_voided_meanwhile_draws_nothing(desk, draws, monkeypatch):
+    killed(monkeypatch, desk, (LocalEngine, "sum"), "before")
+    ledger = Ledger(desk / "ledger.db")
+    ledger.void(ledger.history("clinic")[-1].reservation, reason="looks stale")
+    with pytest.raises(OptionError, match="was given back: nothing was drawn, and nothing is spent"):
+        resumed(desk)
+    assert not draws and spent(desk) == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no locks of folders")
+def test_a_run_that_is_at_work_is_let_alone(desk, draws, monkeypatch):
+    seen, right = [], LocalEngine.sum
+
+    def sum_meanwhile(self, *given):
+        with pytest.raises(ModelError, match="another fit is at work"):
+            resumed(desk)
+        seen.append(True)
+        return right(self, *given)
+
+    monkeypatch.setattr(LocalEngine, "sum", sum_meanwhile)
+    model = fitted(desk)
+    assert seen and len(draws) == len(model.certificate.events) and history(desk) == KINDS
+
+
+# What must be the same.
+
+
+def test_it_goes_on_as_it_began_or_not_at_all(desk, draws, monkeypatch):
+    killed(monkeypatch, desk, (LocalEngine, "sum"), "before")
+    write_records(desk / "other.csv", 20)
+    for data, options, words in (
+        (desk / "other.csv", {}, r"data is not what the run began with, .*private\.csv"),
+        (None, {"epsilon": 0.5}, "epsilon=0.5: the run began with 1.0"),
+        (None, {"cells": 4}, "cells=4: the run began with 8"),
+        (None, {"seed": 3}, "seed=3: the run began with 0"),
+        (None, {"schema": Schema(SCHEMA.columns[:1])}, "differs from the schema that the run began with"),
+    ):
+        with pytest.raises(OptionError, match=words):
+            resumed(desk, data, **options)
+    assert not draws and history(desk) == ["reserve"]
+    monkeypatch.chdir(desk)
+    resumed(desk, "private.csv")
+    assert history(desk) == KINDS
+
+
+def test_records_in_memory_are_given_again(desk, draws, monkeypatch):
+    table = pa.table({"age": [1, 2, 3] * 50, "job": ["a", "b", "a"] * 50})
+    with kill(monkeypatch, desk, (LocalEngine, "sum"), "before"):
+        noisegate.fit(table, schema=SCHEMA, epsilon=1.0, out=desk / "model", **TWO_ROUNDS)
+    with pytest.raises(OptionError, match=r"data is missing: .* goes on, and costs nothing more"):
+        resumed(desk)
+    assert resumed(desk, table).sample(3).num_rows == 3
+
+
+def test_an_answer_to_another_map_is_not_taken(desk, draws, monkeypatch):
+    killed(monkeypatch, desk, (LocalEngine, "sum"), "before", 2)
+    monkeypatch.setattr("noisegate.gate.queries.sums.map_digest", lambda *_: "0" * 64)
+    with pytest.raises(OptionError, match="was answered for another map"):
+        resumed(desk)
+    assert len(draws) == 2
+
+
+def test_a_new_fit_says_how_to_go_on(desk, monkeypatch):
+    killed(monkeypatch, desk, (LocalEngine, "sum"), "before")
+    with pytest.raises(ModelError, match=r"unfinished fit whose budget is spent; go on with `noisegate\.fit\(out="):
+        fitted(desk)
+
+
+def test_an_error_in_a_later_round_keeps_what_was_answered(desk, draws, monkeypatch):
+    right, calls = LocalEngine.sum, []
+
+    def stopped(self, *given):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return right(self, *given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalEngine, "sum", stopped)
+        with pytest.raises(KeyboardInterrupt) as stop:
+            fitted(desk)
+    assert "what is left costs nothing more" in stop.value.__notes__[-1]
+    model = resumed(desk)
+    assert len(draws) == len(model.certificate.events) and history(desk) == KINDS
+
+
+def test_an_error_before_noise_in_a_run_that_goes_on_gives_the_cost_back(desk, draws, monkeypatch):
+    killed(monkeypatch, desk, (LocalEngine, "sum"), "before")
+    (desk / "private.csv").write_text("age,job\nx,a\n")
+    with pytest.raises(noisegate.UserError):
+        resumed(desk)
+    assert history(desk) == ["reserve", "void"] and spent(desk) == 0 and not (desk / "model.partial").exists()
+
+
+# What lies on the disk.
+
+
+def test_what_is_written_down_is_the_same_for_neighbours(desk, monkeypatch):
+    left = []
+    for rows in (300, 5000):
+        write_records(desk / "private.csv", rows)
+        killed(monkeypatch, desk, (LocalEngine, "sum"), "after", booked=False)
+        folder = desk / "model.partial"
+        for path in (folder, folder / "answers.journal"):
+            assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0
+        files = {path.name: path.read_bytes() for path in folder.iterdir()}
+        journal = [json.loads(line) for line in files.pop("answers.journal").splitlines() if line]
+        left.append((files, [{key: one[key] for key in one if key not in ("owner", "by")} for one in journal]))
+        shutil.rmtree(folder)
+    assert left[0] == left[1]
+
+
+def test_a_line_that_was_cut_off_counts_for_nothing(tmp_path):
+    path = tmp_path / "journal"
+    first = AnswerJournal(path)
+    first.create("run", None)
+    first.begin("a", "map")
+    first.answer("a", np.array([[1.5, -2.0]]))
+    first.begin("b")
+    whole = path.read_bytes()
+    last = whole.rindex(b'{"begun"')
+    for end in range(last, len(whole)):
+        path.write_bytes(whole[:end])
+        again = AnswerJournal(path)
+        assert again.take_up("run") is None
+        assert again.lost == (["b"] if end >= len(whole) - 1 else [])
+        assert again.answers["a"].tolist() == [[1.5, -2.0]]
+        again.begin("c")
+        last_one = AnswerJournal(path)
+        last_one.read()
+        assert "c" in last_one.lost
+    path.write_bytes(whole)
+    with pytest.raises(OptionError, match="another run"):
+        AnswerJournal(path).take_up("other")
+
+
+def test_the_owner_before_begins_nothing_more(tmp_path):
+    first, second = AnswerJournal(tmp_path / "journal"), AnswerJournal(tmp_path / "journal")
+    first.create("run", "r")
+    assert second.take_up("run") == "r"
+    with pytest.raises(OptionError, match="another process goes on with this run"):
+        first.begin("a")
+    second.begin("a")
+    third = AnswerJournal(tmp_path / "journal")
+    third.take_up("run")
+    assert third.lost == ["a"] and not first.is_own
+
+
+def test_a_state_folder_that_lay_there_open_to_others_is_closed(desk, monkeypatch):
+    runs = desk / "state" / "noisegate" / "runs"
+    runs.mkdir(parents=True)
+    runs.chmod(0o777)
+    assert RunFolder(None).path.parent == runs and stat.S_IMODE(runs.stat().st_mode) == 0o700
+    monkeypatch.setattr(os, "geteuid", lambda: 12345, raising=False)
+    assert RunFolder(None).path.parent != runs
