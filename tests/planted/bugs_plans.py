@@ -299,6 +299,18 @@ period-answered-again: Records that were released are released again, as those o
 noise-kept-for-ever: Noise that no later period takes back is not erased.
     by test_noise_that_no_later_period_takes_back_is_erased
     wrap stream_state.StreamState.forget: lambda right, *arguments: None
+seal-kept: The seal of a period stays when its noise is erased, and the exact sums can be found by trying.
+    by test_a_seal_goes_with_its_noise_and_the_key_with_the_last_period
+    rewrite stream_state.StreamState.forget: PeriodSums(answer.noisy) => PeriodSums(answer.noisy, None, answer.seal)
+key-of-seals-kept: The key of the seals stays when a stream has ended.
+    by test_a_seal_goes_with_its_noise_and_the_key_with_the_last_period
+    wrap stream_state.StreamState.end: lambda right, state: state.forget(state.periods)
+private-folder-open: A private folder that lay there stays open to all.
+    by test_the_folder_is_its_owners_alone_and_free_of_what_a_killed_process_left
+    wrap stream_state.StreamState._protect: lambda right, state: None
+left-by-a-killed-process: What a killed process left in a private folder stays there.
+    by test_the_folder_is_its_owners_alone_and_free_of_what_a_killed_process_left
+    wrap stream_state.StreamState._sweep: lambda right, state: None
 """
 )
 

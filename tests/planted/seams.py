@@ -44,7 +44,7 @@ SEAMS = {
     "silo_rounds": "noisegate.silos.rounds",
     "stream_plans": "noisegate.streams.plans",
     "stream_session": "noisegate.streams.session",
-    "stream_state": "noisegate.streams.plans",
+    "stream_state": "noisegate.streams.state",
     # What is handed out.
     "folder": "noisegate.models.folder",
     # What looks for bugs.

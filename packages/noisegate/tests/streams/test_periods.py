@@ -120,7 +120,7 @@ ALONE = "NOISEGATE_TEST_ALONE"
 STAGES = (
     *(f"noisegate.ledger.ledger:Ledger.{name}" for name in ("reserve", "confirm", "commit")),
     *(f"os:{name}" for name in ("fsync", "link", "replace", "mkdir")),
-    *(f"noisegate.streams.plans:StreamState.{name}" for name in ("write", "book", "forget")),
+    *(f"noisegate.streams.state:StreamState.{name}" for name in ("write", "book", "forget")),
     *(f"noisegate.runs.folder:RunFolder.{name}" for name in ("keep", "remove")),
     *("noisegate.privacy.noise:add_noise", "noisegate.models.synthesizer:Synthesizer.save"),
 )

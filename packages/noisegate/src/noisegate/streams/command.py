@@ -18,8 +18,9 @@ from noisegate.privacy.silos import Stream
 from noisegate.runs.folder import Observer, Run, RunFolder, ShownProgress
 from noisegate.runs.work import start_run
 from noisegate.schema import Schema
-from noisegate.streams.plans import Horizon, StreamState, read_stream, stream_id
+from noisegate.streams.plans import Horizon, read_stream, stream_id
 from noisegate.streams.session import Period
+from noisegate.streams.state import StreamState
 
 
 def plan_stream(
@@ -128,6 +129,7 @@ def _period(plan: Path, after: Path | None, withdrawn: Any, dataset: str | None,
             else f"{state.folder} is missing or empty: it lay beside the plan, and without it the stream cannot go on."
         )
     if period > horizon.periods:
+        state.end()  # a version that kept the seals may have answered its last period
         raise OptionError(f"the stream was planned for {horizon.periods} periods, and has all of them.")
     if withdrawn is not None and not (horizon.corrections and period > 1):
         raise OptionError(

@@ -23,7 +23,8 @@ from noisegate.privacy.grid import RECORD_LIMIT
 from noisegate.privacy.plan import CalibratedPlan, PlannedRelease, PricedPlan
 from noisegate.privacy.release import Release
 from noisegate.privacy.silos import OF_PERIODS, Stream
-from noisegate.streams.plans import ContinualRelease, Horizon, PeriodSums, StreamState
+from noisegate.streams.plans import ContinualRelease, Horizon
+from noisegate.streams.state import PeriodSums, StreamState
 
 _MOST_TOLD = 2000  # queries with more numbers than this are not told by the period
 
@@ -131,12 +132,14 @@ class StreamSession(SumSession):
             yield held.noise
 
     def close(self, decisions: Mapping[str, Any]) -> Release:
-        """Returns the release, with what was decided by the first period, and erases noise that has done its work."""
+        """Returns the release, with what was decided by the first period, and erases what has done its work."""
         told = {"fixed": json.loads(json.dumps(decisions))} if decisions else {}
         self._access = replace(self._access, public={**self._access.public, **told})
         found = self.release()
-        band = len(self.plan.releases[0].horizon.weights)
-        self._state.forget(self._facts.period - (0 if self._facts.period == self._facts.periods else band - 1))
+        if self._facts.period == self._facts.periods:
+            self._state.end()
+        else:
+            self._state.forget(self._facts.period + 1 - self.plan.releases[0].horizon.band)
         return found
 
     def _release(self, values: Mapping[str, Values], noise_std: Mapping[str, float]) -> Release:
@@ -190,6 +193,8 @@ class Period:
         """Returns the totals after this period."""
         method, schema, times = self.method, gate.schema, self.horizon.foreseen
         self.state.begin(self.facts.plan)
+        # Nothing, unless the period before was stopped, or ended by a version that kept the seals.
+        self.state.forget(self.facts.period - self.horizon.band)
         facts = {**method.public_facts(schema), "stream": vars(self.facts)}
         gone = None if self.withdrawn is None else open_records(self.withdrawn, schema)
         # Of what is still to be asked, the noise on the totals that cells and pairs are chosen for.
