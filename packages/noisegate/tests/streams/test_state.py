@@ -126,13 +126,21 @@ def test_on_a_full_disk_nothing_is_answered_or_paid_for_twice(stream, tmp_path, 
 
 def test_a_stream_goes_on_at_another_place(stream, tmp_path):
     """The plan, its folder and the last model were copied, by a tool that keeps no permissions."""
-    stream(JANUARY, schema=AGES, periods=2)
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    ledger.register("registry", epsilon=1.0, delta=1e-5)
+    stream(JANUARY, schema=AGES, periods=2, booked={"ledger": ledger, "dataset": "registry"})
     (elsewhere := tmp_path / "elsewhere").mkdir()
     shutil.copy(tmp_path / "s.json", elsewhere)
     for name in ("s.private", "s1"):
         shutil.copytree(tmp_path / name, elsewhere / name, copy_function=shutil.copyfile)
         (elsewhere / name).chmod(0o755)
+    (tmp_path / "ledger.sqlite").rename(elsewhere / "moved.sqlite")
     carried = {"stream": elsewhere / "s.json", "after": elsewhere / "s1"}
+    with pytest.raises(OptionError, match="this file is not there. Where it was moved or copied, give its new place"):
+        fit_period(FEBRUARY, **carried)
+    carried |= {"ledger": elsewhere / "moved.sqlite", "dataset": "registry"}
     with pytest.raises(OptionError, match="these are the records of period 1"):
         fit_period(JANUARY, **carried)
     assert fit_period(FEBRUARY, **carried).certificate.stream.period == 2
+    history = Ledger(elsewhere / "moved.sqlite").history("registry")
+    assert [entry.kind.value for entry in history] == ["register", "reserve", "confirm", "commit"]

@@ -112,6 +112,11 @@ def _period(plan: Path, after: Path | None, withdrawn: Any, dataset: str | None,
         dataset, ledger = booked["dataset"], ledger or booked["ledger"]
         if ledger is None:
             raise OptionError(f"ledger: the stream is recorded in a database under {dataset!r}; give its address.")
+        if ledger == booked["ledger"] and not Path(ledger).exists():
+            raise OptionError(
+                f"ledger: the stream is recorded in {ledger} under {dataset!r}, and this file is not there. Where it "
+                f"was moved or copied, give its new place: {said('ledger', 'FILE')} and {said('dataset', dataset)}."
+            )
     run, horizon = read_stream(plan, dataset=dataset, ledger=ledger)
     identity, release, period = stream_id(run, horizon), None, 1
     if after is not None:
