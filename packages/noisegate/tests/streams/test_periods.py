@@ -43,8 +43,12 @@ def test_periods_add_up_under_the_cells_of_the_first(stream, tmp_path):
     fixed = [model.certificate.public["fixed"] for model in models]
     assert fixed[0]["cuts"] and fixed == fixed[:1] * 4 and models[-1].certificate.stream.period == 4
     told = models[-1].release
-    assert told.values["of a period: counts"].shape == (2, 4)
-    assert np.allclose(told.values["of a period: counts"].sum(axis=1, keepdims=True), told.values["counts"])
+    assert told.by_period["counts"].shape == (2, 4)
+    assert np.allclose(told.by_period["counts"].sum(axis=1, keepdims=True), told.values["counts"])
+    loaded = Release.load(tmp_path / "s4")
+    assert set(loaded.values) == set(told.values) == {event.name for event in loaded.certificate.events}
+    assert np.array_equal(loaded.by_period["counts"], told.by_period["counts"])
+    assert loaded.by_period_std == told.by_period_std
     assert verify(tmp_path / "s4").recomputed_epsilon <= 50 and len(models[-1].sample(5)) == 5
     held = (tmp_path / "s.private").glob("*.npz")
     assert not any("noise" in np.load(path) for path in held)  # after the last period nothing takes noise back

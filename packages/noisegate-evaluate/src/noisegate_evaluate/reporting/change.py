@@ -13,7 +13,6 @@ from noisegate.features.binning import NumericBins
 from noisegate.privacy.accounting import noise_taken
 from noisegate.privacy.events import ContinualGaussianEvent
 from noisegate.privacy.release import Release
-from noisegate.privacy.silos import OF_PERIODS
 from noisegate.tables.released import Table, best_table
 from noisegate_evaluate.reporting.page import Bar, Card, Chart, bars, percent
 from noisegate_evaluate.reporting.released import cell_names, level_names
@@ -120,9 +119,8 @@ def _tables(release: Release, read: Read, period: int) -> tuple[Sequence[Numeric
     """Returns the tables of one period: those whose answers are told by the period."""
     values = {name: np.full_like(one, np.nan) for name, one in release.values.items()}
     stds = dict(release.noise_std)
-    for name, one in release.values.items():
-        if name.startswith(OF_PERIODS):
-            plain = name.removeprefix(OF_PERIODS)
-            values[plain], stds[plain] = one[:, period].reshape(values[plain].shape), release.noise_std[name]
+    for name, sums in release.by_period.items():
+        values[name] = sums[:, period].reshape(values[name].shape)
+        stds[name] = release.by_period_std[name]
     bins, tables = read(replace(release, values=values, noise_std=stds))
     return bins, [table for table in tables if np.isfinite(table.counts).all()]

@@ -296,7 +296,7 @@ class Session(Single):
 
     def _release(self, values: Mapping[str, Values], noise_std: Mapping[str, float]) -> Release:
         certificate = self._certify(array_hashes(release_arrays(values, noise_std)))
-        return Release(values=values, noise_std=noise_std, certificate=certificate)
+        return Release.of(values, noise_std, certificate)
 
 
 # An interrupted run has confirmed if it drew noise; one of an earlier version has not.

@@ -41,7 +41,6 @@ from noisegate.privacy.events import (
 from noisegate.privacy.grid import UNITS, GridBound
 from noisegate.privacy.release import CERTIFICATE_FILE, VALUES_FILE, Release, check_stated_noise, read_arrays, read_json
 from noisegate.privacy.schema_certificate import SchemaVerification, check_stated, verify_schema
-from noisegate.privacy.silos import OF_PERIODS
 
 FORMAT = 1
 MODEL_FILE, GENERATOR_FILE, PAGE_FILE = "model.json", "generator.safetensors", "certificate.md"
@@ -209,8 +208,10 @@ def _check_events(release: Release, folder: Path) -> None:
     if "secure_sum" in certificate.public and certificate.silos is None:
         sizes = {name: size // 2 for name, size in sizes.items()}  # each number in two halves: `masks.as_numbers`
     if (stream := certificate.stream) is not None:  # the event states what all periods release, to come or not
-        told = {f"{OF_PERIODS}{name}": size * stream.period for name, size in sizes.items()}
-        sizes = {name: size * stream.periods for name, size in sizes.items() if told.get(name) != size}
+        singles = {name: values.shape for name, values in release.by_period.items()}
+        if any(shape != (sizes.get(name), stream.period) for name, shape in singles.items()):
+            raise ModelError(f"{folder / VALUES_FILE}: its sums of single periods are not those of its queries.")
+        sizes = {name: size * stream.periods for name, size in sizes.items()}
     later = certificate.public.get("adaptive")
     for name, size in sizes.items():
         # Its size was chosen in the course of the run; the event states the largest, which is what was paid for.

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,7 +19,7 @@ from noisegate.privacy.accounting import prefix_noise
 from noisegate.privacy.certificate import Certificate
 from noisegate.privacy.events import ContinualGaussianEvent, Event, GaussianEvent, SampledGaussianEvent
 from noisegate.privacy.grid import Grid
-from noisegate.privacy.silos import Stream
+from noisegate.privacy.silos import OF_PERIODS, Stream
 from noisegate.schema import Schema
 from noisegate.schema.schema import is_linked, schema_from_json
 
@@ -36,6 +36,9 @@ class Release(Shown):
         values: For each question, the noisy sum, float64 (dim, columns), in the units of the record's vector.
         noise_std: For each question, the standard deviation of the noise on each coordinate, in the same units.
         certificate: What this cost and what was public.
+        by_period: Of a stream, for each question of few numbers, its noisy sums in single periods, float64
+            (dim * columns, periods). They add up to `values`, and are no questions of their own.
+        by_period_std: For each of these, the standard deviation of the noise in the last period.
 
     Examples:
         >>> import pyarrow as pa
@@ -52,6 +55,28 @@ class Release(Shown):
     values: Mapping[str, npt.NDArray[np.float64]]
     noise_std: Mapping[str, float]
     certificate: Certificate
+    by_period: Mapping[str, npt.NDArray[np.float64]] = field(default_factory=dict)
+    by_period_std: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        values: Mapping[str, npt.NDArray[np.float64]],
+        noise_std: Mapping[str, float],
+        certificate: Certificate,
+    ) -> Release:
+        """Returns the release of arrays by their stored names, which tell sums of single periods from questions."""
+        if any(isinstance(event, ContinualGaussianEvent) for event in certificate.events):
+            singles = {name for name in values if name.startswith(OF_PERIODS)}
+        else:
+            singles = set()
+        return cls(
+            values={name: value for name, value in values.items() if name not in singles},
+            noise_std={name: std for name, std in noise_std.items() if name not in singles},
+            certificate=certificate,
+            by_period={name.removeprefix(OF_PERIODS): values[name] for name in values if name in singles},
+            by_period_std={name.removeprefix(OF_PERIODS): noise_std[name] for name in values if name in singles},
+        )
 
     def card(self) -> ResultCard:
         """Returns what was released, as a card for a terminal or a notebook."""
@@ -84,7 +109,9 @@ class Release(Shown):
         """Writes the values and the certificate into `folder`, which must exist."""
         from safetensors.numpy import save_file
 
-        arrays = release_arrays(self.values, self.noise_std)
+        singles = {OF_PERIODS + name: value for name, value in self.by_period.items()}
+        single_stds = {OF_PERIODS + name: std for name, std in self.by_period_std.items()}
+        arrays = release_arrays({**self.values, **singles}, {**self.noise_std, **single_stds})
         save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, folder / VALUES_FILE)
         text = json.dumps(self.certificate.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
         (folder / CERTIFICATE_FILE).write_text(text + "\n", encoding="utf-8")
@@ -113,7 +140,7 @@ class Release(Shown):
             if value.ndim != 2 or not np.isfinite(value).all():
                 raise ModelError(f"{folder / VALUES_FILE}: the values of {name!r} must be a finite table of numbers.")
         noise_std = {name: float(std[0]) for name, std in stds.items()}
-        return cls(values=values, noise_std=noise_std, certificate=certificate)
+        return cls.of(values, noise_std, certificate)
 
 
 def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
