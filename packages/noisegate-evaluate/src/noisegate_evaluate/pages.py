@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from noisegate.models.record_model import FittedModel as Model
     from noisegate_evaluate.comparison import ImageReport, Report
     from noisegate_evaluate.reporting.private import Measured
-    from noisegate_evaluate.reporting.public import RulesKept
+    from noisegate_evaluate.reporting.public import ModelRules
     from noisegate_evaluate.reporting.released import Released
     from noisegate_evaluate.utility.runner import Progress
 
@@ -266,21 +266,21 @@ class _Found:
         return measure(model, held_out, used, records=records, classifiers=classifiers, progress=progress)
 
 
-def _drawn(model: Synthesizer) -> tuple[EncodedTable, bytes | None, RulesKept | None]:
+def _drawn(model: Synthesizer) -> tuple[EncodedTable, bytes | None, ModelRules | None]:
     """Returns what a page shows of a model, by a seed of its own.
 
     Returns:
         Synthetic records, of images some of each class; a picture of these; and how many records keep to the rules,
         None where most do.
     """
-    from noisegate_evaluate.reporting.public import RulesKept
+    from noisegate_evaluate.reporting.public import ModelRules
 
     form = model.schema.images
     if form is None:
         records, tally = model.records_within(_ROWS, seed=_SEED, limit=_PAGE_CANDIDATES)
         if tally.share >= USUALLY_KEPT:
             return records, None, None
-        rules = RulesKept(drawn=tally.drawn, accepted=tally.accepted, rejecting=model.rejecting_rules)
+        rules = ModelRules(drawn=tally.drawn, accepted=tally.accepted, rejecting=model.rejecting_rules)
         if len(records) < _MIN_SHOWN:
             records = records.rows(slice(0, 0))
         return records, None, rules

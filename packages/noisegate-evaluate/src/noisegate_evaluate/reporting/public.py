@@ -192,7 +192,7 @@ class ReleasedLink:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RulesKept:
+class ModelRules:
     """How many records of a model keep to the rules of the schema, where most do not."""
 
     drawn: int
@@ -222,7 +222,7 @@ def public_page(
     drawn: EncodedTable | None,
     png: bytes | None,
     changed: Sequence[Change] = (),
-    rules: RulesKept | None = None,
+    rules: ModelRules | None = None,
     **heading: str,
 ) -> str:
     """Returns the page of a model of one table or of images, HTML.
