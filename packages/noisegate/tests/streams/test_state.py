@@ -136,7 +136,7 @@ def test_a_stream_goes_on_at_another_place(stream, tmp_path):
         (elsewhere / name).chmod(0o755)
     (tmp_path / "ledger.sqlite").rename(elsewhere / "moved.sqlite")
     carried = {"stream": elsewhere / "s.json", "after": elsewhere / "s1"}
-    with pytest.raises(OptionError, match="this file is not there. Where it was moved or copied, give its new place"):
+    with pytest.raises(OptionError, match=r"this file is not there. Where it was moved or copied, give its new place"):
         fit_period(FEBRUARY, **carried)
     carried |= {"ledger": elsewhere / "moved.sqlite", "dataset": "registry"}
     with pytest.raises(OptionError, match="these are the records of period 1"):
