@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from typing import Any
 
@@ -246,6 +247,38 @@ def reserve_after_read(plant: Plant) -> None:
 def released_though_voided(plant: Plant) -> None:
     """A run goes on to draw noise though somebody gave its cost back."""
     plant.wrap("session.Reservation.confirm")(lambda *_: None)
+
+
+LOST = "test_a_run_whose_noise_may_have_been_drawn_and_lost_draws_no_more"
+
+
+@bug(LOST)
+def drawn_again_after_lost_noise(plant: Plant) -> None:
+    """A run goes on under a reservation though noise was drawn whose answer is lost, and draws it again."""
+
+    @plant.wrap("session.Reservation.take_up")
+    def _(take_up: Any, booking: Any, number: Any, plan: Any, method: Any, journal: Any) -> None:
+        journal.nothing_drawn()
+        booking._number = booking._resumed = number
+
+
+@bug("test_a_run_that_is_killed_goes_on_at_no_further_cost")
+def answers_drawn_again(plant: Plant) -> None:
+    """A run that goes on draws noise anew for queries that were answered."""
+    plant.wrap("sums_query.SumSession._earlier_answers")(lambda *_: {})
+
+
+@bug("test_a_process_that_still_reads_draws_nothing_when_another_has_gone_on")
+def both_processes_draw(plant: Plant) -> None:
+    """A process does not look whether another one goes on with its run, and the ledger confirms both."""
+    plant.wrap("journal.AnswerJournal.begin")(lambda *_: None)
+    plant.wrap("ledger.Ledger.confirm")(lambda confirm, ledger, reservation, **_: confirm(ledger, reservation))
+
+
+@bug("test_what_is_written_down_is_the_same_for_neighbours")
+def a_fingerprint_of_the_records_in_the_folder(plant: Plant) -> None:
+    """The size of the private file is written down, to tell it from another one when the run goes on."""
+    plant.wrap("run_folder.paths_of")(lambda paths_of, data: [paths_of(data), os.path.getsize(data)])
 
 
 @wrong("session.Reservation.commit", "test_a_commit_that_fails_leaves_the_cost_spent_and_keeps_what_was_paid_for")

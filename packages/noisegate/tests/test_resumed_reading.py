@@ -8,12 +8,13 @@ import os
 import shutil
 import stat
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
+from tests.shared import linked_tables
 
 import noisegate
 from noisegate.errors import ModelError, OptionError
@@ -196,22 +197,26 @@ def test_of_two_copies_of_a_folder_one_draws_noise(desk, draws, monkeypatch):
     assert len(draws) == queries == len(model.certificate.events) and not (desk / "copy").exists()
 
 
-def test_a_process_that_still_reads_draws_nothing_when_another_has_gone_on(desk, draws, monkeypatch):
-    """Where a file system has no locks: both read at once."""
+@pytest.mark.parametrize("rounds", [1, 2], ids=["first round", "all"])
+def test_a_process_that_still_reads_draws_nothing_when_another_has_gone_on(rounds, desk, draws, monkeypatch):
+    """Where a file system has no locks: both read at once, and the other one draws the noise of some rounds."""
     monkeypatch.setattr("noisegate.runs.folder.hold_folder", lambda _: None)
-    right, models = LocalEngine.sum, []
+    right, calls = LocalEngine.sum, []
 
     def sum_meanwhile(self, *given):
+        calls.append(1)
+        if len(calls) == 2 + rounds:
+            raise KilledError
         totals = right(self, *given)
-        if not models:
-            models.append(None)
-            models.append(resumed(desk))
+        if len(calls) == 1:
+            with suppress(KilledError):
+                resumed(desk)
         return totals
 
     monkeypatch.setattr(LocalEngine, "sum", sum_meanwhile)
     with pytest.raises((OptionError, ModelError)):
         fitted(desk)
-    assert len(draws) == len(models[1].certificate.events) and history(desk) == KINDS
+    assert len(draws) == 2 * rounds and history(desk) == KINDS[: 1 + rounds]
 
 
 def test_a_run_that_is_voided_meanwhile_draws_nothing(desk, draws, monkeypatch):
@@ -369,3 +374,56 @@ def test_a_state_folder_that_lay_there_open_to_others_is_closed(desk, monkeypatc
     assert RunFolder(None).path.parent == runs and stat.S_IMODE(runs.stat().st_mode) == 0o700
     monkeypatch.setattr(os, "geteuid", lambda: 12345, raising=False)
     assert RunFolder(None).path.parent != runs
+
+
+# Other kinds of query.
+
+
+@pytest.mark.parametrize("call", [1, 4])
+def test_linked_tables_go_on_too(call, desk, draws, monkeypatch):
+    for name, table in linked_tables.tables().items():
+        kept_rows = {"visits": [0, 1, 2, 4], "finds": [0, 1, 2, 3]}  # those that have parents
+        table = table.take(kept_rows.get(name, list(range(len(table)))))
+        pyarrow.csv.write_csv(table, desk / f"{name}.csv")
+    paths = {name: desk / f"{name}.csv" for name in linked_tables.SCHEMA.names}
+    options = {"schema": linked_tables.SCHEMA, "epsilon": 5.0, "out": desk / "model", "method": "linked"}
+    with kill(monkeypatch, desk, (LocalEngine, "sum"), "before", call):
+        noisegate.fit(paths, **options)
+    model = resumed(desk)
+    assert len(draws) == len(model.certificate.events)
+
+
+def test_a_training_that_is_killed_while_it_reads_goes_on(desk, draws, monkeypatch):
+    pytest.importorskip("torch")
+    from noisegate.gate.queries.gradients import GradientSession
+
+    options = {"method": "dp-llm", "records": 300, "steps": 2, "maps": 2, "sampling_probability": 0.25}
+    given = {"schema": SCHEMA, "epsilon": 1.0, "out": desk / "model", "device": "cpu", **options}
+    with kill(monkeypatch, desk, (GradientSession, "_read"), "after"):
+        noisegate.fit(desk / "private.csv", dataset="clinic", ledger=desk / "ledger.db", **given)
+    assert history(desk) == ["reserve"]
+    model = resumed(desk)
+    assert len(draws) == 2 and history(desk) == KINDS and model.certificate.epsilon == 1.0
+
+
+def test_steps_on_shards_that_were_begun_do_not_go_on(desk, draws, monkeypatch):
+    pytest.importorskip("torch")
+    options = {"method": "pate-gan", "records": 300, "steps": 3, "teachers": 5, "device": "cpu"}
+    given = {"schema": SCHEMA, "epsilon": 1.0, "out": desk / "model", **options}
+    with kill(monkeypatch, desk, (noise, "add_noise"), "after", 2):
+        noisegate.fit(desk / "private.csv", **given)
+    before = len(draws)
+    with pytest.raises(OptionError, match="answer is lost"):
+        resumed(desk)
+    assert len(draws) == before
+
+
+def test_a_training_that_has_released_does_not_begin_anew(desk, draws, monkeypatch):
+    """Its journal of steps is gone, and its release is not kept yet."""
+    pytest.importorskip("torch")
+    options = {"method": "dp-llm", "records": 300, "steps": 2, "maps": 2, "sampling_probability": 0.25}
+    with kill(monkeypatch, desk, (RunFolder, "keep"), "before"):
+        noisegate.fit(desk / "private.csv", schema=SCHEMA, epsilon=1.0, out=desk / "model", device="cpu", **options)
+    with pytest.raises(OptionError, match="answer is lost"):
+        resumed(desk)
+    assert len(draws) == 2

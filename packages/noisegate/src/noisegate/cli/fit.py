@@ -66,7 +66,7 @@ def fit_command(
         bool,
         typer.Option(
             "--resume",
-            help="Go on with an interrupted fit; costs nothing. Reads no data, unless steps of a training are left.",
+            help="Go on with an interrupted fit; costs nothing. Reads DATA again where queries or steps are left.",
         ),
     ] = False,
     stream: Annotated[
