@@ -19,8 +19,8 @@ from noisegate.privacy.events import ContinualGaussianEvent, GaussianEvent
 from noisegate.privacy.silos import OF_PERIODS, Stream
 from noisegate.schema import Categorical, Schema
 from noisegate.streams import plans
-from noisegate.streams.plans import StreamState
 from noisegate.streams.session import Period
+from noisegate.streams.state import StreamState
 from noisegate_evaluate.auditing.measure import Seen
 
 PERIODS, RECORDS = 6, 20

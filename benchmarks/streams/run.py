@@ -28,8 +28,9 @@ from noisegate import Schema
 from noisegate.data.frames import read_table
 from noisegate.privacy.release import Release
 from noisegate.privacy.silos import Stream
-from noisegate.streams.plans import StreamState, read_stream, stream_id
+from noisegate.streams.plans import read_stream, stream_id
 from noisegate.streams.session import Period
+from noisegate.streams.state import StreamState
 from noisegate_evaluate import evaluate_tables
 
 HERE = Path(__file__).parent

@@ -1,6 +1,8 @@
 """One period after the other: what is refused, what a run that was stopped gives again, and what is booked."""
 
 import contextlib
+import json
+import math
 import os
 import secrets
 import shutil
@@ -23,14 +25,14 @@ from noisegate.ledger.accounts import ClosedError
 from noisegate.privacy import accounting, noise
 from noisegate.privacy.accounting import continual_sensitivity, prefix_noise
 from noisegate.privacy.certificate import Certificate
-from noisegate.privacy.events import event_from_json, event_to_json
+from noisegate.privacy.events import EventError, event_from_json, event_to_json
 from noisegate.privacy.grid import UNITS
 from noisegate.privacy.plan import Budget
 from noisegate.privacy.release import Release
 from noisegate.streams.plans import BAND, Horizon
 from noisegate.streams.session import taken_back
 
-from .conftest import AGES, CODED, records
+from .conftest import AGES, CODED, SETTINGS, records
 
 JANUARY, FEBRUARY, EMPTY = records(300, 1, AGES), records(300, 2, AGES), records(0, 3, AGES)
 
@@ -243,8 +245,10 @@ def test_every_release_is_the_exact_total_with_the_stated_noise(stream, monkeypa
 
 
 GONE, NEW = records(1, seed=9), records(1, seed=8)
-# In which period a record is given, and is withdrawn; the last two become another one, and the last is late.
+# In which period a record is given, and is withdrawn. Amended ones become another record, the second of them late. Of a
+# misspelt one, which stays as it is, another record is withdrawn.
 CASES = {"first": (0, None), "third": (2, None), "withdrawn": (0, 2), "amended": (0, 1), "late": (1, 3)}
+CASES |= {"misspelt": (0, 1)}
 
 
 @pytest.mark.parametrize("window", [None, 2])
@@ -263,9 +267,11 @@ def test_a_record_moves_a_whole_stream_by_at_most_the_stated_sensitivity(stream,
         monkeypatch.setattr(noise, "add_noise", output)
         periods = []
         for t in range(4):
-            more = [GONE] * (t == given) + [NEW] * (t == changed and case in ("amended", "late"))
+            again = {"amended": [NEW], "late": [NEW], "misspelt": [GONE]}.get(case, [])
+            more = [GONE] * (t == given) + again * (t == changed)
             data = pa.concat_tables([records(20, seed=t), *more * world])
-            periods.append((data, GONE if world and t == changed else None))
+            withdrawn = NEW if case == "misspelt" else GONE
+            periods.append((data, withdrawn if world and t == changed else None))
         events = stream(*periods, name=f"world {world}", **horizon)[0].certificate.events
         worlds.append(seen)
     for place, event in enumerate(events):
@@ -274,6 +280,66 @@ def test_a_record_moves_a_whole_stream_by_at_most_the_stated_sensitivity(stream,
         assert 0 < square <= event.sensitivity**2
         if case == "first":  # and hardly less: rounding toward the grid takes a thousandth part
             assert square > (event.sensitivity * 0.997) ** 2
+
+
+@pytest.mark.parametrize(
+    "horizon", [{"periods": 24}, {"periods": 24, "window": 3}, {"periods": 5}], ids=["all", "window", "few"]
+)
+def test_whatever_is_withdrawn_a_record_moves_its_stream_by_what_a_correction_costs(horizon):
+    """v in one period, and in another u is given and any w withdrawn: v a + (u - w) b, with columns a and b of C."""
+    random, weights = np.random.default_rng(0), np.array(Horizon(**horizon).weights) / 256
+    query = Pairwise().plan(CODED, Budget(epsilon=1.0)).releases[0].query
+    assert query.nonnegative
+    worst = {sign: 0.0 for sign in (True, False)}
+    for nonnegative, start, later in product(worst, (0, 3), range(len(weights))):
+        columns = np.stack([np.concatenate([np.zeros(at), weights])[: len(weights)] for at in (start, later)])
+        candidates = random.normal(size=(300, 3, 3)) ** 3  # now and then nearly one coordinate alone
+        candidates = np.concatenate([candidates, np.eye(3)[list(product(range(3), repeat=3))]])
+        if nonnegative:
+            candidates = np.abs(candidates)
+        else:
+            candidates[-27:] *= random.choice([-1, 1], (27, 3, 1))
+        candidates /= np.linalg.norm(candidates, axis=2, keepdims=True)
+        given, amended, withdrawn = candidates.swapaxes(0, 1)
+        moved = given[:, None] * columns[0][:, None] + (amended - withdrawn)[:, None] * columns[1][:, None]
+        worst[nonnegative] = max(worst[nonnegative], np.square(moved).sum(axis=(1, 2)).max() / (weights @ weights))
+    priced = Horizon(**horizon, corrections=True)
+    assert 4.99 < worst[True] <= priced.corrected(query) + 1e-9
+    assert 8.99 < worst[False] <= priced.corrected(replace(query, nonnegative=False)) + 1e-9
+
+
+def test_a_plan_that_took_exact_withdrawals_for_granted_goes_on_at_its_price_and_says_so(stream, tmp_path):
+    (model,) = stream(JANUARY, schema=AGES, periods=3, corrections=True)
+    assert {event.corrected for event in model.certificate.events} == {5}
+    assert "to the bit" not in model.certificate.stream.sentence and "exact_withdrawals" not in str(
+        model.certificate.public
+    )
+    plan_stream(tmp_path / "old.json", schema=AGES, epsilon=1.0, periods=3, corrections=True, **SETTINGS)
+    stored = json.loads((tmp_path / "old.json").read_text("utf-8"))
+    assert stored["stream"].pop("exact_withdrawals") is False
+    (tmp_path / "old.json").write_text(json.dumps(stored), encoding="utf-8")
+    old, _ = stream(JANUARY, FEBRUARY, name="old")
+    assert {event.corrected for event in old.certificate.events} == {3}
+    assert "is withdrawn or amended once at most, in a later one (what is withdrawn is to the bit what was given)" in (
+        verify(tmp_path / "old1").certificate.stream.sentence
+    )
+    assert math.isclose(
+        old.release.noise_std["counts"] / model.release.noise_std["counts"], math.sqrt(3 / 5), rel_tol=1e-3
+    )
+    with pytest.raises(OptionError, match="is not a period of the stream"):
+        fit_period(FEBRUARY, stream=tmp_path / "s.json", after=tmp_path / "old1")
+
+
+@pytest.mark.parametrize("weights", [(256, -256), (256, 100, 120), (256, 100, -1), (256, 0, 1, 0)])
+def test_an_event_that_states_3_for_weights_that_do_not_fall_is_refused(weights):
+    event = Horizon(periods=9, corrections=True).plan(Pairwise().plan(CODED, Budget(epsilon=1.0))).events[0]
+    stated = {**event_to_json(event), "weights": list(weights)}
+    assert event_from_json({**stated, "corrected": 5}).corrected == 5
+    assert event_from_json({**stated, "corrected": 3, "weights": [256, 256, 1, 0, 0]}).corrected == 3
+    with pytest.raises(EventError, match="corrected=3 is proved for weights that fall"):
+        event_from_json({**stated, "corrected": 3})
+    with pytest.raises(EventError, match="corrected=3 is proved for weights that fall"):
+        replace(event, weights=weights, corrected=3)
 
 
 @pytest.mark.parametrize("periods", range(2, 49))

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from enum import Enum
+from itertools import pairwise
 from typing import Any
 
 from noisegate.errors import OptionError, UserError, said
@@ -136,7 +137,8 @@ class ContinualGaussianEvent(GaussianEvent):
         periods: How many sums there are at most; `coordinates` counts the numbers of all.
         weights: First column of the Toeplitz factor, times 256: which parts of earlier noise a period takes back.
         record: L2 sensitivity of the sum of one period, in grid units.
-        corrected: 1; where a record may be withdrawn or amended once, the square of what that multiplies.
+        corrected: 1; where a record may be withdrawn or amended once, the square of what that multiplies: 5 or 9,
+            whatever is withdrawn, or 3, where it is to the bit what was given and the weights fall.
 
     Examples:
         >>> from noisegate.privacy.events import ContinualGaussianEvent, Sampler
@@ -156,9 +158,16 @@ class ContinualGaussianEvent(GaussianEvent):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "weights", tuple(self.weights))
-        whole = all(type(one) is int and abs(one) <= TOEPLITZ for one in self.weights) and self.corrected in (1, 3, 9)
+        whole = all(type(one) is int and abs(one) <= TOEPLITZ for one in self.weights)
+        whole = whole and self.corrected in (1, 3, 5, 9)
         if not whole or self.weights[:1] != (TOEPLITZ,) or not len(self.weights) <= self.periods <= MOST_PERIODS:
             raise EventError(f"event {self.name!r}: its weights, or corrected={self.corrected}, mean nothing.")
+        falling = all(one >= other for one, other in pairwise((*self.weights, 0)))
+        if self.corrected == 3 and not falling:
+            raise EventError(
+                f"event {self.name!r}: corrected=3 is proved for weights that fall and are not negative, and these "
+                "are others; do not rely on it."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,6 @@
 """Streams for Python and the command line: `noisegate plan --periods`, and `noisegate fit --stream` or `--continue`."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +82,8 @@ def fit_period(
 
     The ``stream`` is the plan that `plan_stream` wrote, and ``after`` the model folder of the period before; None for
     the first. Records in ``withdrawn`` leave the stream; to amend one, withdraw it as it was and give it in ``data`` as
-    it is. What must stay secret for later periods lies in a folder beside the plan (``registry.private``). A run that
+    it is. Nothing can check that it was so: a record that is withdrawn otherwise makes the sums wrong, and costs no
+    more. What must stay secret for later periods lies in a folder beside the plan (``registry.private``). A run that
     was stopped is started again as it was, and gives the same answer. Where the first period was recorded in a ledger,
     the others find their ``dataset`` and ``ledger`` themselves. The others are as for `fit`.
 
@@ -142,7 +142,13 @@ def _period(plan: Path, after: Path | None, withdrawn: Any, dataset: str | None,
             if not horizon.corrections
             else "withdrawn: before the first period there is no record."
         )
-    facts = Stream(plan=identity, period=period, **asdict(horizon))
+    facts = Stream(
+        plan=identity,
+        period=period,
+        periods=horizon.periods,
+        window=horizon.window,
+        corrections=horizon.corrections,
+    )
     told: dict[str, Any] = {"method": run.method, "horizon": horizon, "state": state, "facts": facts}
     return run, Period(**told, after=release, withdrawn=withdrawn)
 
@@ -156,8 +162,8 @@ def horizon_of(periods: str, window: int | None, corrections: bool) -> Horizon:
     """Returns the horizon of `noisegate plan --periods`: a number, or "open" where it is not known."""
     if periods != "open" and not periods.isdecimal():
         raise OptionError(f"--periods {periods!r} must be a number of periods, or open where it is not known.")
-    known = {} if periods == "open" else {"periods": int(periods)}
-    return Horizon(**known, window=window, corrections=corrections)
+    count = MOST_PERIODS if periods == "open" else int(periods)
+    return Horizon(periods=count, window=window, corrections=corrections)
 
 
 _BESIDE_A_STREAM = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -54,6 +55,8 @@ class Horizon:
         periods: How many there are at most; left out, `MOST_PERIODS`.
         window: How many of the last periods each release is about; None for all so far.
         corrections: Whether a record may be withdrawn or amended once, in a later period.
+        exact_withdrawals: Whether what is withdrawn is taken to be, to the bit, what was given. Plans that do not say
+            so pay for whatever is withdrawn; those of earlier versions took it for granted, and keep their price.
 
     Raises:
         OptionError: if one of them is no such number.
@@ -69,8 +72,11 @@ class Horizon:
     periods: int = MOST_PERIODS
     window: int | None = None
     corrections: bool = False
+    exact_withdrawals: bool = False
 
     def __post_init__(self) -> None:
+        if self.exact_withdrawals and not self.corrections:
+            raise OptionError(f"{said('exact_withdrawals', True)}: without corrections nothing is withdrawn.")
         for name, most in (("periods", MOST_PERIODS), ("window", self.periods)):
             value = getattr(self, name)
             if not (type(value) is int and 1 <= value <= most) and (name, value) != ("window", None):
@@ -92,8 +98,19 @@ class Horizon:
 
     def corrected(self, query: Query) -> int:
         """Returns the square of how many times as far a record moves an answer with a correction, at most (G-34)."""
+        if self.corrections and not query.nonnegative:
+            return 9
+        return self._corrected_nonnegative
+
+    @property
+    def _corrected_nonnegative(self) -> int:
+        if not self.corrections:
+            return 1
+        if not self.exact_withdrawals:
+            return 5
+        # As plans of earlier versions had it.
         falling = list(self.weights) == sorted(self.weights, reverse=True) and self.weights[-1] >= 0
-        return 1 if not self.corrections else 3 if query.nonnegative and falling else 9
+        return 3 if falling else 9
 
     def noise(self, period: int) -> float:
         """Returns the noise of what is released after a period, over the fresh noise of one."""
@@ -137,7 +154,7 @@ class Horizon:
 
     def at_once(self, budget: Budget) -> Budget:
         """Returns the price at which a release at once has the noise of the last one of the stream."""
-        most = max(self.overhead(self.periods) * math.sqrt(3 * self.corrections or 1), 1.0)
+        most = max(self.overhead(self.periods) * math.sqrt(self._corrected_nonnegative), 1.0)
         mu = accounting.mu_for(budget.epsilon, budget.delta) / most
         return replace(budget, epsilon=max(accounting.gaussian_epsilon(mu, budget.delta), 0.01))
 
@@ -153,18 +170,34 @@ class Horizon:
             raise OptionError(f"{says}; a stream takes a schema of public knowledge.")
         plan = self.plan(plan_of(run.method, run.table, run.budget))
         run.method.next_round(run.table, plan, {}, self.noise_of(plan, 1))  # says so where a method asks in no rounds
-        write_plan(run, out, stream=asdict(self))
+        write_plan(run, out, stream=self.facts)
         return stream_id(run, self)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the horizon as a JSON object, with the noise of its last release over that of one at once."""
-        return {**asdict(self), "weights": list(self.weights), "overhead": self.overhead(self.periods)}
+        return {**self.facts, "weights": list(self.weights), "overhead": self.overhead(self.periods)}
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The horizon as a plan stores it: those of earlier versions say nothing of exact withdrawals."""
+        facts = asdict(self)
+        if not self.corrections or self.exact_withdrawals:
+            del facts["exact_withdrawals"]
+        return facts
+
+    @classmethod
+    def of(cls, facts: Mapping[str, Any]) -> Horizon:
+        """Returns the horizon that a plan stores."""
+        return cls(**{"exact_withdrawals": facts.get("corrections", False), **facts})
 
     def text(self) -> str:
         """Returns in words what a stream costs."""
         last, times = self.overhead(self.periods), math.sqrt(self.window or self.periods)
         what = "all records so far" if self.window is None else f"the records of the last {self.window} periods"
-        changed = ", and may be withdrawn or amended once, in a later one" if self.corrections else ""
+        changed = ""
+        if self.corrections:
+            exactly = ", exactly as it was given" if self.exact_withdrawals else ""
+            changed = f", and may be withdrawn or amended once, in a later one{exactly}"
         return (
             f"A stream of at most {self.periods} periods, each release about {what}. A record comes in one "
             f"period{changed}, and costs epsilon once. The noise on the last release is {last:.2f} times that of one "
@@ -177,8 +210,8 @@ def read_stream(path: Path, **own: Any) -> tuple[Run, Horizon]:
     """Returns what a stream asks, from the file that `Horizon.publish` wrote, with dataset and ledger from `own`."""
     run = read_plan(path, settle=False, **own)
     try:
-        return run, Horizon(**read_json(path)["stream"])
-    except (KeyError, TypeError, OptionError):
+        return run, Horizon.of(read_json(path)["stream"])
+    except (KeyError, TypeError, AttributeError, OptionError):
         note = "`noisegate plan --periods N --save FILE` writes one."
         raise ModelError(f"{path} is the plan of no stream; {note}") from None
 
@@ -187,4 +220,4 @@ def stream_id(run: Run, horizon: Horizon) -> str:
     """Returns the SHA-256 of everything that a stream asks."""
     plan = plan_of(run.method, run.table, run.budget)
     asked = {"plan": plan_id(run.method, run.table, plan), "epsilon": run.epsilon, "delta": run.delta}
-    return hashlib.sha256(canonical_json(asked | asdict(horizon))).hexdigest()
+    return hashlib.sha256(canonical_json(asked | horizon.facts)).hexdigest()

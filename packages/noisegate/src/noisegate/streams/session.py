@@ -195,7 +195,7 @@ class Period:
         self.state.begin(self.facts.plan)
         # Nothing, unless the period before was stopped, or ended by a version that kept the seals.
         self.state.forget(self.facts.period - self.horizon.band)
-        facts = {**method.public_facts(schema), "stream": vars(self.facts)}
+        facts = {**method.public_facts(schema), "stream": self.facts.to_json()}
         gone = None if self.withdrawn is None else open_records(self.withdrawn, schema)
         # Of what is still to be asked, the noise on the totals that cells and pairs are chosen for.
         stds, first, values = self.horizon.noise_of(plan, times), self.horizon.noise_of(plan, 1), dict[str, Any]()
