@@ -285,7 +285,7 @@ def test_a_record_moves_a_whole_stream_by_at_most_the_stated_sensitivity(stream,
 @pytest.mark.parametrize(
     "horizon", [{"periods": 24}, {"periods": 24, "window": 3}, {"periods": 5}], ids=["all", "window", "few"]
 )
-def test_whatever_is_withdrawn_a_record_moves_its_stream_by_what_a_correction_costs(horizon):
+def test_whatever_is_withdrawn_is_paid_for(horizon):
     """v in one period, and in another u is given and any w withdrawn: v a + (u - w) b, with columns a and b of C."""
     random, weights = np.random.default_rng(0), np.array(Horizon(**horizon).weights) / 256
     query = Pairwise().plan(CODED, Budget(epsilon=1.0)).releases[0].query
