@@ -291,7 +291,8 @@ corrections-not-paid: A record that is amended pays like one that stays as it wa
     by test_a_record_moves_a_whole_stream_by_at_most_the_stated_sensitivity[amended-None]
     wrap stream_plans.Horizon.corrected: lambda right, horizon, query: 1
 withdrawal-taken-as-given: What is withdrawn is priced as if it were, to the bit, what was given.
-    by test_a_record_moves_a_whole_stream_by_at_most_the_stated_sensitivity[misspelt-None] test_whatever_is_withdrawn_is_paid_for[all]
+    by test_a_record_moves_a_whole_stream_by_at_most_the_stated_sensitivity[misspelt-None]
+        test_whatever_is_withdrawn_is_paid_for[all]
     wrap stream_plans.Horizon.corrected: lambda right, horizon, query: min(right(horizon, query), 3)
 weights-that-do-not-fall: A certificate may state 3 for a correction whatever its weights are.
     by test_an_event_that_states_3_for_weights_that_do_not_fall_is_refused[weights0]
