@@ -3,9 +3,11 @@
 A kill is played: what lies on the disk at that moment is set aside, an error ends the run, and then that is put back.
 """
 
+import errno
 import json
 import os
 import shutil
+import sqlite3
 import stat
 import sys
 from contextlib import contextmanager, suppress
@@ -14,16 +16,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
+from tests.golden.names import program
 from tests.shared import linked_tables
 
 import noisegate
 from noisegate.errors import ModelError, OptionError
+from noisegate.gate import journal as journals
 from noisegate.gate.journal import AnswerJournal
 from noisegate.gate.sums import LocalEngine
 from noisegate.ledger.ledger import Ledger
+from noisegate.ledger.tables import Transaction
+from noisegate.models import folder as models
 from noisegate.privacy import noise
 from noisegate.privacy.release import Release
-from noisegate.runs.folder import RunFolder
+from noisegate.runs.folder import Run, RunFolder
 from noisegate.schema import Categorical, Integer, Schema
 
 SCHEMA = Schema((Integer(name="age", lower=0, upper=90), Categorical(name="job", levels=("a", "b"))), label="job")
@@ -427,3 +433,57 @@ def test_a_training_that_has_released_does_not_begin_anew(desk, draws, monkeypat
     with pytest.raises(OptionError, match="answer is lost"):
         resumed(desk)
     assert len(draws) == 2
+
+
+# A disk that is full.
+
+
+def full(*_, **__):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def full_database(*_, **__):
+    raise sqlite3.OperationalError("database or disk is full")
+
+
+APPEND = AnswerJournal._append
+
+
+def no_room_for_answers(journal, line):
+    if "answered" in line:
+        full()
+    APPEND(journal, line)
+
+
+# Where the disk is full, how a fit ends: nothing is spent, the model is there, or it goes on when there is room.
+WRITES = [
+    pytest.param((Run, "write"), full, "unspent", id="what is asked"),
+    pytest.param((journals, "_write"), full, "unspent", id="lines of the journal"),
+    pytest.param((Transaction, "append"), full_database, "unspent", id="ledger"),
+    pytest.param((AnswerJournal, "_append"), full, "unspent", id="begun queries"),
+    pytest.param((AnswerJournal, "_append"), no_room_for_answers, "whole", id="answers"),
+    pytest.param((Release, "save"), full, "goes on", id="release"),
+    pytest.param((models, "hidden_beside"), full, "goes on", id="model"),
+]
+
+
+@pytest.mark.parametrize(("place", "wrong", "ends"), WRITES)
+def test_a_disk_that_is_full_wastes_nothing(place, wrong, ends, desk, draws, monkeypatch):
+    command = [desk / "private.csv", "--schema", desk / "schema.toml", "--epsilon", "1", "--method", "pairwise"]
+    command += ["--set", "cells=8", "--set", 'fit_options={"steps": 2, "components": 3}', "--out", desk / "model"]
+    SCHEMA.to_toml(desk / "schema.toml")
+    with monkeypatch.context() as patched:
+        patched.setattr(*place, wrong)
+        code, _, message = program("fit", *command, "--dataset", "clinic", "--ledger", desk / "ledger.db")
+    assert "Traceback" not in message and "fault in noisegate" not in message, message
+    assert code == (0 if ends == "whole" else 2)
+    if ends == "unspent":
+        assert "No space left" in message or "is full" in message
+        assert not draws and spent(desk) == 0 and history(desk) in ([], ["reserve", "void"])
+        assert not (desk / "model.partial").exists()
+        code, _, message = program("fit", *command, "--dataset", "clinic", "--ledger", desk / "ledger.db")
+    elif ends == "goes on":
+        code, _, message = program("fit", "--resume", "--out", desk / "model")
+    assert code == 0, message
+    assert len(draws) == 4 and history(desk)[-3:] == KINDS and spent(desk) <= 1
+    assert (desk / "model" / "certificate.json").exists() and not (desk / "model.partial").exists()

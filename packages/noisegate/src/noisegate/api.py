@@ -62,7 +62,7 @@ def fit(
             where nothing else is known.
         out: Model folder to make; None to keep the model in memory only.
         resume: Go on with the interrupted run of `out`, or of the folder that its error named. Options may be left out,
-            and data too, unless it is a training whose steps are not done.
+            and data too, unless records that were in memory have to be read again.
         adjacency: The neighbouring relation.
         records: The number of records when it is public.
         unit: What one record stands for, in the words of the certificate.

@@ -167,6 +167,25 @@ def close_to_others(path: Path) -> None:
         path.chmod(found.st_mode & 0o700)
 
 
+def check_private(path: Path, name: str) -> None:
+    """Requires a file with a secret to be its owner's alone, where the system tells users apart.
+
+    Raises:
+        OptionError: if others may read or write it: they may have the secret.
+    """
+    if sys.platform == "win32":
+        return
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return  # whoever opens it says what is wrong
+    if mode & 0o077:
+        raise OptionError(
+            f"{said(name, path)} is open to other users of this machine (mode {mode & 0o777:o}), who may have read it. "
+            f"Make a new one; or, if nobody else had access to its folder: chmod 600 {path}"
+        )
+
+
 def hold_folder(folder: Path) -> int | None:
     """Returns a lock on a folder, which ends with this process; None where there are no locks.
 

@@ -127,6 +127,7 @@ class AnswerJournal:
         self._owner = secrets.token_hex(16)
         self._last_owner: str | None = None
         self._begun_here: set[str] = set()
+        self._given_up = False
         self.is_own = True
         """Whether no other process was seen to go on with the run."""
         self.begun: dict[str, str | None] = {}
@@ -235,7 +236,7 @@ class AnswerJournal:
         Raises:
             OptionError: if that cannot be written, or another process goes on with the run. No noise may be drawn then.
         """
-        if query in self._begun_here:
+        if query in self._begun_here or self._given_up:
             return
         try:
             self._append({"begun": query, "map": feature_map, "by": self._owner})
@@ -248,7 +249,6 @@ class AnswerJournal:
                 ) from None
             # Noise was drawn before, whose cost would be lost: it goes on, and cannot be resumed any more.
             self.give_up(error)
-            self._begun_here.add(query)
             return
         owners = re.findall(rb'^{"owner": "([0-9a-f]{32})"}$', text, re.MULTILINE)
         if not owners or owners[-1].decode() != self._owner:
@@ -260,7 +260,7 @@ class AnswerJournal:
         """Writes the answer to a query that was begun. Where that fails, the run goes on, and cannot be resumed."""
         data = base64.b64encode(np.ascontiguousarray(values, dtype="<f8").tobytes()).decode()
         try:
-            if self.exists:
+            if not self._given_up:
                 self._append({"answered": query, "shape": list(values.shape), "values": data})
         except OSError as error:
             self.give_up(error)
@@ -268,6 +268,7 @@ class AnswerJournal:
     def give_up(self, error: OSError) -> None:
         """Removes the file, which is not whole any more."""
         LOG.warning("%s cannot be written: %s. This fit goes on; it cannot be resumed.", self.path, error.strerror)
+        self._given_up = True
         self.discard()
 
     def discard(self) -> None:

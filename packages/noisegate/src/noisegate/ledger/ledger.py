@@ -9,6 +9,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from pathlib import Path
 from typing import Any
 
+from noisegate.atomic import close_to_others
 from noisegate.errors import BudgetRefusedError, LedgerError, LedgerWarning, OptionError, said
 from noisegate.ledger import accounts
 from noisegate.ledger.accounts import (
@@ -362,6 +363,7 @@ def check_seen(rows: Sequence[Row]) -> None:
             )
     if len(rows) not in seen:
         with contextlib.suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            close_to_others(path.parent)  # who may remove a line may hide that a ledger was put back
             with path.open("a", encoding="ascii") as file:
                 file.write(f"\n{len(rows)} {rows[-1].hash}\n")  # on a line of its own, after one that was cut off too

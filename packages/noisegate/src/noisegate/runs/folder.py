@@ -358,6 +358,7 @@ class RunFolder:
         Raises:
             OptionError: if there are none, or the run began with others.
         """
+        self._check_own()
         recorded, option = self.recorded_data(), self.observer.option
         if data is None and recorded is None:
             raise OptionError(
@@ -373,6 +374,19 @@ class RunFolder:
                 "another run needs another folder, and costs again."
             )
         return data
+
+    def _check_own(self) -> None:
+        """Closes the folder to other users: whoever may write to it says what is read, and what was drawn.
+
+        Raises:
+            ModelError: if it is somebody else's.
+        """
+        try:
+            close_to_others(self.path)
+        except OSError as error:
+            raise ModelError(
+                f"{self.path} cannot be gone on with: {error.strerror}. Go on as the user who began the fit."
+            ) from None
 
     @property
     def steps_begun(self) -> int:

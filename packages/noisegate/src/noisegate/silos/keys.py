@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from noisegate.atomic import new_file, second_name, sync_folders
+from noisegate.atomic import check_private, close_to_others, new_file, second_name, sync_folders
 from noisegate.errors import ModelError, OptionError, require
 from noisegate.privacy.accounting import MOST_SHARES
 from noisegate.privacy.certificate import canonical_json
@@ -67,6 +67,7 @@ def silo_key(folder: str | Path | None, key: str | Path | None, colluding: int) 
         says = f"secure_sum={folder!r} and key={key!r} go together"
         raise OptionError(f"{says}: the folder with the public key of every silo, and the private key of this one.")
     keys, path = read_keys(Path(folder)), Path(key)
+    check_private(path, "key")
     silo, digits = _read(path, "private")
     if (why := second_name(path)) is not None:
         raise OptionError(
@@ -214,13 +215,19 @@ class Masking:
     def begin(self) -> None:
         """Marks the masks as used, for good, or refuses: two answers under them would show their difference."""
         try:
-            self.used.mkdir(parents=True, exist_ok=True)
+            self.used.mkdir(mode=0o700, parents=True, exist_ok=True)
+            close_to_others(self.used)  # who may remove a mark may have the key used twice
             with (self.used / self.sum.identity).open("x") as mark:
                 os.fsync(mark.fileno())
         except FileExistsError:
             raise OptionError(
                 f"silo {self.silo!r} has answered this sum before, or was stopped in it: {self.used} says so. A second "
                 "answer under the same masks would show the difference of both. All silos make new keys and begin anew."
+            ) from None
+        except PermissionError as error:
+            raise OptionError(
+                f"{self.used} cannot be written: {error.strerror}. It remembers the sums in which the key was used; "
+                "move the key to a folder of your own."
             ) from None
         # The name too outlives a power cut, before anything leaves: it stands in the folder, and this one in its own.
         sync_folders(self.used, self.used.parent)

@@ -5,7 +5,7 @@ from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Any
 
-from noisegate.atomic import new_file
+from noisegate.atomic import check_private, new_file
 from noisegate.errors import ModelError, OptionError, require, said
 from noisegate.models.folder import PUBLIC_PAGE, SIGNATURE, file_hash, verify
 from noisegate.privacy.certificate import canonical_json
@@ -135,6 +135,7 @@ def _private(path: Path) -> Any:
             new.write_bytes(made.private_bytes(pem, forms.PrivateFormat.PKCS8, forms.NoEncryption()))
             public.write_bytes(made.public_key().public_bytes(pem, forms.PublicFormat.SubjectPublicKeyInfo))
         return made
+    check_private(path, "key")
     try:
         key = forms.load_pem_private_key(path.read_bytes(), password=None)
     except (OSError, TypeError, ValueError):
