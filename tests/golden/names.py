@@ -20,12 +20,22 @@ from unittest.mock import patch
 
 import numpy as np
 
-from noisegate import Certificate, Ledger, Schema, Synthesizer
+from noisegate import Certificate, Ledger, Schema, Synthesizer, UserError, fit_period, verify
 from noisegate.cli.main import run as run_program
 from noisegate.methods.registry import METHODS, method_named
 from noisegate.methods.registry import make_for as settings_for
 
-__all__ = ["Certificate", "Ledger", "Schema", "Synthesizer", "settings_for", "settings_from_json"]
+__all__ = [
+    "Certificate",
+    "Ledger",
+    "Schema",
+    "Synthesizer",
+    "UserError",
+    "fit_period",
+    "settings_for",
+    "settings_from_json",
+    "verify",
+]
 
 LATER = frozenset({"dp-sinkhorn", "linked"})
 """Methods without golden files: a transport's gradient has kinks that other processors round to another side, and

@@ -62,6 +62,8 @@ def verify_command(
     for added in (certificate.silos, certificate.stream):
         if added is not None:
             OUT.print(added.sentence, soft_wrap=True)
+    if certificate.stream is not None and certificate.stream.condition is not None:
+        OUT.print(certificate.stream.condition, soft_wrap=True)
     OUT.print(f"Hashes are right: {', '.join(found.files)}.")
     if signed_by is not None:
         OUT.print(f"Signed with {signed_by}: {', '.join(signed)}.", soft_wrap=True, markup=False)

@@ -124,8 +124,8 @@ class Stream:
     periods: int
     window: int | None
     corrections: bool
-    exact_withdrawals: bool = False
-    """Whether the guarantee takes for granted that what is withdrawn is, to the bit, what was given."""
+    corrected: frozenset[int] = frozenset()
+    """What the events state of corrections: `ContinualGaussianEvent.corrected`."""
 
     @classmethod
     def of(cls, public: Mapping[str, Any], events: Sequence[Event]) -> Stream | None:
@@ -137,28 +137,38 @@ class Stream:
             last = 1 if found.window is None else found.window
             plain = isinstance(found.plan, str) and all(type(one) is int for one in (found.period, last))
             plain = plain and 1 <= found.period <= found.periods and last >= 1
-            exact = any(event.corrected == 3 for event in continual)
             if not plain or {(event.periods, event.corrected > 1) for event in continual} != {
                 (found.periods, found.corrections)
             }:
                 raise ValueError("other events")
         except (KeyError, TypeError, ValueError) as error:
             raise ModelError(f"the certificate does not say how far its stream has come: {error}.") from None
-        return replace(found, exact_withdrawals=exact)
+        return replace(found, corrected=frozenset(event.corrected for event in continual))
 
     def to_json(self) -> dict[str, Any]:
-        """Returns what a certificate states beside its events, which say whether withdrawals are exact."""
-        return {name: value for name, value in vars(self).items() if name != "exact_withdrawals"}
+        """Returns what a certificate states beside its events."""
+        return {name: value for name, value in vars(self).items() if name != "corrected"}
 
     @property
     def sentence(self) -> str:
         """What was added up, and what one record may be in it."""
         last = "all records so far" if self.window is None else f"the records of the last {self.window} periods"
         changed = ", and is withdrawn or amended once at most, in a later one" if self.corrections else ""
-        changed += " (what is withdrawn is to the bit what was given)" if self.exact_withdrawals else ""
+        # Certificates of before are compared with this text, so it stays as it was where they state 3 or 9 alone.
+        changed += " (what is withdrawn may be any record)" if 5 in self.corrected else ""
         return (
             f"Period {self.period} of {self.periods} of a stream: what is released is about {last}. Each record comes "
             f"in one period{changed}; epsilon and delta are of all {self.periods} together, those to come included."
+        )
+
+    @property
+    def condition(self) -> str | None:
+        """What the guarantee takes for granted beside the sentence; None where that is nothing."""
+        if 3 not in self.corrected:
+            return None
+        return (
+            "The guarantee holds where each record that is withdrawn is, to the bit, the one that was given, as plans "
+            "of earlier versions took for granted."
         )
 
 
